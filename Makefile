@@ -1,16 +1,19 @@
 # Everything a newcomer types. `make demo` needs Python 3.11+ and pip; each target sets up what it needs first.
 
 PYTHON ?= python3
+PKG ?= everhold
 BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
+PROJECTS := $(wildcard packages/*/pyproject.toml)
 
-.PHONY: help setup demo services test lowest hunt lint format docs house walks bench peers coverage-study experiments sources clean
+.PHONY: help setup demo services check test test-all durations lowest hunt lint format catalog docs walks bench peers coverage-study experiments sources clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: .venv/installed-dev ## create .venv and install everything for development
+setup: .venv/installed-dev ## create .venv and install the workspace for development
 
 demo: .venv/installed-demo ## seal real flights, let an analyst climb, see what holds
 	$(BIN)/everhold demo --output demo-output
@@ -18,14 +21,23 @@ demo: .venv/installed-demo ## seal real flights, let an analyst climb, see what 
 services: ## install PostgreSQL, Chromium and Java from Debian packages, if they are missing
 	@sh .ci/make-services
 
-test: services .venv/installed-dev .venv-walks/installed lint ## all checks and tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+check: .venv/installed-dev ## the fast tests of one distribution: make check PKG=everhold-server
+	$(PYTEST) packages/$(PKG) -m "not slow and not services"
 
-lowest: .venv-lowest/installed-lowest ## all tests on the lowest versions that pyproject.toml allows
+test: .venv/installed-dev lint ## lint, types, layers and all fast tests; needs no services
+	$(PYTEST) -m "not slow and not services"
+
+test-all: services .venv/installed-dev .venv-walks/installed ## what make test leaves out: slow tests, and those that need services
+	$(PYTEST) -m "slow or services"
+
+durations: services .venv/installed-dev .venv-walks/installed ## run all tests and record which are slow in tests/slow.txt
+	$(PYTEST) --record-slow
+
+lowest: .venv-lowest/installed-lowest ## all tests on the lowest versions that the projects allow
 	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal
 
 hunt: .venv/installed-dev ## the tests on fresh random examples, to look for counterexamples
-	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=hunt
+	$(PYTEST) --hypothesis-profile=hunt
 
 lint: .venv/installed-dev ## style, types and layers
 	$(BIN)/ruff check .
@@ -33,15 +45,15 @@ lint: .venv/installed-dev ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: .venv/installed-dev ## put the code in shape
+format: .venv/installed-dev ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+catalog: ## write which extra installs which extension
+	$(PYTHON) .ci/catalog.py $(PROJECTS)
+
 docs: .venv/installed-dev ## build the documentation into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-
-house: .venv/installed-dev ## draw docs/images/house.svg from the imports
-	$(BIN)/python docs/house.py
 
 walks: .venv-walks/installed ## environments as new users have them, in which docs/first-steps is followed
 
@@ -52,9 +64,9 @@ peers: ## install the peers of the benchmark into .venv-peers
 	sh .ci/make-peers "$(PYTHON)"
 
 coverage-study: .venv/installed-dev ## the long coverage studies; writes docs/theory/coverage.md, coverage-of-intervals.md and coverage-of-diagnosis.md
-	$(BIN)/python -m lab.tests.coverage_studies
-	$(BIN)/python -m lab.tests.coverage_studies.kinds_study
-	$(BIN)/python -m lab.tests.coverage_studies.diagnosis_study
+	cd packages/everhold-lab/tests && ../../../$(BIN)/python -m coverage_studies
+	cd packages/everhold-lab/tests && ../../../$(BIN)/python -m coverage_studies.kinds_study
+	cd packages/everhold-lab/tests && ../../../$(BIN)/python -m coverage_studies.diagnosis_study
 
 experiments: .venv/installed-dev ## run the lab and write docs/experiments.md; some ten minutes
 	$(BIN)/everhold lab run all --output lab-output
@@ -69,17 +81,17 @@ clean: ## remove everything that can be made again
 .venv/bin/python:
 	sh .ci/make-venv "$(PYTHON)" .venv
 
-.venv/installed-demo: .venv/bin/python pyproject.toml lab/pyproject.toml constraints.txt
-	$(INSTALL) -c constraints.txt -e '.[plots,sklearn]' -e lab
+.venv/installed-demo: .venv/bin/python $(PROJECTS) requirements-demo.txt constraints.txt
+	$(INSTALL) -c constraints.txt -r requirements-demo.txt
 	@touch $@
 
-.venv/installed-dev: .venv/bin/python pyproject.toml lab/pyproject.toml constraints.txt
-	$(INSTALL) -c constraints.txt -e '.[dev]' -e 'lab[optuna]'
+.venv/installed-dev: .venv/bin/python $(PROJECTS) requirements-dev.txt requirements-test.txt constraints.txt
+	$(INSTALL) -c constraints.txt -r requirements-dev.txt
 	@touch $@ .venv/installed-demo
 
-.venv-walks/installed: .venv/installed-dev $(wildcard docs/first-steps/*.md) $(shell find src -name '*.py')
+.venv-walks/installed: $(wildcard docs/first-steps/*.md) $(PROJECTS) $(shell find packages/*/src -type f -not -path '*/__pycache__/*')
 	sh .ci/make-walks "$(PYTHON)"
 
-.venv-lowest/installed-lowest: pyproject.toml lab/pyproject.toml .ci/make-lowest .ci/lower_bounds.py
+.venv-lowest/installed-lowest: $(PROJECTS) .ci/make-lowest .ci/lower_bounds.py
 	sh .ci/make-lowest "$(PYTHON)"
 	@touch $@

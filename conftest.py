@@ -1,12 +1,11 @@
-"""Examples in docs, README and docstrings run in a folder of their own; Hypothesis tries the same examples each time.
-
-``make test`` gives one version of the code one verdict. ``make hunt`` looks for new counterexamples.
-"""
+"""Settings of all tests: examples run in a temporary folder, Hypothesis repeats its examples, slow tests are listed."""
 
 from __future__ import annotations
 
 import os
+import time
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,16 +13,28 @@ from _pytest.doctest import DoctestItem
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+pytest_plugins = ["external_services"]
+
+ROOT = Path(__file__).parent
+SLOW = ROOT / "tests" / "slow.txt"
+"""Tests and files that `make test` leaves to `make test-all`, as ``make durations`` recorded them."""
+
+LIMIT = 1.0
+"""Processor time in seconds that a unit test may take without being recorded as slow, on a machine like ours."""
+
+LOOP = 0.012
+"""Seconds that such a machine takes for ``sum(range(1_000_000))``; slower machines get a longer limit."""
+
+BUSY = 3.0  # times longer that a test takes on the same machine while others run beside it
+RECORDED_FROM = 0.4  # far below the limit, so that a busy machine does not fail
+SERVICES = {"postgres_installed", "postgres", "spark", "browser"}
+"""Fixtures that need a Debian package: PostgreSQL, Java, Chromium."""
 
 # no examples in there, and doctest would import them all under one name
-collect_ignore_glob = [
-    "lab/tests/coverage_studies/diagnosis_study.py",  # a program: doctest would import it without its package
-    "tests/**/conftest.py",
-    "lab/tests/conftest.py",
-    "lab/tests/**/conftest.py",
-]
-if not find_spec("mkdocs"):  # where packages are tried, and nothing that only the pages are made with
+collect_ignore_glob = ["*/conftest.py", "*_study.py", "examples/*"]
+if not find_spec("mkdocs"):  # a package alone, without what the pages are made with
     collect_ignore_glob += ["docs/notebook_pages.py", "tests/test_notebooks.py"]
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # read when it is imported; tests call nobody
@@ -32,8 +43,55 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("hunt", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("same")
 
+_times: dict[str, float] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of ``make durations``."""
+    parser.addoption("--record-slow", action="store_true", help="write tests/slow.txt from this run")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests, and those that need services."""
+    slow = set(SLOW.read_text(encoding="utf-8").split("\n")) if SLOW.exists() else set()
+    for item in items:
+        if item.nodeid in slow or item.nodeid.partition("::")[0] in slow:
+            item.add_marker("slow")
+        if SERVICES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("services")
+
+
+def _slowness() -> float:
+    """Slowness of this machine relative to ours; at least 1."""
+    started = time.process_time()
+    sum(range(1_000_000))
+    return max((time.process_time() - started) / LOOP, 1.0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a unit test that is slow and not listed."""
+    started = time.process_time()
+    yield
+    took = time.process_time() - started
+    unit = "/tests/unit/" in item.nodeid and item.get_closest_marker("slow") is None
+    if unit and took > LIMIT * BUSY * _slowness() and not item.config.getoption("--record-slow"):
+        pytest.fail(f"A unit test took {took:.1f} s of processor time (at most {LIMIT}). Run make durations.")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up the time of each test."""
+    _times[report.nodeid] = _times.get(report.nodeid, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the list of slow tests."""
+    if session.config.getoption("--record-slow") and not hasattr(session.config, "workerinput"):
+        slow = sorted(name for name, seconds in _times.items() if seconds > RECORDED_FROM)
+        SLOW.write_text("\n".join(slow) + "\n", encoding="utf-8")
+
 
 @pytest.fixture(autouse=True)
-def _folder_of_its_own(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _temporary_folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if isinstance(request.node, DoctestItem):
         monkeypatch.chdir(tmp_path)

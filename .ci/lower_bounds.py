@@ -1,4 +1,4 @@
-"""The lowest version of each package that pyproject.toml allows: lower_bounds.py [--check] [EXTRA ...].
+"""The lowest version of each package that the projects allow: lower_bounds.py [--check] [EXTRA ...].
 
 Printed as constraints, or compared with what is installed beside this Python.
 """
@@ -9,7 +9,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
-HOUSE = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent
 BOUND = re.compile(r"([A-Za-z0-9._-]+)(?:\[.*\])?>=([0-9.]+)$")
 AS_OLD = {"click": "8.2.1"}
 """What a package should have bounded itself: typer 0.16 warns with the click of today."""
@@ -18,8 +18,8 @@ AS_OLD = {"click": "8.2.1"}
 def lower_bounds(extras: list[str]) -> dict[str, str]:
     """Version by package, of what is always needed and of some extras."""
     found = dict(AS_OLD)
-    for file in ("pyproject.toml", "lab/pyproject.toml"):
-        project = tomllib.loads((HOUSE / file).read_text(encoding="utf-8"))["project"]
+    for file in sorted(ROOT.glob("packages/*/pyproject.toml")):
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
         optional = project.get("optional-dependencies", {})
         for wanted in [*project["dependencies"], *(one for extra in extras for one in optional.get(extra, []))]:
             if match := BOUND.match(wanted):

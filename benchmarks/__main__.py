@@ -15,8 +15,8 @@ from pathlib import Path
 from everhold.display import text_table
 
 NAMES = (
-    "evaluation", "durable_asks", "ledger_growth", "batches", "looking", "planning", "dependence", "selection", "peers",
-    "service", "engines", "growth",
+    "headline", "evaluation", "durable_asks", "ledger_growth", "batches", "looking", "planning", "dependence",
+    "selection", "peers", "service", "engines", "growth",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 

@@ -10,7 +10,7 @@ from benchmarks.timing import compare, seconds
 from everhold import GaussianMechanism, GuessAndCheck, Holdout, Thresholdout
 from everhold.mechanisms import Mechanism
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.privacy.noise import SeededNoise
+from everhold.randomness import SeededNoise
 
 ROWS, QUESTIONS, LOOPED = 20_000, 10_000, 500
 
@@ -61,7 +61,7 @@ def _durable() -> dict[str, object]:
 
         def holdout(name: str) -> Holdout:
             return Holdout.create(
-                f"{folder}/b.db", name, holdout=halves[0], training=halves[1], queries=QUESTIONS, again=True
+                f"{folder}/b.db", name, holdout=halves[0], training=halves[1], queries=QUESTIONS, allow_resealing=True
             )
 
         texts = [f"x > {level}" for level in np.linspace(-3, 3, QUESTIONS)]

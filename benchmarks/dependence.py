@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.timing import compare, seconds
-from everhold.dependence import BayesianNetwork, MarkovChain
-from everhold.dependence.networks.factors import Factor, FactorModel
+from everhold.dependence import MarkovChain
 from everhold.display import text_table
 from everhold.privacy.curves import GaussianCurve
 from everhold_lab.theory.influences import chain_influence, max_influence
+from everhold_privacy.networks.factors import Factor, FactorModel
+from everhold_privacy.networks.models import BayesianNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,6 +23,7 @@ import optuna
 
 from benchmarks.timing import seconds
 from everhold import Holdout, accuracy
+from everhold.sealing.settings import Planning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,8 +70,8 @@ def _everhold(folder: str, stack: ExitStack) -> Callable[[], object]:
     labels = rng.integers(0, 2, ROWS)
     holdout = stack.enter_context(
         Holdout.create(
-            f"{folder}/asks.db", "asks", holdout={"y": labels}, label="y", queries=2 * ROUNDS * STEPS, overfits=10,
-            mechanism="guess_and_check", allow_vacuous=True,
+            f"{folder}/asks.db", "asks", holdout={"y": labels}, label="y", queries=2 * ROUNDS * STEPS, surprises=10,
+            mechanism="guess_and_check", planning=Planning(allow_vacuous=True),
         )
     )  # fmt: skip
     questions = _changed(rng.integers(0, 2, ROWS))

@@ -7,8 +7,8 @@ one call, beside one statement with 100 aggregates. What stands here is the eval
 ledger come on top, some milliseconds however many rows there are. Memory is the most that the process of everhold ever
 held, which includes the engine where that is in it (DuckDB, chdb).
 
-The embedded engine computes everything for all rows, so that its time tells nothing about values; others need not.
-That is what a mean costs there: DuckDB's own ``greatest`` and ``case`` are faster, as fast as the values let them be.
+Embedded rows are evaluated by NumPy on columns that were read before, by a question that is not measured; everything is
+computed for all rows, so that the time tells nothing about values. DuckDB by hand reads its file again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from everhold.sealing.table import StoredRows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from everhold.sealing.engines.base import Engine
+    from everhold_engines.base import Engine
 
 __all__ = ["ENGINES", "made_rows", "measure"]
 
@@ -148,7 +148,7 @@ def _duckdb(rows: int, stack: ExitStack) -> _Table:
 
 
 def _chdb(rows: int, stack: ExitStack) -> _Table:
-    from everhold.sealing.engines.clickhouse import ClickHouse
+    from everhold_engines.clickhouse import ClickHouse
 
     engine = ClickHouse("chdb://", str(made_rows(rows)))
     stack.callback(engine.close)
@@ -160,7 +160,7 @@ def _postgresql(rows: int, stack: ExitStack) -> _Table:
     import psycopg
     from postgres_cluster import running_cluster
 
-    from everhold.sealing.engines.database import Database
+    from everhold_engines.database import Database
 
     cluster = stack.enter_context(running_cluster())
     with psycopg.connect(cluster.url(), autocommit=True) as connection:
@@ -175,7 +175,7 @@ def _postgresql(rows: int, stack: ExitStack) -> _Table:
 def _spark(rows: int, stack: ExitStack) -> _Table:
     from pyspark.sql import SparkSession
 
-    from everhold.sealing.engines.spark import Spark
+    from everhold_engines.spark import Spark
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.memory", "1g").config("spark.ui.showConsoleProgress", "false")

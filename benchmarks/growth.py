@@ -1,4 +1,4 @@
-"""What one question costs the embedded engine as rows and questions grow, in seconds of its processors.
+"""Cost of one query of embedded rows as rows and queries grow, in seconds of the processors.
 
 The time is the processors' (of all threads), so it says what has to be bought, and other work on the machine matters
 little. Peak is what the process held while that question was looked at. ``EVERHOLD_BENCH_ROWS`` is the largest table;
@@ -17,8 +17,11 @@ from typing import Any
 
 from benchmarks.engines import made_rows
 from benchmarks.timing import seconds
+from everhold.sealing.columns import ColumnStore
+from everhold.sealing.embedded_rows import EmbeddedRows
 from everhold.sealing.engines.embedded import Embedded
-from everhold.values.expressions import ColumnKind, RowValue, parse, totals_sql
+from everhold.values.evaluation import UNIT
+from everhold.values.expressions import ColumnKind, RowValue, parse
 
 __all__ = ["measure"]
 
@@ -40,14 +43,15 @@ def measure() -> list[dict[str, Any]]:
 def _line(rows: int, many: int) -> dict[str, Any]:
     engine = Embedded(made_rows(rows))
     values = [RowValue(parse(f"delay > {level} and late", _KINDS)) for level in range(many)]
-    statement = totals_sql(values, engine.source)
-    engine.rows(totals_sql(values[:1], engine.source))
+    evaluator = EmbeddedRows(ColumnStore(engine.arrays, engine.source, rows), rows)
+    evaluator.totals(values[:1], unit=UNIT)
     _forget_peak()
     used, elapsed = list[float](), list[float]()
     for _ in range(1 if rows >= _FEWER_FROM else 5):
         before = time.process_time()
-        elapsed.append(seconds(lambda: engine.rows(statement)))
+        elapsed.append(seconds(lambda: evaluator.totals(values, unit=UNIT)))
         used.append(time.process_time() - before)
+    evaluator.close()
     engine.close()
     spent = statistics.median(used)
     return {

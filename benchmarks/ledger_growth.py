@@ -108,11 +108,11 @@ def _ask_all(holdout: Holdout, questions: list[Any]) -> None:
 
 
 def _checking(holdout: Holdout) -> dict[str, float]:
-    desk = holdout._desk
+    executor = holdout._executor
     taken, used = _wall_and_processor(
-        lambda: verify(desk.store, "long", seal_key=desk.key.seal_key, head_file=desk.head_file)
+        lambda: verify(executor.store, "long", seal_key=executor.key.seal_key, head_file=executor.head_file)
     )
-    entries = desk.head().sequence
+    entries = executor.head().sequence
     return {"verify s": taken, "entries / s": entries / taken, "entries / processor s": entries / used}
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from benchmarks.peer_base import CONFIDENCE, REFUSED, Peer, around
-from everhold.guarantees.published import hoeffding_splitting
-from everhold.guarantees.published.splitting import hoeffding_radius
+from everhold_lab.published import hoeffding_splitting
+from everhold_lab.published.splitting import hoeffding_radius
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

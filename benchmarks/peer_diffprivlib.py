@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 import numpy as np
 
 from benchmarks.peer_base import CONFIDENCE, REFUSED, Peer, around
-from everhold.guarantees.published import jung_radius, laplace_sample_failure
+from everhold_lab.published import jung_radius, laplace_sample_failure
 from everhold_lab.theory.curves import ApproximateCurve
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.peer_base import CONFIDENCE, REFUSED, Peer
 from everhold import Holdout, Independent, accuracy
+from everhold.sealing.settings import Planning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +30,7 @@ class SealedHoldout(Peer):
             self._holdout = Holdout.create(
                 f"{self._folder.name}/peers.db", "peers",
                 holdout={"label": sample.sealed}, training={"label": sample.training}, label="label",
-                queries=queries, overfits=overfits, allow_vacuous=True,
+                queries=queries, surprises=overfits, planning=Planning(allow_vacuous=True),
                 mechanism=mechanism, confidence=CONFIDENCE, dependence=Independent(),
             )  # fmt: skip
         scale = getattr(self._holdout.mechanism, "scale", None)

@@ -17,9 +17,9 @@ import opendp.prelude as dp
 from scipy.optimize import minimize_scalar
 
 from benchmarks.peer_base import CONFIDENCE, OVERFITS, REFUSED, Peer, around
-from everhold.guarantees.published import gaussian_sample_failure, jung_pure_radius, jung_radius, rogers_width
-from everhold.guarantees.published.rogers2020 import rogers_2020_monitor
 from everhold.privacy.curves import PrivacyCurve, ZeroConcentratedCurve
+from everhold_lab.published import gaussian_sample_failure, jung_pure_radius, jung_radius, rogers_width
+from everhold_lab.published.rogers2020 import rogers_2020_monitor
 from everhold_lab.theory.thresholdout import dwork_lemma_23_pure
 
 if TYPE_CHECKING:

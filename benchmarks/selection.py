@@ -12,10 +12,10 @@ import numpy as np
 
 from benchmarks.timing import compare
 from everhold.display import text_table
-from everhold.mechanisms.selection import ExponentialMechanism
-from everhold.privacy.noise import SecureNoise, SeededNoise
+from everhold.randomness import SecureNoise, SeededNoise
 from everhold.values.evaluation import UNIT
 from everhold_lab.releases import MultiplicativeWeights, PermuteAndFlip, SparseVector
+from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,13 +26,13 @@ SHOWN = {
     "leaderboard": (),
     "sealed-search": ("sealed-search-sealed-search-at-take-off",),
 }
-"""The pictures on the page; the others are in the report of whoever runs the lab."""
+"""The pictures on the page; the others are in the report of a run."""
 
-HEAD = """# What the experiments show
+HEAD = """# Experiments
 
-Experiments of the papers and our own, as `everhold lab run all` plays them, with the defaults of every experiment and
+Published and new experiments, as `everhold lab run all` runs them, with the defaults of every experiment and
 seed {seed}. Made by `make experiments` on {date} with everhold {version}: {machine}. Each finding is computed from
-the measured rows, and says whether it is kept. How to run them, and how to add one: [the lab](guides/lab.md).
+the measured rows, and says whether it is kept. [The lab](guides/lab.md) explains how to run and add experiments.
 """
 
 

@@ -24,7 +24,7 @@ def loop(folder: str, guesses: str) -> list[dict[str, Any]]:
     from sklearn.tree import DecisionTreeClassifier
 
     import everhold as eh
-    from everhold.optuna import SealedObjective
+    from everhold_integrations.optuna import SealedObjective
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     rng = np.random.default_rng(3)

@@ -1,6 +1,6 @@
-"""The map is true: files that it names exist, rooms that exist are on it, and its picture is drawn from the imports."""
+"""The workspace is as docs/architecture.md says: distributions, versions, extension points and layers."""
 
-import importlib.util
+import ast
 import re
 import runpy
 import tomllib
@@ -8,74 +8,109 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SOURCE, PAGE = ROOT / "src" / "everhold", ROOT / "docs" / "architecture.md"
-ELSEWHERE = {"contracts", "walks"}  # suites that the tests of several rooms inherit; what new users do
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
+CORE = ROOT / "packages" / "everhold" / "src" / "everhold"
+CODE = sorted(path for path in CORE.rglob("*.py") if "migrations" not in path.parts)
 
 
-def rooms():
-    return {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+def project(folder):
+    return tomllib.loads((folder / "pyproject.toml").read_text())["project"]
 
 
-def named():
-    return re.findall(r"`([\w/.]+\.pyi?)`", PAGE.read_text())
+def entries(folder):
+    return {
+        (group, name): value
+        for group, table in project(folder).get("entry-points", {}).items()
+        for name, value in table.items()
+    }
 
 
-@pytest.fixture(scope="module")
-def house():
-    spec = importlib.util.spec_from_file_location("house", ROOT / "docs" / "house.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def test_every_distribution_is_on_the_page():
+    listed = re.findall(r"^\| `(everhold[\w-]*)` \|", PAGE.read_text(), re.MULTILINE)
+    assert [path.name for path in PACKAGES] == sorted(listed)
 
 
-def test_every_file_on_the_map_exists():
-    missing = [name for name in named() if not any((base / name).is_file() for base in (SOURCE, ROOT))]
-    assert len(named()) > 40
-    assert missing == []
+def test_all_distributions_have_one_version():
+    from everhold import __version__
+
+    assert {project(path)["version"] for path in PACKAGES} == {__version__}
 
 
-def test_every_file_decides_in_one_row_of_the_table():
-    table = PAGE.read_text().partition("## Who decides this?")[2].partition("\n## ")[0]
-    files = re.findall(r"`([\w/.]+)`", table)
-    assert len(files) > 100
-    assert sorted({name for name in files if files.count(name) > 1}) == []
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda path: path.name)
+def test_each_distribution_has_its_parts(folder):
+    assert all((folder / part).exists() for part in ("README.md", "LICENSE", "src", "tests"))
+    assert len((folder / "README.md").read_text().splitlines()) <= 40
+    assert (folder / "src" / folder.name.replace("-", "_") / "py.typed").exists()
 
 
-def test_every_room_is_on_the_map_and_in_the_picture(house):
-    page, picture = PAGE.read_text(), house.PICTURE.read_text()
-    assert [room for room in rooms() if f"`{room}/" not in page and room != "charts"] == []
-    assert rooms() <= set(re.findall(r'id="room-(\w+)"', picture))
+def test_each_extra_installs_the_distribution_behind_it():
+    extras = project(ROOT / "packages" / "everhold")["optional-dependencies"]
+    for path in PACKAGES:
+        if path.name != "everhold":
+            wanted = extras[path.name.removeprefix("everhold-")]
+            assert path.name in {re.split(r"[=\[]", each)[0] for each in wanted}
 
 
-def test_the_picture_is_drawn_from_the_imports(house):
-    shown = set(re.findall(r'class="from-(\w+) to-(\w+)"', house.PICTURE.read_text()))
-    assert shown == house.drawn(house.rows(), house.imports()), "run make house"
+def test_every_group_of_entry_points_is_on_the_page():
+    groups = {group for path in PACKAGES for group, _ in entries(path) if group.startswith("everhold.")}
+    assert groups <= set(re.findall(r"^\| `(everhold\.\w+)` \|", PAGE.read_text(), re.MULTILINE))
+    assert "everhold.mechanisms" in groups
 
 
-def test_tests_mirror_the_source():
-    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert folders - rooms() == ELSEWHERE
+def test_the_core_imports_no_extension():
+    others = {path.name.replace("-", "_") for path in PACKAGES} - {"everhold"}
+    found = []
+    for file in CODE:
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            found += [f"{file.name}: {name}" for name in names if name.partition(".")[0] in others]
+    assert not found, "\n".join(found)
 
 
-def test_every_test_file_goes_by_the_name_of_what_it_tests():
-    lost = []
-    for test in sorted((ROOT / "tests").glob("*/test_*.py")):
-        room, name = SOURCE / test.parent.name, test.stem.removeprefix("test_")
-        known = (
-            {path.stem for path in room.rglob("*.py")} | {path.name for path in room.rglob("*")} | {room.name, "new"}
-        )
-        if test.parent.name not in ELSEWHERE and not any(
-            name.startswith(part) or part.startswith(name) for part in known
-        ):
-            lost.append(f"{test.parent.name}/{test.name}")
-    assert lost == []
+NAMED = {
+    "words.py": "earlier certificates signed the titles of engines, and verify where no engine is installed",
+    "failures.py": "the extra that installs a missing package",
+    "readings.py": "earlier ledgers hold answers of these kinds without their units",
+    "curves.py": "a kind of curve, not of mechanism",
+}
+"""Files of the core that may name an extension, and why."""
+
+
+def test_the_core_names_no_extension():
+    added = {
+        (group, name): value
+        for path in PACKAGES
+        if path.name != "everhold"
+        for (group, name), value in entries(path).items()
+        if group.removeprefix("everhold.") in {"mechanisms", "queries", "dependence", "rows", "bounds"}
+    }
+    names = {name for _, name in added} - {"postgresql"}  # also a kind of database
+    classes = {value.rpartition(":")[2] for value in added.values()} - {"Database"}
+    found = []
+    for file in CODE:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and node.value in names and file.name not in NAMED:
+                found.append(f"{file.name}:{node.lineno}: {node.value!r}")
+            if isinstance(node, ast.Name) and node.id in classes:
+                found.append(f"{file.name}:{node.lineno}: {node.id}")
+    assert not found, "\n".join(found)
+
+
+def test_folders_of_tests_say_what_kind_they_are():
+    kinds = {"unit", "integration", "statistical", "e2e", "support"}
+    for path in PACKAGES:
+        if path.name != "everhold-lab":
+            folders = {each.name for each in (path / "tests").iterdir() if each.is_dir() and each.name != "__pycache__"}
+            assert folders <= kinds, path.name
 
 
 def test_make_lowest_knows_the_lower_bound_of_every_dependency():
     bounds = runpy.run_path(str(ROOT / ".ci" / "lower_bounds.py"))["lower_bounds"](["plots", "sklearn"])
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["plots"], *extras["sklearn"]]
+    core = project(ROOT / "packages" / "everhold")
+    extras = core["optional-dependencies"]
+    wanted = [*core["dependencies"], *extras["plots"], *extras["sklearn"]]
     assert wanted
     assert all(f"{name}>={bounds[name]}" == line for line in wanted for name in [line.partition(">=")[0]])

@@ -3,13 +3,14 @@
 import ast
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 yaml = pytest.importorskip("yaml")
 
-DEPLOY = Path(__file__).parent.parent / "deploy"
+DEPLOY = Path(__file__).parents[1] / "deploy"
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +55,31 @@ def test_the_container_says_whether_it_can_answer(instructions, services):
     assert services["database"]["healthcheck"]["test"][1] == "pg_isready"
 
 
-def test_nothing_but_the_package_is_sent_to_whoever_builds_it():
+def test_only_what_the_image_copies_is_sent_to_the_builder(instructions):
     lines = [line for line in (DEPLOY / "Dockerfile.dockerignore").read_text().split("\n") if line and line[0] != "#"]
     assert lines[0] == "*"
-    assert {line for line in lines if line.startswith("!")} == {
-        "!pyproject.toml", "!README.md", "!LICENSE", "!constraints.txt", "!src",
-    }  # fmt: skip
+    sent = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    copied = {
+        part for name, rest in instructions if name == "COPY" and "--from" not in rest for part in rest.split()[:-1]
+    }
+    assert sent == copied == {"constraints.txt", "packages"}
+    assert "packages/*/tests" in lines
+
+
+def test_what_the_image_installs_is_there_and_complete(instructions):
+    """Members of the workspace are on no registry, so each one that another needs is named, too."""
+    command = next(rest for _, rest in instructions if "pip install" in rest)
+    wanted = dict(re.findall(r"\./packages/([\w-]+)(\[[\w,]+\])?", command))
+    for name, extras in wanted.items():
+        project = tomllib.loads((DEPLOY.parent / "packages" / name / "pyproject.toml").read_text())["project"]
+        optional = project.get("optional-dependencies", {})
+        assert set(extras.strip("[]").split(",")) - {""} <= set(optional)
+        needs = [
+            *project["dependencies"],
+            *(one for extra in extras.strip("[]").split(",") if extra for one in optional[extra]),
+        ]
+        members = {re.split(r"[^\w-]", need)[0] for need in needs}
+        assert {each for each in members if each.startswith("everhold")} <= set(wanted)
 
 
 @pytest.mark.parametrize("name", ["everhold", "database"])
@@ -98,7 +118,7 @@ def test_the_commands_and_the_unit_are_options_of_serve(instructions, services):
 
 
 def test_stopping_leaves_time_for_what_is_under_way(services):
-    from everhold.service.serving import _FINISH
+    from everhold_server.serving import _FINISH
 
     assert int(services["everhold"]["stop_grace_period"].removesuffix("s")) > _FINISH
     assert int(re.search(r"TimeoutStopSec=(\d+)", (DEPLOY / "everhold.service").read_text()).group(1)) > _FINISH

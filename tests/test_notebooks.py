@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 from everhold.progress import SWITCH
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 
 

@@ -24,7 +24,7 @@ def public_parts(thing):
     if inspect.isclass(thing):
         for name, part in vars(thing).items():
             part = part.__func__ if isinstance(part, (classmethod, staticmethod)) else part
-            if not name.startswith("_") and (inspect.isfunction(part) or isinstance(part, property)):
+            if not name.startswith(("_", "test_")) and (inspect.isfunction(part) or isinstance(part, property)):
                 yield part
 
 

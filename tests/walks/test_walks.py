@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "first-steps").glob("*.md"))
 HOMES = ROOT / ".venv-walks"
 
 FENCE = re.compile(
     r'^```(?P<kind>console|python title="(?P<file>[\w.-]+)")\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL
 )
-INSTALLS = ("$ git clone ", "$ pip install './everhold")
+INSTALLS = ("$ git clone ", "$ pip install ")
 """What .ci/make-walks has done already."""
 
 pytestmark = [

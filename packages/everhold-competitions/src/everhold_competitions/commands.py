@@ -1,0 +1,132 @@
+"""Commands of a competition: submit, leaderboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened, place_of
+from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.output import Format, note, show_list, show_sentence
+
+if TYPE_CHECKING:
+    from everhold.queries.predictions import PredictionTable
+    from everhold.values.base import Schema
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command()(submit)
+    app.command()(leaderboard)
+
+
+def submit(
+    storage: StorageArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The holdout's name.")],
+    predictions: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Predictions for the sealed rows: CSV, TSV or Parquet.")
+    ] = None,
+    *,
+    team: Annotated[str, typer.Option(help="Who hands it in; an allotment of this name pays.")],
+    column: Annotated[str | None, typer.Option(help="Column of the predictions, where there are several.")] = None,
+    guess: Annotated[
+        float | None,
+        typer.Option(help="Where scores are told: your own guess; by default what the team was told last."),
+    ] = None,
+    training_predictions: Annotated[
+        Path | None, typer.Option(help="The same model's predictions for the training rows, if there are some.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check the format; nothing is received, no label is looked at.")
+    ] = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Hand in a team's predictions, and print what the host chose to tell.
+
+    Examples:
+      everhold submit contest.db contest team.csv --team owls --dry-run
+      everhold submit contest.db contest team.csv --team owls
+
+    A file has one column of predictions and, where rows have ids, their column;
+    it is joined by it, in any order. Its format is checked before anything is
+    received or charged. Depending on how the competition was created, it is told
+    that it was received (--feedback none), whether it is proved to be better than
+    the leader (leader), or a score with an interval (score).
+    A team's last submission is the final one; where leaders are told, one that
+    led stays final until the team leads again.
+
+    Exit codes:
+      0  received, now or right before; or the format is right, with --dry-run
+      1  a file cannot be read
+      2  wrong usage
+      4  no such holdout
+      5  it cannot be received; nothing was received or charged
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    place, found = _places(storage, name, predictions)
+    with opened(*place) as holdout, arguments_checked():
+        table = _read(found, holdout.schema, column)
+        if dry_run:
+            report = holdout.competition.check(table, team=team)
+            show_sentence(str(report), report.to_dict(), form)
+            return
+        training = None if training_predictions is None else _read(training_predictions, holdout.schema, column)
+        received = holdout.competition.submit(table, team=team, guess=guess, training=training)
+    show_sentence(str(received), received.to_dict(), form)
+
+
+def _places(storage: str, name: str, predictions: Path | None) -> tuple[tuple[str, str], Path]:
+    """Storage, name and file; of two arguments the second is the file, and the storage is in the environment."""
+    if predictions is not None:
+        return (storage, name), predictions
+    return place_of(storage, None), Path(name)
+
+
+def _read(path: Path, schema: Schema, column: str | None) -> PredictionTable:
+    from everhold.queries.prediction_files import read_predictions
+
+    return read_predictions(path, schema, column=column)
+
+
+def leaderboard(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    output: Annotated[Path | None, typer.Option(help="Also write one HTML file that needs nothing else.")] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Print where the teams of a competition stand; free.
+
+    Examples:
+      everhold leaderboard contest.db contest
+      everhold leaderboard contest.db contest --output board.html
+
+    A team's rank is one more than the number of teams that are proved to be
+    better; teams that the rows cannot tell apart share a place. Before the end
+    the board holds what submissions were told; after 'everhold unseal' it is
+    final, by paired differences of final submissions. --format json has
+      {"rows": [{"team", "score", "low", "high", "rank"}], "final": ...}
+
+    Exit codes:
+      0  printed
+      2  wrong usage
+      4  no such holdout
+      5  the holdout takes no submissions
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    from everhold_competitions.leaderboard import COLUMNS
+
+    if output is not None and output.suffix.lower() != ".html":
+        raise Misuse(f"--output is {str(output)!r}; expected a file that ends in .html")
+    with opened(storage, name) as holdout:
+        board = holdout.competition.leaderboard()
+    if output is not None:
+        board.save(output)
+    show_list(board.to_rows(), COLUMNS, form, document=board.to_dict())
+    note(f"{board.explain()} {board.summary()}".strip())

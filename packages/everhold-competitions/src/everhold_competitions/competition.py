@@ -1,0 +1,181 @@
+"""A competition as it is sealed: what a submission is told, by which metric it is ranked, and how many are planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from everhold.arguments import as_whole, brief
+from everhold.display import Display
+from everhold.errors import HoldoutRejected
+from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
+
+__all__ = ["FEEDBACK", "LEADER", "METRICS", "NOTHING", "SCORE", "Competition"]
+
+NOTHING: Final = "none"
+LEADER: Final = "leader"
+SCORE: Final = "score"
+FEEDBACK = (NOTHING, LEADER, SCORE)
+"""What a submission may be told before the end."""
+
+METRICS = ("accuracy", "error", "brier", "risk")
+_LOSSES = ("absolute", "squared", "log")
+_OF_RISK = {"loss", "low", "high"}
+_MOST = 10**6  # submissions that are planned, in all
+_TEAMS, _EACH = 50, 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Competition(Display):
+    """What is fixed of a competition when the rows are sealed.
+
+    Attributes:
+        feedback: What a submission is told before the end: ``"none"``, ``"leader"`` or ``"score"``.
+        metric: ``"accuracy"``, ``"error"``, ``"brier"``, or the arguments of `everhold.risk` by name, such as
+            ``{"loss": "absolute", "high": 60}``.
+        teams: Most teams.
+        submissions: Most submissions of one team.
+        surprises: Most surprises that telling one team may cost; None for the share that `share` states, and with
+            ``"none"``, where nothing is told.
+
+    Examples:
+        >>> Competition(teams=50, submissions=20).questions
+        1275
+        >>> Competition(feedback="leader", metric={"loss": "squared", "high": 4.0}).in_words
+        'squared loss'
+    """
+
+    feedback: str = NOTHING
+    metric: str | Mapping[str, Any] = "accuracy"
+    teams: int = _TEAMS
+    submissions: int = _EACH
+    surprises: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.feedback not in FEEDBACK:
+            raise ValueError(
+                f"feedback is {brief(self.feedback)}; expected one of {', '.join(map(repr, FEEDBACK))}: what a "
+                "submission is told before the end; nothing was created"
+            )
+        self._check_metric()
+        for what, least in (("teams", 2), ("submissions", 1)):
+            value = getattr(self, what)
+            if (-1 if (number := as_whole(value)) is None else number) < least or value > _MOST:
+                raise ValueError(
+                    f"{what} is {brief(value)}; expected a whole number from {least} to {_MOST:,}; nothing was created"
+                )
+            object.__setattr__(self, what, int(value))
+        self._check_surprises()
+        if self.questions > 10**9:
+            raise ValueError(
+                f"{self.teams:,} teams with {self.submissions:,} submissions each make more than 10^9 questions and "
+                "comparisons; expected fewer; nothing was created"
+            )
+
+    def _check_surprises(self) -> None:
+        if self.surprises is None:
+            return
+        if self.feedback == NOTHING:
+            raise ValueError(
+                "surprises limits what teams are told, and feedback='none' tells them nothing; leave it out; nothing "
+                "was created"
+            )
+        if not 1 <= (as_whole(self.surprises) or 0) <= _MOST:
+            raise ValueError(
+                f"surprises is {brief(self.surprises)}; expected a whole number from 1 to {_MOST:,}, the most that one "
+                "team may cause; nothing was created"
+            )
+        object.__setattr__(self, "surprises", int(self.surprises))
+
+    def _check_metric(self) -> None:
+        metric = self.metric
+        named = isinstance(metric, str) and metric in METRICS[:-1]
+        of_risk = (
+            isinstance(metric, Mapping)
+            and set(metric) <= _OF_RISK
+            and metric.get("loss") in _LOSSES
+            and all(isinstance(metric.get(end, 0.0), (int, float)) for end in ("low", "high"))
+        )
+        if not (named or of_risk):
+            raise ValueError(
+                f"the metric is {brief(metric)}; expected 'accuracy', 'error', 'brier', or a loss with its range, as "
+                "in {'loss': 'absolute', 'low': 0, 'high': 60}; nothing was created"
+            )
+
+    @property
+    def in_words(self) -> str:
+        """The metric as people read it."""
+        if isinstance(self.metric, Mapping):
+            return f"{self.metric['loss']} loss"
+        return "Brier score" if self.metric == "brier" else self.metric
+
+    @property
+    def comparisons(self) -> int:
+        """Pairs of teams, each of which is compared at the end."""
+        return self.teams * (self.teams - 1) // 2
+
+    @property
+    def closing(self) -> int:
+        """Questions that the end needs: the score of each team, and each comparison."""
+        return self.teams + self.comparisons
+
+    @property
+    def questions(self) -> int:
+        """Questions in all: each submission that is told something has one of its own."""
+        return self.closing + (0 if self.feedback == NOTHING else self.teams * self.submissions)
+
+    def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[str, int]:
+        """Name of the mechanism that answers, and number of queries for which it is planned.
+
+        Args:
+            mechanism: The one that was asked for.
+            queries: Ignored: the number follows from the teams and their submissions.
+
+        Raises:
+            HoldoutRejected: If that mechanism cannot keep such a competition.
+        """
+        expected = Silent if self.feedback == NOTHING else GuessAndCheck
+        if mechanism is not None and mechanism != expected.name:
+            name = mechanism.name if isinstance(mechanism, Mechanism) else mechanism
+            raise HoldoutRejected(
+                f"the mechanism {brief(name)} cannot be chosen for a competition with feedback={self.feedback!r}; "
+                f"expected none, for then it is {expected.name}, planned for the teams; nothing was created"
+            )
+        return expected.name, self.questions
+
+    def share(self, overfits: int) -> int:
+        """Most surprises of one team, by default a fair share of those that are planned for all teams.
+
+        Where scores are told, every wrong guess costs a surprise, so the default is an equal part, and at least 1.
+        Where leaders are told, a surprise is a lead that was proved, so one team may have half of them, rounded up.
+
+        Args:
+            overfits: Surprises that are planned in all.
+
+        Examples:
+            >>> Competition(feedback="score", teams=6).share(12), Competition(feedback="score", teams=50).share(10)
+            (2, 1)
+            >>> Competition(feedback="leader").share(10), Competition(feedback="leader", surprises=2).share(10)
+            (5, 2)
+        """
+        if self.surprises is not None:
+            return self.surprises
+        return max(overfits // self.teams, 1) if self.feedback == SCORE else (overfits + 1) // 2
+
+    def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
+        """As plain JSON data, with the share of each team."""
+        return self._for(mechanism).to_dict()
+
+    def _for(self, mechanism: Mechanism) -> Competition:
+        return replace(self, surprises=self.share(mechanism.overfits)) if isinstance(mechanism, GuessAndCheck) else self
+
+    def adjust(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism for the rows; one that is silent knows that scores come first, and comparisons after them."""
+        return replace(mechanism, first=self.teams) if isinstance(mechanism, Silent) else mechanism
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, Any]) -> Competition | None:
+        """The competition that a holdout was sealed for, if it was."""
+        stored = configuration.get("competition")
+        return None if stored is None else cls(**stored)

@@ -1,0 +1,104 @@
+"""Options of `everhold create` for a competition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from everhold.cli.failures import Misuse
+from everhold.cli.option_groups import given_options
+from everhold.cli.output import note
+from everhold.display import at_most
+
+if TYPE_CHECKING:
+    from everhold.holdout import Holdout
+
+__all__ = ["CompetitionOptions"]
+
+_COMPETITION = "A competition"
+
+
+class Feedback(StrEnum):
+    """Feedback on a submission before the end."""
+
+    NONE = "none"
+    LEADER = "leader"
+    SCORE = "score"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompetitionOptions:
+    """What is fixed of a competition; nothing without `feedback`."""
+
+    feedback: Annotated[
+        Feedback | None,
+        typer.Option(
+            help="Take submissions, and tell of each before the end: nothing, whether it leads (by proof), or its "
+            "score. Mechanism and number of questions follow from the teams.",
+            rich_help_panel=_COMPETITION,
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Submissions are ranked by this: accuracy, error, brier, risk; accuracy by default.",
+            rich_help_panel=_COMPETITION,
+        ),
+    ] = None
+    loss: Annotated[
+        str | None,
+        typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.", rich_help_panel=_COMPETITION),
+    ] = None
+    low: Annotated[
+        float | None,
+        typer.Option(help="With --metric risk: smaller losses count as this.", rich_help_panel=_COMPETITION),
+    ] = None
+    high: Annotated[
+        float | None,
+        typer.Option(help="With --metric risk: larger losses count as this.", rich_help_panel=_COMPETITION),
+    ] = None
+    teams: Annotated[int | None, typer.Option(help="Most teams; 50 by default.", rich_help_panel=_COMPETITION)] = None
+    submissions: Annotated[
+        int | None, typer.Option(help="Most submissions of a team; 20 by default.", rich_help_panel=_COMPETITION)
+    ] = None
+    surprises_per_team: Annotated[
+        int | None,
+        typer.Option(
+            help="Most surprises that telling one team may cost; by default its equal part of --surprises, at least 1, "
+            "with --feedback score, and half of them with leader.",
+            rich_help_panel=_COMPETITION,
+        ),
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """What is fixed, by the names of `Holdout.create`.
+
+        Raises:
+            Misuse: If an option belongs to another one, which was not given.
+        """
+        losses = given_options(self, "loss", "low", "high")
+        given = given_options(self, "metric", "teams", "submissions", "surprises_per_team")
+        if self.feedback is None:
+            if given or losses:
+                option = next(iter({**given, **losses})).replace("_", "-")
+                raise Misuse(
+                    f"--{option} belongs to a competition; give --feedback none, leader or score, or leave it out"
+                )
+            return {}
+        if self.metric == "risk":
+            given["metric"] = losses
+        elif losses:
+            raise Misuse(f"--{next(iter(losses))} belongs to --metric risk; leave it out or rank by a risk")
+        if "surprises_per_team" in given:
+            given["surprises"] = given.pop("surprises_per_team")
+        return {"feedback": self.feedback.value, **given}
+
+    def tell(self, created: Holdout) -> None:
+        """Say on stderr how close the final leaderboard will be, where nothing is told before."""
+        mechanism = getattr(created, "mechanism", None)  # a service tells no more than its status
+        if self.feedback is Feedback.NONE and mechanism is not None:
+            near = " and ".join(f"{at_most(mechanism.expected_radius(at))} near {at}" for at in (0.5, 0.9))
+            note(f"on the final leaderboard a share of rows, such as an accuracy, is within {near}")

@@ -1,0 +1,258 @@
+"""The Ladder: every submission is answered with the best score so far, and only a clear improvement shows (S3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.description_length import LadderTree, log_ladder_size
+from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, whole
+from everhold.mechanisms.guess_and_check import with_best_grid
+from everhold.mechanisms.presentation import Presentation
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.randomness import Noise
+    from everhold.values.base import BoundQuery
+
+__all__ = ["Ladder"]
+
+Interval = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder(Mechanism):
+    """A leaderboard that cannot be climbed by luck (Blum and Hardt 2015), with the promise of S3.
+
+    A question is a submission; its sealed mean is a loss, or a score if ``better`` is "higher" (then everything below
+    is mirrored). The answer is the best so far, R: it stays unless the new sealed mean is below ``R - eta``; then it
+    becomes the new mean, rounded to a multiple of ``eta = 1 / grid``. No noise is added. With ``margin=1`` half a step
+    is enough (below, ``eta / 2`` for ``eta``): the proof needs no more, and the radius is smaller.
+
+    The *value* of a reply is R, the best of all submissions so far; the *interval* is about the submission itself:
+
+    - New best (charged): its sealed mean is within ``eta / 2`` of R, and the interval has two sides.
+    - Else (free): all that is told is that its sealed mean is at least ``R - eta``. So the interval is one-sided,
+      from below R to 1. It says nothing about how bad the submission is.
+
+    The radius of the promise is that of the best: R is always within it of the least population value among all
+    submissions so far (`best` has the interval), and no submission's population value is more than it below R.
+
+    Between two questions R is kept in ``State.carried_noise``, as a multiple of eta. It is public.
+
+    Attributes:
+        grid: Number of steps between 0 and 1; ``eta = 1 / grid``.
+        margin: By how many half steps a new best has to be better: 2 as published, 1 for the smaller radius.
+        better: Whether "lower" sealed means (losses) or "higher" ones (scores) are better.
+
+    Examples:
+        >>> mechanism = Ladder.tuned(rows=20_000, queries=1_000)
+        >>> round(mechanism.promise().radius, 3), mechanism.grid
+        (0.091, 41)
+    """
+
+    grid: int
+    margin: int = 2
+    better: Literal["lower", "higher"] = "lower"
+
+    name: ClassVar[str] = "ladder"
+    statement: ClassVar[str] = "S3"
+    presentation: ClassVar[Presentation] = Presentation(
+        page="description length",
+        colour="#882255",
+        explanation=(
+            "Every question is a submission to a leaderboard. The answer is the best score so far, on a grid of "
+            "steps. It changes, and is charged, only when the average over the sealed rows of a new submission is "
+            "better by more than a step; otherwise all that is told is that the submission is not that much "
+            "better. No noise is added."
+        ),
+        theorem=(
+            "Without noise, and with coarse answers, only so many courses of questions and answers are possible. "
+            "All questions that can ever come up form a tree that is fixed before the sealed rows are looked at. "
+            "Each of them is given its share of the probability of failure, beta; a fixed question with a share b "
+            "is further than its concentration bound sqrt(ln(2/b) / (2 n)) from the population's value with "
+            "probability at most b. So with probability at least 1 - beta no question that could have been asked "
+            "breaks its bound, and none that was asked does."
+        ),
+        sentence=(
+            "Until {submissions} are used up, the best score shown is at all times within {radius} of the {best} "
+            "among all submissions so far, {holds}."
+        ),
+        no_privacy="no noise is added to the answers",
+        note="of the best score so far; others are bounded from one side",
+    )
+    one_sided: ClassVar[bool] = True
+    adds_noise: ClassVar[bool] = False
+    sources: ClassVar[tuple[str, ...]] = ("standing", "holdout")
+    largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "grid": 10**9}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole(self, "grid", "margin")
+        if self.better not in ("lower", "higher"):
+            raise ValueError(f"better is {self.better!r}; expected 'lower' for losses or 'higher' for scores")
+
+    @classmethod
+    def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
+        """The step with the smallest radius for the wish; see `Mechanism.tuned`. Also takes margin and better."""
+        return with_best_grid(
+            lambda grid: cls(rows=rows, queries=queries, confidence=confidence, grid=grid, **shared),
+            lambda made: made.promise().radius,
+        )
+
+    def why_not(self, bound: BoundQuery) -> str:
+        """All questions share the best so far: they have to be shares of which it ranks the better ones first.
+
+        Accuracy and error have the same row values, so they belong on a ladder on which higher ones are better.
+        """
+        right = bound.description.get("kind") == "accuracy"  # of error, too: the answer is turned round
+        if {bound.at_zero, bound.at_one} == {0.0, 1.0} and right == (self.better == "higher"):
+            return ""
+        return (
+            f"this ladder ranks shares of which the {self.better} are better, and the question is not one; expected "
+            "accuracy(...) or error(...) where it was created with Ladder.tuned(..., better='higher'), and brier(...) "
+            "or a condition where not; nothing was charged"
+        )
+
+    @cached_property
+    def tree(self) -> LadderTree:
+        """The weighted tree of all submissions that can be made."""
+        return LadderTree(queries=self.queries, levels=self.grid + 1)
+
+    @property
+    def _step(self) -> float:
+        """By how much a new best has to be better."""
+        return 0.5 * self.margin / self.grid
+
+    def _log_inverse_level(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
+        return self.tree.log_inverse_weight(asked=asked, released=released) - math.log(self.beta)
+
+    @property
+    def _last_log_inverse_level(self) -> float:
+        """At least that of every submission within the plan: half of the weight lies on the planned tree."""
+        size = log_ladder_size(queries=self.queries, levels=self.grid + 1)
+        return size + math.log(2.0) - math.log(self.beta)
+
+    def _reach(self, log_inverse_level: ArrayLike) -> float:
+        """Half-width of a population value around a sealed mean, with what the grid of row values costs."""
+        rows = self.effective_rows(self.rows)
+        return float(hoeffding_radius(rows=rows, log_inverse_level=log_inverse_level)) + self.rounding
+
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Runs without a new best at once; each new best starts a new run."""
+        replies = Replies.refused(len(evaluations))
+        count = min(len(evaluations), self.queries - state.asked)
+        losses, procedures = self._losses(evaluations.totals.sum(axis=1)[:count]), self.procedures_of(evaluations)
+        done = 0
+        while done < count:
+            better = losses[done:] <= self._most_of_a_new_best(state)
+            quiet = int(np.argmax(better)) if bool(np.any(better)) else count - done
+            if quiet:
+                self._stand(state, slice(done, done + quiet), replies, procedures)
+                state, done = state.after(asked=quiet, charged=0), done + quiet
+            if done < count:
+                state = self._climb(state, int(losses[done]), done, replies, procedures)
+                done += 1
+        return state, replies
+
+    def _losses(self, totals: NDArray[np.int64]) -> NDArray[np.int64]:
+        return totals if self.better == "lower" else self.steps - totals
+
+    def _most_of_a_new_best(self, state: State) -> int:
+        """The largest sum that makes a new best; before the first submission all do."""
+        if state.asked == 0:
+            return self.steps
+        half_steps = 2 * state.carried_noise - self.margin
+        return -(-half_steps * self.steps // (2 * self.grid)) - 1  # exact: whole numbers throughout
+
+    def _stand(self, state: State, where: slice, replies: Replies, procedures: Sequence[Procedure]) -> None:
+        """The best so far stands: the submissions' sealed means are at least ``R - eta``."""
+        shown = np.full(where.stop - where.start, state.carried_noise / self.grid)
+        asked = state.asked + 1 + np.arange(len(shown))
+        level = self._log_inverse_level(asked, state.charged)
+        means = shown - self._step, np.ones(len(shown))
+        self._put(replies, where, shown, means, level, Source.STANDING, procedures)
+
+    def _climb(
+        self, state: State, loss: int, position: int, replies: Replies, procedures: Sequence[Procedure]
+    ) -> State:
+        """A new best: its sealed mean is within ``eta / 2`` of what is shown."""
+        best = (2 * loss * self.grid + self.steps) // (2 * self.steps)
+        shown = np.array([best / self.grid])
+        level = self._log_inverse_level([state.asked + 1], state.charged)
+        around = shown - 0.5 / self.grid, shown + 0.5 / self.grid
+        self._put(replies, slice(position, position + 1), shown, around, level, Source.HOLDOUT, procedures)
+        return State(state.asked + 1, state.charged + 1, best)
+
+    def _put(
+        self, replies: Replies, where: slice, shown: NDArray[np.float64], means: Interval, level: NDArray[np.float64],
+        source: Source, procedures: Sequence[Procedure],
+    ) -> None:  # fmt: skip
+        """Fill in replies, and all population values that some sealed mean between ``means`` does not exclude."""
+        low, high = self.not_excluded(procedures[where], *means, level)
+        if self.better == "higher":
+            shown, low, high = 1.0 - shown, 1.0 - high, 1.0 - low
+        replies.put(where, shown, (low, high), source)
+
+    def reachable(self, state: State) -> bool:
+        """Some submissions are a new best, each with a score of its own."""
+        return state.charged <= min(state.asked, self.tree.levels) and state.asked <= self.queries
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """No new best can be lost."""
+        return charges == 0
+
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """Lost submissions that were no new best leave it as it is; if one was, nobody knows the best any more.
+
+        To fall back to an earlier best would show a course that the tree of all submissions does not have (S3).
+        """
+        if charged:
+            raise ValueError("a new best was shown and is lost, and a leaderboard cannot go on from an earlier one")
+        return super().after_loss(state, asked=asked, charged=charged, noise=noise)
+
+    def _charges_left(self, state: State) -> int:
+        return 0  # only for when nothing is answered any more
+
+    def best(self, state: State) -> tuple[float, float, float]:
+        """The best score so far, with an interval for the best population value among all submissions so far.
+
+        Returns:
+            Value and both ends; they hold with the promised probability, whenever and however often this is called.
+
+        Raises:
+            ValueError: If nothing was submitted yet.
+        """
+        if state.asked == 0:
+            raise ValueError("there is no submission yet; expected at least one; submit first")
+        replies, shown = Replies.refused(1), np.array([state.carried_noise / self.grid])
+        around = shown - self._step, shown + 0.5 / self.grid
+        level = np.array([self._last_log_inverse_level])
+        self._put(replies, slice(0, 1), shown, around, level, Source.HOLDOUT, [self.procedure])
+        return float(replies.values[0]), float(replies.lows[0]), float(replies.highs[0])
+
+    def promise(self) -> Promise:
+        """For the best so far, after every submission at once."""
+        reach = self._reach(self._last_log_inverse_level)
+        details = {"step": self._step, "concentration": reach - self.rounding}
+        return self._promised(self._step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
+
+    def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
+        """Half-width of the next answer about the submission itself: up to 1 where the best so far stands."""
+        if not self.surely_answers(state, 1):
+            return REFUSED
+        reach = self._reach(self._log_inverse_level(state.asked + 1, state.charged))
+        climbed = 0.5 / self.grid + reach
+        if state.asked == 0:
+            return Quote(climbed, climbed, 1, 1, refused=False)
+        stood = max(self._step + reach, 1.0 - state.carried_noise / self.grid)
+        return Quote(stood, climbed, 0, 1, refused=False)

@@ -1,0 +1,182 @@
+"""The leaderboard of a competition, from what the ledger holds alone: during it, and after the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.asking.unsealing import disclosed
+from everhold.estimand import about_of
+from everhold.ledger.allotments import Accounts
+from everhold.queries.readings import Reading
+from everhold.values.base import BoundQuery
+from everhold_competitions.competition import LEADER, SCORE
+from everhold_competitions.leaderboard import Comparison, Leaderboard, Standing, ranked
+from everhold_competitions.submission_result import is_score
+from everhold_competitions.teams import Submissions
+
+if TYPE_CHECKING:
+    from everhold.ledger.sealed_values import Numbers
+    from everhold_competitions.submissions import CompetitionSession
+    from everhold_competitions.teams import Team
+
+    Told = tuple[float | None, float, float]
+
+__all__ = ["certified_competition", "leaderboard"]
+
+
+def leaderboard(contest: CompetitionSession) -> Leaderboard:
+    """Where the teams stand; asks nothing and costs nothing."""
+    executor, head = contest.executor, contest.executor.head()
+    accounts = Accounts.from_state(head.state)
+    teams = list(accounts.of(Submissions).teams.values())
+    final, comparisons = accounts.unsealings > 0, []
+    if final:
+        told = _unsealed(contest)
+        standings = [_standing(contest, team, told.get(contest.question(team.final))) for team in teams]
+        comparisons = _comparisons(contest, teams, told, {each.team: each for each in standings})
+        better = {team.name: 0 for team in teams} | _times_beaten(comparisons)
+        better = {name: times for name, times in better.items() if _named(standings, name).score is not None}
+    elif contest.competition.feedback == SCORE:
+        standings = [_standing(contest, team, _answered(contest, team)) for team in teams]
+        better = _behind_intervals(standings, higher_is_better=_higher_is_better(contest))
+    else:
+        standings = [_standing(contest, team, None) for team in teams]
+        better = _behind_leaders(contest, teams) if contest.competition.feedback == LEADER else {}
+    return Leaderboard(
+        holdout=executor.record.name, metric=contest.competition.in_words, higher_is_better=_higher_is_better(contest),
+        feedback=contest.competition.feedback, final=final, comparisons=comparisons,
+        standings=ranked(standings, better, higher_is_better=_higher_is_better(contest)),
+        confidence=executor.mechanism.confidence, statement=executor.promise.statement,
+        about=about_of(executor.schema, by_position=True),
+    )  # fmt: skip
+
+
+def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
+    """The competition as a certificate states it, with the final leaderboard once there is one."""
+    board = leaderboard(contest)
+    rows = [
+        {**row, "submissions": board[row["team"]].submissions} for row in board.to_dict()["rows"]
+    ] if board.final else []  # fmt: skip
+    accounts = Accounts.from_state(contest.executor.data())
+    return {
+        "feedback": contest.competition.feedback,
+        "metric": contest.competition.in_words,
+        "teams": contest.competition.teams,
+        "submissions": contest.competition.submissions,
+        "acts": accounts.of(Submissions).entries,
+        "rows": rows,
+    }
+
+
+def _higher_is_better(contest: CompetitionSession) -> bool:
+    """Row values that rise with quality, as being right does, may be told upside down, as errors."""
+    facts = contest.facts
+    return (facts.at_fault == 0.0) == (facts.at_one > facts.at_zero)
+
+
+def _unsealed(contest: CompetitionSession) -> dict[str, Numbers]:
+    """Sealed numbers by question, means of row values."""
+    entries = contest.executor.entries(contest.executor.head().sequence)
+    told = disclosed(entries)
+    return {entry.question: told[entry.sequence] for entry in entries if entry.sequence in told}
+
+
+def _answered(contest: CompetitionSession, team: Team) -> Told | None:
+    """Answer to the team about its final submission; a confirmed guess is no score."""
+    entry = contest.executor.find(contest.question(team.final))
+    if entry is None or entry.answer["low"] is None:
+        return None
+    answer = entry.answer
+    return answer["value"] if is_score(answer["source"]) else None, answer["low"], answer["high"]
+
+
+def _standing(contest: CompetitionSession, team: Team, numbers: Told | None) -> Standing:
+    step = contest.executor.mechanism.row_step
+    score, low, high = Reading.of(contest.facts).in_units(*numbers or (None, None, None), row_step=step)
+    return Standing(team.name, score, low, high, None, team.received)
+
+
+def _named(standings: list[Standing], name: str) -> Standing:
+    return next(standing for standing in standings if standing.team == name)
+
+
+def _comparisons(
+    contest: CompetitionSession, teams: list[Team], told: Mapping[str, Numbers], standings: Mapping[str, Standing]
+) -> list[Comparison]:
+    """All pairs: by their paired difference; where the ledger lost that, by their two intervals."""
+    found = []
+    for first, second in combinations(teams, 2):
+        if first.final == second.final:
+            found.append(Comparison(first.name, second.name, 0.0, 0.0, 0.0, None))
+            continue
+        question, turned = contest.comparison(first.final, second.final)
+        numbers = told.get(question)
+        each = standings[first.name], standings[second.name]
+        if numbers is not None:
+            found.append(_paired(contest, first.name, second.name, numbers, turned=turned))
+        elif all(standing.low is not None for standing in each):
+            found.append(_apart(*each, higher_is_better=_higher_is_better(contest)))
+    return found
+
+
+def _paired(contest: CompetitionSession, first: str, second: str, numbers: Numbers, *, turned: bool) -> Comparison:
+    """From the mean of ``(1 + d) / 2``, where d is a difference of row values."""
+    mean, low, high = (1.0 - numbers[0], 1.0 - numbers[2], 1.0 - numbers[1]) if turned else numbers
+    rises = contest.facts.at_fault == 0.0
+    larger, smaller = low > 0.5, high < 0.5
+    better = first if (larger if rises else smaller) else second if (smaller if rises else larger) else None
+    width = contest.facts.at_one - contest.facts.at_zero
+    bound = BoundQuery({}, "", at_zero=-width, at_one=width)
+    told = Reading.of(bound).in_units(mean, low, high, row_step=contest.executor.mechanism.row_step)
+    difference, least, most = (0.0 if number is None else number for number in told)
+    return Comparison(first, second, difference, least, most, better)
+
+
+def _apart(first: Standing, second: Standing, *, higher_is_better: bool) -> Comparison:
+    """By two intervals, which both hold: the fallback."""
+    assert first.low is not None
+    assert first.high is not None
+    assert second.low is not None
+    assert second.high is not None
+    low, high = first.low - second.high, first.high - second.low
+    larger = first.team if low > 0.0 else second.team if high < 0.0 else None
+    other = {first.team: second.team, second.team: first.team}
+    better = larger if larger is None or higher_is_better else other[larger]
+    scored = first.score is not None and second.score is not None
+    difference = first.score - second.score if scored else (low + high) / 2.0  # type: ignore[operator]
+    return Comparison(first.team, second.team, difference, low, high, better)
+
+
+def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
+    """How many teams are proved to be better, by team: whoever is better than a better one is better, too.
+
+    So of two teams that share a place neither is proved to be better.
+    """
+    names = dict.fromkeys(name for each in comparisons for name in (each.first, each.second))
+    place = {name: number for number, name in enumerate(names)}
+    worse_than = np.zeros((len(place), len(place)), dtype=bool)
+    for each in comparisons:
+        if each.better is not None:
+            worse = each.second if each.better == each.first else each.first
+            worse_than[place[worse], place[each.better]] = True
+    for middle in range(len(place)):
+        worse_than |= np.outer(worse_than[:, middle], worse_than[middle])
+    return dict(zip(place, map(int, worse_than.sum(axis=1)), strict=True))
+
+
+def _behind_intervals(standings: list[Standing], *, higher_is_better: bool) -> dict[str, int]:
+    """How many teams' intervals lie beyond a team's own, by team; of those that were told something."""
+    known = [standing for standing in standings if standing.low is not None]
+    pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
+    return {standing.team: 0 for standing in known} | _times_beaten(pairs)
+
+
+def _behind_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, int]:
+    """How many teams took the lead from a team, or from whom took it: each is proved to be better than all before."""
+    place = {question: number for number, question in enumerate(contest.leaders())}
+    led = {team.name: place[question] for team in teams if (question := contest.question(team.final)) in place}
+    return {name: len({other for other, later in led.items() if later > number}) for name, number in led.items()}

@@ -1,0 +1,123 @@
+"""What a team is told of a submission, and of a file that it only wants to try."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from everhold.display import Display, at_least, at_most, rounded
+from everhold_competitions.competition import LEADER, NOTHING, SCORE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.answers import Answer
+
+__all__ = ["FormatReport", "Submission", "is_score", "without_guess"]
+
+
+def is_score(source: object) -> bool:
+    """True if an answer's value is what the sealed rows say, and not a guess that they confirmed."""
+    return source == "holdout"
+
+
+def without_guess(answer: Answer) -> Answer:
+    """The answer to a team: its interval, and a value only where it is a score of the sealed rows."""
+    return answer if is_score(answer.source) else replace(answer, value=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission(Display):
+    """What a team is told of its submission.
+
+    Attributes:
+        team: Its name.
+        feedback: What the host chose that submissions are told: ``"none"``, ``"leader"`` or ``"score"``.
+        number: How many submissions of the team were received, with this one.
+        left: How many more it may hand in.
+        surprises_left: How many more surprises the team may cause before it is told nothing more; None without a limit.
+        final: Whether this is the one that stands for the team at the end, unless it hands in another.
+        repeated: Whether it was the team's latest one already; then nothing new was received.
+        leads: With ``"leader"``: whether it leads, by proof; None if it is not told.
+        answer: With ``"score"``: the answer, whose value is None where the sealed rows confirmed the guess: then the
+            interval is all that they say. None if it is not told.
+        refused: Whether what is left of the budget, or of the team's share, does not surely pay for telling more; it
+            was received all the same.
+        predictions: SHA-256 of the predictions.
+    """
+
+    team: str
+    feedback: str
+    number: int
+    left: int
+    final: bool
+    repeated: bool
+    leads: bool | None = None
+    answer: Answer | None = None
+    refused: bool = False
+    predictions: str
+    surprises_left: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"team", "received", "feedback", "number", "left", ...}`` with what is told: leads, or value, low, high."""
+        told: dict[str, Any] = {}
+        if self.feedback == LEADER:
+            told = {"leads": self.leads}
+        elif self.feedback == SCORE:
+            kept = {} if self.answer is None else self.answer.to_dict()
+            told = {name: kept.get(name) for name in ("value", "low", "high", "source")}
+        named = ("feedback", "number", "left", "final", "repeated", "refused", "predictions", "surprises_left")
+        return {"team": self.team, "received": True, **{name: getattr(self, name) for name in named}, **told}
+
+    def __str__(self) -> str:
+        count = f"submission {self.number:,} of {self.number + self.left:,} of team {self.team!r}"
+        received = f"{'received before' if self.repeated else 'received'}: {count}"
+        return f"{received}; {self.explain()}"
+
+    def explain(self) -> str:
+        """In words: what the team is told."""
+        if self.refused:
+            spent = "of the budget" if self.surprises_left is None or self.surprises_left > 0 else "to this team"
+            return f"nothing more is told: what is left {spent} does not surely pay for it; it counts at the end"
+        if self.feedback == NOTHING:
+            return "nothing is told before the end"
+        if self.feedback == LEADER:
+            return "it leads" if self.leads else "it is not proved to be better than the leader, and may be as good"
+        answer = self.answer
+        if answer is None or answer.low is None or answer.high is None:
+            return "nothing more is told"
+        interval = f"[{at_least(answer.low)}, {at_most(answer.high)}]"
+        if answer.value is None:
+            return f"the score is confirmed within {interval}; by how much the guess is off is not told"
+        return f"the score is {rounded(answer.value)} in {interval}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatReport(Display):
+    """What a file of predictions holds, for a team that wants to know whether it would be received.
+
+    Attributes:
+        rows: Predictions, one for each sealed row.
+        joined_by: The column of row ids; None if they are in the order of the rows.
+        metric: What they would be held against the labels by.
+        values: How often each predicted class occurs; or least, mean and greatest of numbers.
+        team: The team.
+        left: How many submissions it may still hand in.
+        surprises_left: How many more surprises it may cause; None without a limit.
+    """
+
+    rows: int
+    joined_by: str | None
+    metric: str
+    values: Mapping[str, float]
+    team: str
+    left: int
+    surprises_left: int | None = None
+
+    def __str__(self) -> str:
+        joined = "in the order of the rows" if self.joined_by is None else f"joined by {self.joined_by!r}"
+        values = ", ".join(f"{name}: {rounded(count)}" for name, count in self.values.items())
+        return (
+            f"the format is right: {self.rows:,} predictions, {joined}, for {self.metric} ({values}); team "
+            f"{self.team!r} has {self.left:,} submissions left; nothing was received or charged"
+        )

@@ -1,0 +1,92 @@
+"""An answer that a team of a competition is told, with the team's own limit of surprises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from everhold.ledger import EntryDraft
+from everhold.queries.question import QueryPlan
+from everhold_competitions.teams import TOLD_OF, Submissions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.answers import QuotedPrice
+    from everhold.ledger import Entry, Outcome
+    from everhold.ledger.allotments import Accounts
+    from everhold.mechanisms import State
+    from everhold.queries.question import ExecutionResult, Pricing
+    from everhold.randomness import Noise
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["TeamLimited", "surprises_left"]
+
+Result = TypeVar("Result", covariant=True)
+
+
+def surprises_left(accounts: Accounts, team: str, share: int | None) -> int | None:
+    """How many more surprises a team may cause; None without a limit.
+
+    Args:
+        accounts: What the ledger keeps.
+        team: Its name.
+        share: Most surprises of a team without an allotment; None without a limit.
+    """
+    part, known = accounts.parts.get(team), accounts.of(Submissions).teams.get(team)
+    if part is not None:  # the steward's own limit replaces the share
+        return part.charges - part.charged
+    return None if share is None else max(share - (0 if known is None else known.charged), 0)
+
+
+@dataclass(frozen=True)
+class TeamLimited(QueryPlan[Result]):
+    """A question about a submission, which is refused once the team has caused its share of surprises.
+
+    The share is checked against public counts, before the sealed rows are looked at and again inside the transaction.
+    It limits spending only: all teams share one tree of questions, so no interval depends on it.
+
+    Attributes:
+        ready: The question.
+        team: The team's name.
+        predictions: SHA-256 of the submitted predictions.
+        share: Most surprises of the team; None without a limit.
+    """
+
+    ready: QueryPlan[Result] = field(repr=False)
+    team: str
+    predictions: str
+    share: int | None
+
+    @cached_property
+    def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
+        """The entries of the question, each with the submission that it tells of."""
+        told_of = {"team": self.team, "predictions": self.predictions}
+        return [EntryDraft(line.fingerprint, {**line.description, TOLD_OF: told_of}) for line in self.ready.asked]
+
+    @property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """That of the question."""
+        return self.ready.pricing
+
+    def room(self, accounts: Accounts, count: int) -> int:
+        """None once the share is spent: the next answer could be a surprise."""
+        left = surprises_left(accounts, self.team, self.share)
+        return min(self.ready.room(accounts, count), count if left is None else left)
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
+        """What the question looks at; secret."""
+        return self.ready.evaluate(sealed, places)
+
+    def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+        """The mechanism's answers to the question."""
+        return self.ready.answer(state, seen, rows, noise)
+
+    def present(self, told: ExecutionResult) -> Result:
+        """The question's result."""
+        return self.ready.present(told)
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """The question's price."""
+        return self.ready.quote(state, stored)

@@ -1,0 +1,172 @@
+"""Submissions of a competition, as the ledger keeps them: which one of each team is final, and whether more are taken.
+
+Receiving one is an entry of the chain with the source `SUBMISSION` and no charge; the end of taking them is one with
+the source `CLOSING`. So everything here follows from the entries alone. It is kept beside the mechanism's state, under
+the same seal, to be at hand in a transaction. The predictions themselves lie beside the sealed rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+
+from everhold.ledger.extension import LedgerExtension
+from everhold.ledger.tally import PROMOTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+__all__ = ["CLOSING", "LONGEST_TEAM", "SUBMISSION", "TOLD_OF", "Submissions", "Team"]
+
+TOLD_OF = "told_of"
+"""Field of the description of an answer that a team is told: the team, and the predictions that it is about."""
+
+SUBMISSION = "submission"
+"""Source of the "answer" of an entry that is no question but receives a submission."""
+
+CLOSING = "closing"
+"""Source of the "answer" of an entry after which no submission is received."""
+
+LONGEST_TEAM = 100
+_MOST = 10**15
+_HEX = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """One team at one moment; all of it public but for the predictions themselves.
+
+    Attributes:
+        name: Its name.
+        final: SHA-256 of the predictions that stand for the team at the end.
+        latest: SHA-256 of those that were received last.
+        received: Submissions so far.
+        charged: Surprises that telling the team about its submissions has cost.
+    """
+
+    name: str
+    final: str
+    latest: str
+    received: int
+    charged: int = 0
+
+
+@dataclass(slots=True)
+class Submissions(LedgerExtension):
+    """All teams of a competition at one moment.
+
+    Attributes:
+        teams: In the order of their first submission.
+        closed: Whether no more are received.
+    """
+
+    name: ClassVar[str] = "competition"
+    key: ClassVar[str] = "submissions"
+    acts: ClassVar[frozenset[str]] = frozenset({SUBMISSION, CLOSING})
+    accessor: ClassVar[str] = "everhold_competitions.submissions:HoldoutCompetition"
+
+    teams: dict[str, Team] = field(default_factory=dict)
+    closed: bool = False
+
+    @classmethod
+    def read(cls, stored: Any) -> Self:
+        """The inverse of `stored`.
+
+        Raises:
+            ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
+        """
+        lines = [Team(*line) for line in stored["teams"]]
+        if not all(map(_is_sound, lines)) or type(stored["closed"]) is not bool:
+            raise ValueError("a team is impossible")
+        return cls({line.name: line for line in lines}, stored["closed"])
+
+    def stored(self) -> dict[str, Any] | None:
+        """As plain JSON data; None if nothing was received."""
+        if not self.entries:
+            return None
+        return {"teams": [_line_of(team) for team in self.teams.values()], "closed": self.closed}
+
+    @property
+    def entries(self) -> int:
+        """How many entries of the ledger receive a submission, or end that."""
+        return sum(team.received for team in self.teams.values()) + self.closed
+
+    def receive(self, team: str, predictions: str, *, final: bool) -> None:
+        """Take a submission; the first one of a team is final in any case.
+
+        Raises:
+            ValueError: If no more are received.
+        """
+        if self.closed:
+            raise ValueError("a submission was received after the end")
+        before = self.teams.get(team, Team(team, predictions, predictions, 0))
+        final = final or not before.received
+        self.teams[team] = replace(
+            before, final=predictions if final else before.final, latest=predictions, received=before.received + 1
+        )
+
+    def tell(self, told_of: object, *, charged: int, promoted: bool) -> None:
+        """Take an answer that a team was told about one of its submissions: its cost, and a change of leader.
+
+        Args:
+            told_of: The answer's `TOLD_OF`: the team, and the SHA-256 of the predictions.
+            charged: Surprises that the answer cost.
+            promoted: Whether the predictions lead from now on; then they are the team's final ones.
+
+        Raises:
+            ValueError: If no such submission was received.
+        """
+        fields = told_of if isinstance(told_of, dict) else {}
+        name, predictions = fields.get("team"), fields.get("predictions")
+        team = self.teams.get(name) if _is_name(name) else None
+        if team is None or not _is_digest(predictions):
+            raise ValueError("an answer is about a submission that was not received")
+        self.teams[team.name] = replace(
+            team, charged=team.charged + charged, final=predictions if promoted else team.final
+        )
+
+    def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
+        """Take an answer that a team was told, if it is one.
+
+        Raises:
+            ValueError: If no such submission was received.
+        """
+        if self.teams and TOLD_OF in description:
+            self.tell(description[TOLD_OF], charged=charged, promoted=source == PROMOTED)
+
+    def replay(self, description: Mapping[str, Any], source: object) -> None:
+        """Take one entry that receives a submission, or ends that.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        if source == CLOSING:
+            if self.closed:
+                raise ValueError("the submissions were closed twice")
+            self.closed = True
+            return
+        team, predictions, final = (description.get(name) for name in ("team", "predictions", "final"))
+        if not (_is_name(team) and _is_digest(predictions) and type(final) is bool):
+            raise ValueError("the submission is malformed")
+        self.receive(team, predictions, final=final)
+
+
+def _line_of(team: Team) -> list[Any]:
+    """A team as plain JSON data; versions before the count of surprises wrote four fields."""
+    line = [team.name, team.final, team.latest, team.received]
+    return [*line, team.charged] if team.charged else line
+
+
+def _is_sound(team: Team) -> bool:
+    digests = _is_digest(team.final) and _is_digest(team.latest)
+    counts = type(team.received) is type(team.charged) is int and 1 <= team.received <= _MOST
+    return _is_name(team.name) and digests and counts and 0 <= team.charged <= _MOST
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and 1 <= len(value) <= LONGEST_TEAM and value.isprintable()
+
+
+def _is_digest(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) == 64 and _HEX.issuperset(value)

@@ -1,0 +1,309 @@
+"""Predictions that stay in the engine of the sealed rows: another table, joined by row id inside each statement.
+
+Row ids are public, and so are predictions: whatever is wrong with them is found before anything is charged, and said.
+Each sealed row meets one line of the table at most, whatever happens to the table meanwhile; and its digest is computed
+again after the sums, so that an answer is about the predictions that its question names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
+from everhold.values.base import BoundQuery, Joined, JoinedColumn
+from everhold.values.expressions import ColumnKind, RowValue
+from everhold_engines.sql.compiler import row_values_sql, totals_sql
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Needs
+    from everhold_engines.base import Engine
+    from everhold_engines.remote_rows import RemoteRows
+
+__all__ = ["IdFaults", "JoinedTable", "is_joined", "look_joined"]
+
+_SHOWN = 3
+_DIGITS = 3  # hexadecimal ones of an id's hash: so many lines are hashed together as have them in common
+
+
+@dataclass(frozen=True, slots=True)
+class IdFaults:
+    """Row ids of a table that are wrong: how many, and some of them.
+
+    Attributes:
+        empty: Missing ones.
+        unknown: Those that no row has.
+        doubled: Those that are there more than once.
+        lacking: Those of rows that are not there.
+    """
+
+    empty: int
+    unknown: tuple[int, Sequence[Any]]
+    doubled: tuple[int, Sequence[Any]]
+    lacking: tuple[int, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class JoinedTable:
+    """A table of predictions in the engine of sealed rows.
+
+    Attributes:
+        engine: On that table.
+        sealed: The engine on the sealed rows.
+        row_id: Column of ids of the sealed rows.
+        own_id: That of the table.
+        kinds: What its columns hold, by name.
+    """
+
+    engine: Engine
+    sealed: Engine
+    row_id: str
+    own_id: str
+    kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, sealed: Engine, table: str, *, row_id: str, own_id: str) -> JoinedTable:
+        """The table of a name.
+
+        Raises:
+            QueryRejected: If there is no such table, or the rows are in a file of their own. Nothing is charged.
+        """
+        if table.casefold() == str(sealed.to_dict()["table"]).casefold():
+            raise QueryRejected(
+                "the predictions are in the table of the sealed rows; expected a table of their own; nothing was "
+                "charged"
+            )
+        try:
+            engine = sealed.beside(table)
+            return cls(engine, sealed, row_id, own_id, engine.columns())
+        except QueryRejected:
+            raise
+        except (HoldoutRejected, ValueError):
+            raise QueryRejected(
+                f"there is no table {table!r} of predictions that can be read in the engine of the sealed rows; "
+                "expected its name as the engine has it, and the right to read it; nothing was charged"
+            ) from None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.engine.to_dict()["table"])
+
+    @property
+    def called(self) -> str:
+        """Name in messages."""
+        return f"the table {self.name!r}"
+
+    @property
+    def _lines(self) -> str:
+        """SQL that follows FROM for its lines; columns are qualified, so that no other name is mistaken for one."""
+        return f"{self.engine.source} AS {self.engine.dialect.rows}"
+
+    def column(self, name: str) -> JoinedColumn:
+        """One of its columns, without a digest."""
+        told = hashlib.sha256(json.dumps([self.name, name]).encode()).hexdigest()[:16]
+        return JoinedColumn(self, name, self.kinds[name], f"prediction_{told}")
+
+    def id_faults(self) -> IdFaults | None:
+        """Fault of the ids; None if each sealed row has exactly one line and no other row has any."""
+        of = self.engine.dialect
+        mine, theirs = of.column(self.own_id), of.column(self.row_id)
+        given = f"{self._lines} WHERE {mine} IS NOT NULL GROUP BY {mine}"
+        lines = f"SELECT {mine} AS given_id, count(*) AS given_lines FROM {given}"
+        known = f"SELECT {theirs} AS known_id, 1 AS known_lines FROM {self.sealed.source} AS {of.rows}"
+        both = (
+            "(SELECT given_id, known_id, coalesce(given_lines, 0) AS n, coalesce(known_lines, 0) AS m "
+            f"FROM ({lines}) AS a FULL OUTER JOIN ({known}) AS b ON a.given_id = b.known_id) AS f"
+        )
+        tests = {"unknown": ("m = 0", "n"), "doubled": ("m > 0 AND n > 1", "1"), "lacking": ("n = 0", "1")}
+        counted = ", ".join(
+            f"coalesce(sum(CASE WHEN {test} THEN {many} ELSE 0 END), 0)" for test, many in tests.values()
+        )
+        ((unknown, doubled, lacking),) = self.engine.rows(f"SELECT {counted} FROM {both}")
+        ((empty,),) = self.engine.rows(f"SELECT count(*) FROM {self._lines} WHERE {mine} IS NULL")
+        if not (empty or unknown or doubled or lacking):
+            return None
+
+        def some(count: int, name: str) -> tuple[int, Sequence[Any]]:
+            if not count:
+                return 0, ()
+            own = "known_id" if name == "lacking" else "given_id"
+            found = self.engine.rows(f"SELECT {own} FROM {both} WHERE {tests[name][0]} ORDER BY {own} LIMIT {_SHOWN}")
+            return int(count), [value for (value,) in found]
+
+        return IdFaults(int(empty), some(unknown, "unknown"), some(doubled, "doubled"), some(lacking, "lacking"))
+
+    def counts(self, conditions: Sequence[tuple[JoinedColumn, RowValue]]) -> list[int]:
+        """Count the lines that meet each condition on the value of a column."""
+        found: list[int] = []
+        for some in _parts(conditions, self.engine.most_expressions):
+            source = self._selected(list(dict.fromkeys(column for column, _ in some)))
+            sql = totals_sql([value for _, value in some], source, unit=1, dialect=self.engine.dialect)
+            found += [int(total) for total in self.engine.rows(sql)[0]]
+        return found
+
+    def example(self, column: JoinedColumn, condition: RowValue) -> Any:
+        """A value that does not meet a condition."""
+        source, of = self._selected([column]), self.engine.dialect
+        rows = row_values_sql([condition], source, position=column.alias, unit=1, dialect=of).removesuffix(of.closing)
+        found = self.engine.rows(f"SELECT p FROM ({rows}) AS e WHERE v0 = 0 LIMIT 1{of.closing}")
+        return found[0][0] if found else None
+
+    def digests(self, columns: Sequence[JoinedColumn]) -> list[str]:
+        """SHA-256 of what each column says of which id, in hex, whatever the order of the lines."""
+        found: list[str] = []
+        for some in _parts(columns, self.engine.most_expressions):
+            for ids, *told in self.engine.rows(self._digest_sql(some)) or [(None,) * (1 + len(some))]:
+                texts = (f"{column.kind.value}:{ids}:{own}" for column, own in zip(some, told, strict=True))
+                found += [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+        return found
+
+    def _digest_sql(self, columns: Sequence[JoinedColumn]) -> str:
+        """Of ids and columns the hash of hashes: of values whose ids' hashes begin alike, in the order of the ids."""
+        of = self.engine.dialect
+        ids = of.text.format(of.column(self.own_id))
+        given = {"given_ids": self._measured(ids)}
+        given |= {f"given_{place}": self._text(column) for place, column in enumerate(columns)}
+        texts = ", ".join(f"{text} AS {name}" for name, text in given.items())
+        bucket = of.piece.format(of.sha256.format(ids), 1, _DIGITS)  # no name of a column is used for anything else
+        lines = f"(SELECT {bucket} AS given_part, {ids} AS given_text, {texts} FROM {self._lines})"
+        told = of.texts_in_order(lines, [*given], part="given_part", by="given_text")
+        hashed = ", ".join(f"{of.sha256.format(name)} AS {name}" for name in given)
+        parts = f"(SELECT 0 AS given_all, given_part, {hashed} FROM ({told}) AS t)"
+        told = of.texts_in_order(parts, [*given], part="given_all", by="given_part")
+        return f"SELECT {', '.join(map(of.sha256.format, given))} FROM ({told}) AS t"
+
+    def _text(self, column: JoinedColumn) -> str:
+        """A value as a text that no other value of its kind has, without a comma where its end is not known."""
+        of, value = self.engine.dialect, self._value(column)
+        if column.kind is ColumnKind.STRING:
+            text = self._measured(value)
+        else:
+            text = of.as_text(f"({value} + {of.literal(0.0)})")  # -0.0 is 0.0
+        return f"coalesce({text}, '')"
+
+    def _measured(self, text: str) -> str:
+        """A text with its length before it."""
+        of = self.engine.dialect
+        return f"concat({of.as_text(of.length.format(text))}, ':', {text})"
+
+    def _value(self, column: JoinedColumn) -> str:
+        """A column as a double, or as a text."""
+        of, name = self.engine.dialect, self.engine.dialect.column(column.name)
+        if column.kind is ColumnKind.STRING:
+            return of.text.format(name)
+        if column.kind is ColumnKind.NUMBER:
+            return of.number.format(name)
+        one, zero, truth = of.literal(1.0), of.literal(0.0), of.truth.format(name)
+        return f"CASE WHEN {name} IS NULL THEN NULL WHEN {truth} THEN {one} ELSE {zero} END"
+
+    def _selected(self, columns: Sequence[JoinedColumn]) -> str:
+        quoted = self.engine.dialect.quoted
+        listed = ", ".join(f"{self._value(column)} AS {quoted(column.alias)}" for column in columns)
+        return f"(SELECT {listed} FROM {self._lines})"
+
+    def beside(self, source: str, columns: Sequence[JoinedColumn], *, number: int) -> str:
+        """The rows of a source with these columns; no row is there twice, whatever the table holds by then."""
+        of, name = self.engine.dialect, f"{self.engine.dialect.rows}_{number}"
+        own, quoted = of.column(self.own_id), of.quoted
+        listed = ", ".join(f"max({self._value(column)}) AS {quoted(column.alias)}" for column in columns)
+        lines = f"(SELECT {own} AS joined_id, {listed} FROM {self._lines} GROUP BY {own})"
+        taken = ", ".join(f"{name}.{quoted(column.alias)} AS {quoted(column.alias)}" for column in columns)
+        own_row = f"{of.column(self.row_id)} = {name}.joined_id"
+        return f"(SELECT {of.rows}.*, {taken} FROM {source} AS {of.rows} LEFT JOIN {lines} AS {name} ON {own_row})"
+
+
+class _Beside:
+    """The engine of the sealed rows, on these rows with predictions beside them."""
+
+    def __init__(self, engine: Engine, columns: Sequence[JoinedColumn]) -> None:
+        self._engine, self.source = engine, engine.source
+        for number, (table, own) in enumerate(_by_table(columns)):
+            self.source = table.beside(self.source, own, number=number)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+def is_joined(query: BoundQuery) -> bool:
+    """True if a query is about predictions in a table of the engine."""
+    return bool(_columns_of(query))
+
+
+def look_joined(
+    sealed: RemoteRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], *,
+    parts: int, group_by: str | None, unit: int,
+) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
+    """`RemoteRows.look` where some questions are about predictions in tables: as many at once as the engine takes.
+
+    Raises:
+        EverholdError: If a table of predictions was changed since the question was prepared. Nothing is charged.
+    """
+    totals = np.zeros((len(queries), parts), dtype=np.int64)
+    seen: list[Any] = [None] * len(queries)
+    asked = {place: _columns_of(query) for place, query in enumerate(queries)}
+    joined = [place for place, columns in asked.items() if columns]
+    rounds = [[place for place, columns in asked.items() if not columns], *_rounds(asked, joined, sealed.engine)]
+    for places in filter(None, rounds):
+        columns = list(dict.fromkeys(column for place in places for column in asked[place]))
+        rows = sealed.on(_Beside(sealed.engine, columns)) if columns else sealed  # type: ignore[arg-type]  # a proxy
+        some, own = [_written(queries[place]) for place in places], [needs[place] for place in places]
+        totals[places], found = rows.look(some, own, parts=parts, group_by=group_by, unit=unit)
+        for place, what in zip(places, found, strict=True):
+            seen[place] = what
+    for table, every in _by_table([column for place in joined for column in asked[place]]):
+        if table.digests(every) != [column.digest for column in every]:
+            raise EverholdError(
+                f"{table.called} of predictions was changed while the question was "
+                "answered; expected it to be left alone meanwhile; nothing was charged; ask again"
+            )
+    return totals, seen
+
+
+def _rounds(
+    asked: Mapping[int, tuple[JoinedColumn, ...]], places: Sequence[int], engine: Engine
+) -> Iterator[list[int]]:
+    """Questions of which no more columns are read at once than a statement may have expressions."""
+    some: list[int] = []
+    columns: set[JoinedColumn] = set()
+    for place in places:
+        if some and len(columns | {*asked[place]}) > engine.most_expressions:
+            yield some
+            some, columns = [], set()
+        some.append(place)
+        columns |= {*asked[place]}
+    yield some
+
+
+def _columns_of(query: BoundQuery) -> tuple[JoinedColumn, ...]:
+    if query.pair is not None:
+        return tuple(dict.fromkeys((*_columns_of(query.pair.first), *_columns_of(query.pair.second))))
+    return (query.sealed.column,) if isinstance(query.sealed, Joined) else ()
+
+
+def _written(query: BoundQuery) -> BoundQuery:
+    """The same question as an expression of the rows with predictions beside them."""
+    if query.pair is not None:
+        first, second = _written(query.pair.first), _written(query.pair.second)
+        return replace(query, pair=replace(query.pair, first=first, second=second))
+    if not isinstance(query.sealed, Joined):
+        return query
+    return replace(query, row_value=query.sealed.value, sealed=None, training=None)
+
+
+def _by_table(columns: Sequence[JoinedColumn]) -> list[tuple[JoinedTable, list[JoinedColumn]]]:
+    found: dict[int, tuple[JoinedTable, list[JoinedColumn]]] = {}
+    for column in dict.fromkeys(columns):
+        found.setdefault(id(column.table), (column.table, []))[1].append(column)
+    return list(found.values())
+
+
+def _parts(items: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
+    return (items[start : start + most] for start in range(0, len(items), most))

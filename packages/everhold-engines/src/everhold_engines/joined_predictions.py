@@ -1,0 +1,195 @@
+"""Predictions in a table of the engine that has the sealed rows: checked and known by their digests there.
+
+What is wrong with them is found in public facts before anything is charged, and said in the words that files of
+predictions get. Whoever asks so reads the table with the rights of the holdout's own connection; so the name of a table
+does not travel, and nobody asks it through a service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.progress import progress
+from everhold.queries.metrics import LabelQuery
+from everhold.queries.prediction_columns import parts_of
+from everhold.queries.predictions import ids_refused, listed
+from everhold.queries.question import Query
+from everhold.queries.rules import prediction_node
+from everhold.values.base import LocatedPredictions
+from everhold.values.expressions import ColumnKind, Expression, RowValue
+from everhold.values.expressions.tree import Node, Operation
+from everhold_engines.joined import JoinedTable
+from everhold_engines.remote_rows import RemoteRows
+
+if TYPE_CHECKING:
+    from everhold.sealing.row_store import RowStore
+    from everhold.values.base import JoinedColumn, Schema
+
+__all__ = ["Predictions", "joined_together"]
+
+_USABLE = (ColumnKind.NUMBER, ColumnKind.STRING, ColumnKind.BOOLEAN)
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions(LocatedPredictions):
+    """A column of predictions in a table of the engine that has the sealed rows, as questions take predictions.
+
+    Args:
+        table: Its name, as the engine has it.
+        column: The column of predictions.
+        row_id: Its column of row ids; by default it has the name that it has among the sealed rows.
+
+    Examples:
+        >>> Predictions("predictions", "model_17").row_id is None
+        True
+    """
+
+    table: str
+    column: str
+    row_id: str | None = None
+
+    def located(self, queries: Sequence[Any], rows: Any, schema: Schema) -> list[Any]:
+        """See `LocatedPredictions.located`."""
+        return joined_together(queries, rows, schema)
+
+
+def joined_together(questions: Sequence[Any], rows: RowStore, schema: Schema) -> list[Any]:
+    """The same questions, their predictions in tables found, checked and known by what they are.
+
+    Args:
+        questions: The questions; those without such predictions stay as they are.
+        rows: The sealed rows.
+        schema: What is known of these.
+
+    Raises:
+        QueryRejected: If a table, its ids or one of its columns cannot be used. Nothing is charged.
+    """
+    wanted = list(dict.fromkeys(found for question in questions for found in _wanted(question)))
+    known: dict[Predictions, JoinedColumn] = {}
+    with progress("checking predictions"):
+        for name, row_id in dict.fromkeys((given.table, given.row_id) for given, _ in wanted):
+            table = _table(name, row_id, rows, schema)
+            own = [(given, query) for given, query in wanted if (given.table, given.row_id) == (name, row_id)]
+            known |= _checked(table, own, schema)
+    return [_placed(question, known) for question in questions]
+
+
+def _wanted(question: Any) -> Iterator[tuple[Predictions, LabelQuery]]:
+    for role, value in parts_of(question):
+        if isinstance(value, Predictions):
+            if role != "predictions":
+                raise QueryRejected(
+                    "the predictions for the training rows are in a table of the engine; expected an array, a table "
+                    "with row ids, or predictions_in(path, row_id=...); or a guess of your own; nothing was charged"
+                )
+            yield value, question
+        elif isinstance(value, Query):
+            yield from _wanted(value)
+
+
+def _placed(question: Any, known: Mapping[Predictions, JoinedColumn]) -> Any:
+    changes: dict[str, Any] = {}
+    for role, value in parts_of(question):
+        if isinstance(value, Predictions):
+            changes[role] = known[value]
+        elif isinstance(value, Query):
+            changes[role] = _placed(value, known)
+    return replace(question, **changes) if changes else question
+
+
+def _table(name: str, row_id: str | None, rows: RowStore, schema: Schema) -> JoinedTable:
+    """A table whose ids are those of the sealed rows."""
+    if schema.row_id is None:
+        raise QueryRejected(
+            "predictions in a table are joined by row id, and the rows of this holdout have none; expected one that "
+            "was created with row_id=...; nothing was charged"
+        )
+    if not isinstance(rows, RemoteRows):
+        raise QueryRejected(
+            f"the sealed rows are in a file of their own, and the table {name!r} is not in it; expected "
+            "predictions_in('predictions.parquet', row_id=...), which is read beside it; nothing was charged"
+        )
+    own = schema.row_id if row_id is None else row_id
+    table = JoinedTable.of(rows.engine, name, row_id=schema.row_id, own_id=own)
+    if own not in table.kinds:
+        raise QueryRejected(
+            f"{table.called} has the columns {listed(table.kinds)} and none of them is {own!r}, the id by which this "
+            "holdout's rows are named; expected row_id=... to name it; nothing was charged"
+        )
+    text = schema.columns[schema.row_id] is not ColumnKind.NUMBER
+    if table.kinds[own] is not (ColumnKind.STRING if text else ColumnKind.NUMBER):
+        kinds = ("text", "no text") if text else ("numbers", "no numbers")
+        raise QueryRejected(
+            f"the ids of this holdout are {kinds[0]} and those of {table.called} are {kinds[1]}; expected the same kind"
+            f"{', with all their zeros' if text else ''}; nothing was charged"
+        )
+    _check_ids(table, schema)
+    return table
+
+
+def _check_ids(table: JoinedTable, schema: Schema) -> None:
+    if (faults := table.id_faults()) is None:
+        return
+    if faults.empty:
+        raise QueryRejected(
+            f"{table.called} has {faults.empty:,} empty ids; expected one in each line; nothing was charged"
+        )
+    found = [faults.unknown, faults.doubled, faults.lacking]
+    refused = ids_refused(found, name=table.called, row_id=table.own_id, rows=schema.rows, rows_are="sealed")
+    assert refused is not None
+    raise refused
+
+
+def _checked(
+    table: JoinedTable, wanted: Sequence[tuple[Predictions, LabelQuery]], schema: Schema
+) -> dict[Predictions, JoinedColumn]:
+    """Columns of a table with their digests; all of them can be meant."""
+    columns = {given: _column(table, given, schema) for given, _ in wanted}
+    tests: dict[tuple[str, str], tuple[JoinedColumn, RowValue, str, str]] = {}
+    for given, query in wanted:
+        column, node = columns[given], prediction_node(columns[given])
+        there = Node.of(Operation.NOT, Node.of(Operation.IS_NULL, node))
+        for condition, fault, expected in ((there, "", ""), query.meant(node, schema)):
+            tests[column.alias, condition.digest] = column, RowValue(Expression(condition)), fault, expected
+    counts = table.counts([(column, value) for column, value, _, _ in tests.values()])
+    for (column, value, fault, expected), count in zip(tests.values(), counts, strict=True):
+        if count != schema.rows:
+            raise _refused(table, column, value, schema.rows - count, fault, expected)
+    every = list(dict.fromkeys(columns.values()))
+    digests = dict(zip(every, table.digests(every), strict=True))
+    return {given: replace(column, digest=digests[column]) for given, column in columns.items()}
+
+
+def _refused(
+    table: JoinedTable, column: JoinedColumn, value: RowValue, count: int, fault: str, expected: str
+) -> QueryRejected:
+    what = f"the predictions in column {column.name!r} of {table.called}"
+    if not fault:
+        return QueryRejected(
+            f"{what} lack {count:,} rows; expected one prediction for each row, all of one kind; fill in the missing "
+            "ones; nothing was charged"
+        )
+    example = table.example(column, value)
+    shown = brief(int(example) if isinstance(example, float) and example.is_integer() else example, longest=40)
+    return QueryRejected(f"{what} {fault}: {count:,} are such as {shown}; {expected}; nothing was charged")
+
+
+def _column(table: JoinedTable, given: Predictions, schema: Schema) -> JoinedColumn:
+    if given.column not in table.kinds or given.column == table.own_id:
+        others = [name for name in table.kinds if name != table.own_id]
+        raise QueryRejected(
+            f"{table.called} has no predictions in a column {given.column!r}; expected one of {listed(others)}; "
+            "nothing was charged"
+        )
+    kind = table.kinds[given.column]
+    if kind not in _USABLE or (kind is ColumnKind.STRING) != (schema.label_kind == "string"):
+        raise QueryRejected(
+            f"the predictions in column {given.column!r} of {table.called} are of type {kind.value} and the labels are "
+            f"of kind {schema.label_kind}; expected the same kind, numbers or text, and none missing; nothing was "
+            "charged"
+        )
+    return table.column(given.column)

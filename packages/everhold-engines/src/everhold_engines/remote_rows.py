@@ -1,0 +1,255 @@
+"""Evaluating queries on a table in an engine elsewhere: the engine adds up and counts itself.
+
+So no more than counts leave it. It hands over rows only for code: in the order of their row ids, and no more than
+`MOST_CELLS` numbers at once. All of that is decided by public facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.progress import progress
+from everhold.sealing.duckdb_files import POSITION
+from everhold.sealing.engines.errors import engine_errors_hidden
+from everhold.sealing.evaluated_rows import EvaluatedRows, named, parts_of_ratio
+from everhold.values.evaluation import UNIT
+from everhold.values.expressions.tree import ColumnKind, JoinedValue
+from everhold_engines.counting import counted_cells, counted_groups, counted_pairs
+from everhold_engines.joined import is_joined, look_joined
+from everhold_engines.sql.coarse import group_sizes_sql
+from everhold_engines.sql.compiler import part_totals_sql, row_values_sql, totals_sql
+from everhold_engines.waiting import heard_while
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Needs
+    from everhold.values.base import BoundQuery, Table
+    from everhold.values.expressions import RowValue
+    from everhold.values.expressions.tree import AnyValue
+    from everhold_engines.base import Engine
+
+__all__ = ["MOST_CELLS", "RemoteRows"]
+
+MOST_CELLS = 2**27
+"""So many cells, rows by columns, are read from an engine at once: 1 GB of numbers."""
+
+_COLUMNS_AT_ONCE = 8  # of row values that are held in memory
+
+
+class RemoteRows(EvaluatedRows):
+    """The rows of a table in an engine, as exact integer sums.
+
+    Args:
+        engine: The table, and what runs statements about it.
+        **facts: As for `EvaluatedRows`; the column ``row_id`` puts the rows in order.
+    """
+
+    reads_ahead: ClassVar[bool] = True
+
+    def __init__(self, engine: Engine, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.engine, self._facts = engine, facts
+        self.at_once = engine.most_expressions
+        self._group_sizes: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
+    def close(self) -> None:
+        """Close the engine; it opens again when needed."""
+        self.engine.close()
+
+    def reading(self) -> AbstractContextManager[None]:
+        """See `EvaluatedRows.reading`."""
+        return self.engine.reading()
+
+    def on(self, engine: Engine) -> RemoteRows:
+        """The same rows as another engine has them, with more columns beside them."""
+        return RemoteRows(engine, **self._facts)
+
+    def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
+        """See `EvaluatedRows.totals`."""
+        if self._sealed and any(map(is_joined, queries)):
+            return self.look(queries, ["total"] * len(queries), parts=parts, unit=unit)[0]
+        return super().totals(queries, parts=parts, unit=unit)
+
+    def look(
+        self,
+        queries: Sequence[BoundQuery],
+        needs: Sequence[Needs],
+        *,
+        parts: int = 1,
+        group_by: str | None = None,
+        unit: int = UNIT,
+    ) -> tuple[NDArray[np.int64], list[Any]]:
+        """See `EvaluatedRows.look`; predictions in tables beside the rows are joined here."""
+        if self._sealed and any(map(is_joined, queries)):
+            return look_joined(self, queries, needs, parts=parts, group_by=group_by, unit=unit)
+        return super().look(queries, needs, parts=parts, group_by=group_by, unit=unit)
+
+    def _value(self, query: BoundQuery) -> AnyValue | None:
+        if self._is_known(query):
+            return None
+        if query.row_value is not None or query.pair is None or query.pair.how == "ratio":
+            return query.row_value
+        first, second = self._value(query.pair.first), self._value(query.pair.second)
+        return None if first is None or second is None else JoinedValue(query.pair.how, first, second)
+
+    def _expression_totals(self, values: Sequence[AnyValue], *, parts: int, unit: int) -> NDArray[np.int64]:
+        totals = np.zeros((len(values), parts), dtype=np.int64)
+        source = self.engine.source if parts == 1 else self._in_order()
+        with progress("reading rows", len(values)) as line:
+            for start in range(0, len(values), self.at_once):
+                some = slice(start, start + self.at_once)
+                if parts == 1:
+                    totals[some, 0] = self._fetch(totals_sql(values[some], source, **self._how(unit)))[0]
+                else:
+                    sql = part_totals_sql(values[some], source, parts=parts, position=POSITION, **self._how(unit))
+                    for part, *sums in self._fetch(sql):
+                        totals[some, int(part)] = sums
+                line(min(some.stop, len(values)))
+        return totals
+
+    def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
+        self._check_cells(len(values))
+        for start in range(0, len(values), _COLUMNS_AT_ONCE):
+            some = values[start : start + _COLUMNS_AT_ONCE]
+            sql = row_values_sql(some, self._in_order(), position=POSITION, **self._how(unit))
+            found = self._fetch_arrays(sql)
+            positions = np.ma.getdata(found["p"])
+            for place in range(len(some)):
+                grid = np.empty(self.rows, dtype=np.int64)
+                grid[positions] = np.ma.getdata(found[f"v{place}"])
+                yield grid
+
+    def _counted(
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+    ) -> dict[int, tuple[int, Any]]:
+        """Counts by the engine, by place: all queries that are made of expressions alone."""
+        alike: dict[tuple[Needs, int], list[int]] = {}
+        for place, need in enumerate(needs):
+            across = self._across(need, queries[place].yes_no, group_by, unit)
+            alike.setdefault((need, across), []).append(place)
+        counted: dict[int, tuple[int, Any]] = {}
+        for (need, across), places in sorted(alike.items()):
+            counted |= self._counted_alike(places, queries, need, group_by, across, unit)
+        return counted
+
+    def _counted_alike(
+        self,
+        places: Sequence[int],
+        queries: Sequence[BoundQuery],
+        need: Needs,
+        group_by: str | None,
+        across: int,
+        unit: int,
+    ) -> dict[int, tuple[int, Any]]:
+        fetch, source, how = self._fetch_arrays, self.engine.source, self._how(unit)
+        if need in ("pairs", "group_pairs"):
+            shown: dict[int, tuple[int, Any]] = {}
+            for place in places:
+                numerator, denominator = map(self._value, parts_of_ratio(queries[place]))
+                if numerator is not None and denominator is not None:
+                    by = group_by if need == "group_pairs" else None
+                    part, whole, pairs = counted_pairs(
+                        fetch, numerator, denominator, source, group_by=by, across=across, **how
+                    )  # fmt: skip
+                    shown[place] = self._ratio(part, whole, unit), pairs
+            return shown
+        values = {place: value for place in places if (value := self._value(queries[place])) is not None}
+        if not values:
+            return {}
+        if need == "cells":
+            return dict(zip(values, counted_cells(fetch, list(values.values()), source, **how), strict=True))
+        by = named(group_by)
+        groups = counted_groups(fetch, list(values.values()), source, group_by=by, across=across, **how)
+        return dict(zip(values, groups, strict=True))
+
+    def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if group_by not in self._group_sizes:
+            sql = group_sizes_sql(self.engine.source, group_by=group_by, dialect=self.engine.dialect)
+            found = np.array(self._fetch(sql), dtype=np.int64)
+            self._group_sizes[group_by] = found[:, 0], found[:, 1]
+        return self._group_sizes[group_by]
+
+    def _index_of_groups(self, column: str) -> NDArray[np.int64]:
+        self._check_cells(1)
+        of = self.engine.dialect
+        group = f"dense_rank() OVER (ORDER BY {of.column(column)}) - 1"
+        found = self._fetch_arrays(
+            f"SELECT {of.rows}.{POSITION} AS p, {group} AS g FROM {self._in_order()} AS {of.rows}"
+        )  # fmt: skip
+        index = np.empty(self.rows, dtype=np.int64)
+        index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
+        return index
+
+    def table(self, names: Sequence[str]) -> Table:
+        """See `EvaluatedRows.table`; columns that were read before make room.
+
+        Raises:
+            QueryRejected: If these are more cells than are read at once. Nothing is charged.
+        """
+        self._check_cells(len(names))
+        if len({*self._arrays, *names}) * self.rows > MOST_CELLS:
+            self._arrays.clear()
+        return super().table(names)
+
+    def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
+        of = self.engine.dialect
+        listed = ", ".join(map(of.column, names))
+        return self._fetch_arrays(f"SELECT {listed} FROM {self._in_order()} AS {of.rows} ORDER BY {of.rows}.{POSITION}")
+
+    def _row_ids(self, name: str) -> list[Any]:
+        self._check_cells(1)
+        of, kind = self.engine.dialect, self.engine.columns()[name]
+        column = of.column(name)
+        exact = column if kind in (ColumnKind.NUMBER, ColumnKind.STRING) else of.as_text(column)
+        found = self._fetch_arrays(
+            f"SELECT {exact} AS name FROM {self._in_order()} AS {of.rows} ORDER BY {of.rows}.{POSITION}"
+        )  # fmt: skip
+        ids: list[Any] = np.ma.getdata(found["name"]).tolist()
+        return ids
+
+    def _in_order(self) -> str:
+        """SQL that follows FROM for rows with positions, which their row ids define.
+
+        Raises:
+            QueryRejected: If there are no row ids. Nothing is charged.
+        """
+        if self._row_id is None:
+            raise QueryRejected(
+                "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
+                "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
+            )
+        of = self.engine.dialect
+        number = f"row_number() OVER (ORDER BY {of.column(self._row_id)}) - 1"
+        return f"(SELECT {of.rows}.*, {number} AS {POSITION} FROM {self.engine.source} AS {of.rows})"
+
+    def _check_cells(self, columns: int) -> None:
+        """Refuse to read more than a public number of cells.
+
+        Raises:
+            QueryRejected: If it is more. Nothing is charged.
+        """
+        if self.rows * columns > MOST_CELLS:
+            raise QueryRejected(
+                f"this question needs {columns} columns of {self.rows:,} rows beside everhold; expected at most "
+                f"{MOST_CELLS:,} cells; ask an expression, which the engine evaluates itself, or name the columns "
+                "that the code reads; nothing was charged"
+            )
+
+    def _how(self, unit: int) -> dict[str, Any]:
+        return {"unit": unit, "dialect": self.engine.dialect}
+
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        with engine_errors_hidden:  # a second wall
+            return heard_while(partial(self.engine.rows, sql), self.engine.interrupt)
+
+    def _fetch_arrays(self, sql: str) -> dict[str, NDArray[Any]]:
+        with engine_errors_hidden:
+            return heard_while(partial(self.engine.arrays, sql), self.engine.interrupt)

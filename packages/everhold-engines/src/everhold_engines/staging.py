@@ -1,0 +1,278 @@
+"""Columns that checks need of tables in an engine, streamed into a private file and deleted after sealing.
+
+A check that compares sealed with training rows, such as whether a row id is on both sides, needs the columns it is
+about, and nothing else. They come in batches, so the memory of this process does not grow with the tables.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from everhold.progress import progress
+from everhold.sealing.duckdb_files import file_pattern
+from everhold.sealing.files import TRAINING_FILE
+from everhold.sealing.reading import read_rows, reading_errors_hidden
+from everhold.values.expressions import ColumnKind, RowValue, parse
+from everhold.values.expressions.tree import quoted
+from everhold_engines.sql.compiler import totals_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from everhold_engines.base import Engine
+    from everhold_engines.sql.dialects import Dialect
+
+__all__ = ["LOOKED_AT", "Staging", "TableSide", "share_of_values"]
+
+LOOKED_AT = 2**18
+"""Rows of a table among which copies of training rows are looked for; of a longer table that many at random."""
+
+_CELLS = 2**24  # of the same
+_MEMORY = "1GB"
+_AT_MOST = 4  # times as many as were meant, where rows are drawn by their values
+_EVERY = 2**63 - 1
+_MIDDLE, _DIGITS = 31, 8  # of the 64 hexadecimal digits of a SHA-256
+_TYPES = {ColumnKind.TIME: "TIMESTAMP", ColumnKind.STRING: "VARCHAR", ColumnKind.OTHER: "VARCHAR"}
+"""How values compare across engines and files; numbers and truth values compare as they are."""
+
+
+_EMPTY = {ColumnKind.NUMBER: np.nan, ColumnKind.BOOLEAN: False, ColumnKind.TIME: np.datetime64(0, "us")}
+"""What stands where there is nothing, in arrays of objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSide:
+    """Rows of a table in an engine, which counts; conditions are everhold's own expressions, as in questions."""
+
+    engine: Engine
+    columns: Mapping[str, ColumnKind]
+    rows: int
+    what: str = "holdout"
+
+    def missing(self, name: str) -> int:
+        """See `everhold.sealing.checks.Side`."""
+        if self.columns[name] is ColumnKind.OTHER:
+            return int(self._one(f"count(*) - count({self.engine.dialect.column(name)})"))
+        return self._where(f"{quoted(name)} is null")
+
+    def different(self, name: str) -> int:
+        """See `Side`; nan, which is no value, may be counted as one."""
+        return int(self._one(f"count(DISTINCT {self.engine.dialect.column(name)})"))
+
+    def is_binary(self, name: str) -> bool:
+        """See `Side`."""
+        column = quoted(name)
+        return self.columns[name] is ColumnKind.BOOLEAN or self._where(f"{column} = 0 or {column} = 1") == self.rows
+
+    def values(self, name: str) -> list[Any]:
+        """See `Side`."""
+        dialect, text = self.engine.dialect, self.columns[name] is ColumnKind.STRING
+        value = (dialect.text if text else dialect.number).format(dialect.column(name))
+        return sorted(value for (value,) in self.engine.rows(f"SELECT DISTINCT {value} AS v FROM {self._rows}"))
+
+    def count(self, condition: str) -> int:
+        """Number of rows with a condition in the engine's own words."""
+        return int(self.engine.rows(f"SELECT count(*) FROM {self._rows} WHERE {condition}")[0][0])
+
+    @property
+    def _rows(self) -> str:
+        return f"{self.engine.source} AS {self.engine.dialect.rows}"
+
+    def _where(self, condition: str) -> int:
+        value = RowValue(parse(condition, self.columns))
+        statement = totals_sql([value], self.engine.source, unit=1, dialect=self.engine.dialect)
+        return int(self.engine.rows(statement)[0][0])
+
+    def _one(self, aggregate: str) -> Any:
+        return self.engine.rows(f"SELECT {aggregate} FROM {self._rows}")[0][0]
+
+
+class Staging:
+    """A DuckDB on a private file with the views ``holdout``, of what was brought of a table, and ``training``.
+
+    The latter are the rows of the training file, until columns are brought of a table that has all of them.
+
+    Args:
+        folder: The private folder of the holdout.
+        columns: Kind of each column.
+        sides: The sealed table and, if they stay in the engine, too, that of the training rows.
+    """
+
+    def __init__(self, folder: Path, columns: Mapping[str, ColumnKind], sides: Sequence[TableSide]) -> None:
+        self.columns, self.sides = dict(columns), {side.what: side for side in sides}
+        self.engine, self.rows = sides[0].engine, sides[0].rows
+        self._folder, self._brought = folder, dict.fromkeys(self.sides, frozenset[str]())  # columns of all rows
+        self._file = folder / f"staged-{secrets.token_hex(4)}.duckdb"
+        spilled = str(folder / "spilled")
+        self.connection = duckdb.connect(str(self._file), config={"temp_directory": spilled, "memory_limit": _MEMORY})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.connection.close()
+        for file in self._folder.glob(f"{self._file.name}*"):
+            file.unlink(missing_ok=True)
+
+    @property
+    def most_looked_at(self) -> int:
+        """Number of rows that are read whole, with all compared columns."""
+        return min(LOOKED_AT, max(_CELLS // max(len(self.columns), 1), 1))
+
+    @property
+    def is_whole(self) -> bool:
+        """True if that is the whole sealed table."""
+        return self.rows <= self.most_looked_at
+
+    @property
+    def all_whole(self) -> bool:
+        """True if that is all of every table."""
+        return all(side.rows <= self.most_looked_at for side in self.sides.values())
+
+    @cached_property
+    def contents(self) -> str:
+        """Digest of the rows without a key; a copy of the table has the same."""
+        return self.engine.contents()
+
+    @property
+    def comparable(self) -> dict[str, ColumnKind]:
+        """The columns whose values are the same in an engine and in a file."""
+        return {name: kind for name, kind in self.columns.items() if kind is not ColumnKind.OTHER}
+
+    def show_training(self) -> None:
+        """Make the view of the training rows in the folder."""
+        with reading_errors_hidden("training"):
+            rows = self.connection.read_parquet(file_pattern(self._folder / TRAINING_FILE), hive_partitioning=False)
+            rows.create_view("training_file")
+            shown = ", ".join(_alike(quoted(name), kind, name) for name, kind in self.columns.items())
+            self.connection.execute(f"CREATE OR REPLACE VIEW training AS SELECT {shown} FROM training_file")
+
+    def bring(self, names: Collection[str], *, of: Collection[str] | None = None) -> None:
+        """Make the views of all rows in the named columns; free where they are there already.
+
+        Args:
+            names: The columns.
+            of: Views of tables; by default all.
+        """
+        for what in of or self.sides:
+            known = self._brought[what]
+            if not known >= set(names):
+                self.stream(what, sorted({*names} | known), rows=self.sides[what].rows)
+                self._brought[what] = known | set(names)
+
+    def bring_some(self, alike: str | None = None) -> None:
+        """Make the views of all columns that compare, and of all rows or at most about that many.
+
+        Args:
+            alike: Column by whose values rows of both tables are drawn, so that equal rows are drawn together; none
+                for a draw of rows at random, as where so many share one value that too many would come.
+        """
+        together = None if alike is None or self.all_whole else self._by_value(alike)
+        for what, side in self.sides.items():
+            if together is not None or side.rows > self.most_looked_at:
+                some = together or f"{side.engine.dialect.random} < {self.most_looked_at / side.rows!r}"
+                self.stream(what, list(self.comparable), f" WHERE {some}", rows=self.most_looked_at)
+                self._brought[what] = frozenset()
+            else:
+                self.bring(self.comparable, of=[what])
+
+    def _by_value(self, column: str) -> str | None:
+        """Rows with a value from a random share of all values; None if there are too many, or none."""
+        share = self.most_looked_at / max(side.rows for side in self.sides.values())
+        chosen = share_of_values(self.engine.dialect, column, self.columns[column], share)
+        counts = [side.count(chosen) for side in self.sides.values()]
+        return chosen if 0 < sum(counts) <= _AT_MOST * self.most_looked_at else None
+
+    def distinct(self, name: str) -> None:
+        """Make the views of the different values of a column."""
+        for what in self.sides:
+            self.stream(what, [name], rows=0, select="SELECT DISTINCT")
+            self._brought[what] = frozenset()
+
+    def stream(
+        self, view: str, names: list[str], which: str = "", *,
+        rows: int, select: str = "SELECT", side: str | None = None,
+    ) -> None:  # fmt: skip
+        """Make a view of columns of a table.
+
+        Args:
+            view: How it is called.
+            names: The columns.
+            which: What stands after FROM and the table.
+            rows: About how many rows will come.
+            select: What the statement begins with.
+            side: Whose table it is; by default that of the view's name.
+        """
+        engine = self.sides[side or view].engine
+        dialect = engine.dialect
+        written = {name: dialect.column(name) for name in names}
+        listed = ", ".join(
+            f"{dialect.as_text(cell) if self.columns[name] is ColumnKind.OTHER else cell} AS c{place}"
+            for place, (name, cell) in enumerate(written.items())
+        )
+        source, there = f"{engine.source} AS {dialect.rows}", False
+        with progress("reading the engine's rows", rows) as line, reading_errors_hidden(side or view):
+            self.connection.execute(f"DROP VIEW IF EXISTS {view}; DROP TABLE IF EXISTS {view}_staged")
+            for batch in engine.batches(f"{select} {listed} FROM {source}{which}"):
+                cells = [_arrived(batch[f"c{place}"], self.columns[name]) for place, name in enumerate(names)]
+                self._add({f"c{place}": cell for place, cell in enumerate(cells)}, names, f"{view}_staged", there)
+                there = True
+                line(min(line.done + len(batch["c0"]), rows))
+            shown = ", ".join(f"c{place} AS {quoted(name)}" for place, name in enumerate(names))
+            self.connection.execute(f"CREATE VIEW {view} AS SELECT {shown} FROM {view}_staged")
+
+    def _add(self, batch: dict[str, NDArray[Any]], names: list[str], table: str, there: bool) -> None:
+        read_rows(self.connection, batch, name="batch", what="holdout", most_rows=_EVERY)
+        cells = ", ".join(_alike(f"c{place}", self.columns[name], f"c{place}") for place, name in enumerate(names))
+        into = f"INSERT INTO {table}" if there else f"CREATE TABLE {table} AS"
+        self.connection.execute(f"{into} SELECT {cells} FROM batch")
+        self.connection.unregister("batch")
+
+
+def share_of_values(dialect: Dialect, column: str, kind: ColumnKind, share: float) -> str:
+    """A condition that is true for the rows of a share of a column's values, whatever else the rows say.
+
+    A value is drawn by digits from the middle of its SHA-256, where nobody who splits rows by a hash looks.
+
+    Args:
+        dialect: Of the engine.
+        column: The column of the table.
+        kind: What it holds.
+        share: Of the values, below 1.
+
+    Examples:
+        >>> from everhold_engines.sql.dialects import SPARK
+        >>> share_of_values(SPARK, "home", ColumnKind.STRING, 0.5)
+        "substr(sha2(CAST(t.`home` AS STRING), 256), 31, 8) < '80000000'"
+    """
+    cell = dialect.column(column)
+    text = dialect.as_text(dialect.number.format(cell) if kind is ColumnKind.NUMBER else cell)
+    return f"{dialect.piece.format(dialect.sha256.format(text), _MIDDLE, _DIGITS)} < '{int(share * 16**_DIGITS):08x}'"
+
+
+def _alike(cell: str, kind: ColumnKind, name: str) -> str:
+    return f"CAST({cell} AS {_TYPES[kind]}) AS {quoted(name)}" if kind in _TYPES else f"{cell} AS {quoted(name)}"
+
+
+def _arrived(column: NDArray[Any], kind: ColumnKind) -> NDArray[Any]:
+    """A column as DuckDB takes it; exact numbers beyond 64 bits become doubles, as expressions read them."""
+    plain = np.ma.getdata(column)
+    if plain.dtype.kind != "O":
+        return column
+    missing = np.ma.getmaskarray(column) | np.array([cell is None for cell in plain], dtype=bool)
+    empty: Any = _EMPTY.get(kind, "")
+    kept = np.where(missing, empty, plain)
+    return np.ma.MaskedArray(kept.astype(np.asarray(empty).dtype if kind in _EMPTY else object), mask=missing)

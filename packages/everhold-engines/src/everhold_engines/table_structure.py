@@ -1,0 +1,83 @@
+"""Arrangement of the rows of a table that stays in an engine, for dependence models and for diagnosis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everhold.sealing.structure import FileStructure
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from types import TracebackType
+
+    from everhold.dependence.base import SeriesFacts
+    from everhold.sealing.files import SealedFiles
+    from everhold_engines.staging import Staging
+
+__all__ = ["TableStructure"]
+
+
+class TableStructure(FileStructure):
+    """The arrangement of rows in an engine's table: columns that a check needs are brought beside the training rows.
+
+    Args:
+        staging: Where they are brought.
+        sealed: What is known of the rows.
+    """
+
+    def __init__(self, staging: Staging, sealed: SealedFiles) -> None:
+        self._sealed, self._staging, self._connection = sealed, staging, staging.connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Whoever made the staging closes it."""
+
+    def group_sizes(self, column: str) -> dict[int, int]:
+        """See `FileStructure`; the engine counts."""
+        self._ids(column)
+        engine, of = self._staging.engine, self._staging.engine.dialect
+        sizes = f"SELECT count(*) AS size FROM {engine.source} AS {of.rows} GROUP BY {of.column(column)}"
+        found = engine.rows(f"SELECT size, count(*) AS number FROM ({sizes}) AS sizes GROUP BY size")
+        return {int(size): int(number) for size, number in sorted(found)}
+
+    def apart(self) -> frozenset[str]:
+        """See `FileStructure`; of a long table only columns that could be ids of groups of training rows."""
+        self._staging.bring_some()
+        some = [column for column in self._staging.comparable if self._is_apart(column)]
+        if self._staging.all_whole:
+            return frozenset(some)
+        return frozenset(column for column in list(filter(self._repeats, some)) if self._still_apart(column))
+
+    def _repeats(self, column: str) -> bool:
+        """True if two training rows have the same value of a column."""
+        if (side := self._staging.sides.get("training")) is not None:
+            return side.different(column) < side.rows - side.missing(column)
+        name = quoted(column)
+        return self._count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training") > 0
+
+    def _still_apart(self, column: str) -> bool:
+        """True if a column that is apart in a sample of the rows is apart in all of them."""
+        self._staging.distinct(column)
+        return self._is_apart(column)
+
+    def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
+        """See `FileStructure`; of rows that are not all beside everhold nothing is said."""
+        if not self._staging.all_whole or not self.training_rows:
+            return ()
+        self._bring(*apart, *declared[:1])
+        return super().whole_groups(apart, declared)
+
+    def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
+        """See `FileStructure`."""
+        self._bring(order_by, *([] if within is None else [within]))
+        return super().series(order_by, within=within)
+
+    def _column(self, column: str) -> str:
+        self._bring(column)
+        return super()._column(column)
+
+    def _bring(self, *columns: str) -> None:
+        if all(column in self._sealed.columns for column in columns):  # else it is said elsewhere that they are not
+            self._staging.bring(columns)

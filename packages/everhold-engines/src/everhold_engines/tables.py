@@ -1,0 +1,254 @@
+"""Sealing a table that stays in an engine: what `everhold.sealing.files` checks of files is checked where the rows are.
+
+What is about one table alone, the engine counts. What compares it with training rows needs columns of both in one
+place: `everhold_engines.staging` brings those, and copies are looked for among some of the rows if there are many.
+For a random part of the sealed rows chance puts equal rows on both sides just as for all of them, and so it does for
+the rows of both tables that have some values of a column.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import HoldoutRejected
+from everhold.progress import progress
+from everhold.sealing.checks import (
+    FileSide,
+    check_names,
+    check_not_shared,
+    check_row_ids,
+    check_same_columns,
+    classes_of,
+    label_kind,
+)
+from everhold.sealing.duckdb_files import spilling_into
+from everhold.sealing.equal_rows import check_equal_rows, telling_column
+from everhold.sealing.files import TRAINING_FILE, SealedFiles, write_rows
+from everhold.sealing.fingerprints import fingerprint
+from everhold.sealing.reading import check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.resealing import Content
+from everhold.sealing.row_store import ENGINE_VARIABLE, SealedRows, is_table
+from everhold_engines.conformance import conformance
+from everhold_engines.pinning import keyed_fingerprint
+from everhold_engines.staging import Staging, TableSide
+from everhold_engines.table_structure import TableStructure
+from everhold_engines.training_tables import MOST_COPIED, rows_copied, table_beside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from everhold.dependence import DependenceModel
+    from everhold.sealing.checks import Classes, Side
+    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.reading import RowSource
+    from everhold.sealing.row_store import SealableTable
+    from everhold.values.expressions import ColumnKind
+    from everhold_engines.base import Engine
+
+__all__ = ["check_public", "check_still", "content_of", "sealing", "staged_table"]
+
+_SECRET = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|token|secret)\s*=", re.IGNORECASE)
+
+
+@contextmanager
+def sealing(folder: Path, engine: Engine, *, key: StewardKey, **how: Any) -> Iterator[SealedRows]:
+    """See `everhold.sealing.row_store.SealableTable.sealing`."""
+    with staged_table(folder, engine, key=key, **how) as (sealed, staging):
+        yield SealedRows(
+            sealed,
+            TableStructure(staging, sealed),
+            partial(content_of, staging),
+            partial(check_still, engine, sealed, key),
+        )
+
+
+def content_of(staging: Staging, key: str | None) -> Content:
+    """Sketch of the content of a table, whose rows are brought if they are few enough."""
+    told = f"{staging.engine.kind}:{staging.contents}"
+    digest = Content.of_digest(told, rows=staging.rows, key=key)
+    if not staging.is_whole:
+        return digest
+    staging.bring(staging.columns, of=["holdout"])
+    with reading_errors_hidden("holdout"):
+        staging.connection.execute(
+            "CREATE OR REPLACE TEMP VIEW rows AS SELECT *, row_number() OVER () - 1 AS file_row_number FROM holdout"
+        )
+    return replace(Content.of_view(staging.connection, staging.columns, key=digest.key), table=digest.table)
+
+
+@contextmanager
+def staged_table(
+    folder: Path,
+    engine: Engine,
+    *,
+    key: StewardKey,
+    training: RowSource | SealableTable | None,
+    declared: DependenceModel | None = None,
+    label: str | None,
+    row_id: str | None,
+    most_rows: int,
+    equal_rows: bool,
+    classes: Classes | None = None,
+) -> Iterator[tuple[SealedFiles, Staging]]:
+    """Check a table, and write the training rows to an existing, private folder.
+
+    Args:
+        folder: Where the training file goes, and what checks need, until they are done.
+        engine: The table whose rows are sealed.
+        key: The steward's, for the fingerprint.
+        training: Open rows of the same columns, or another table of the engine.
+        declared: How rows depend on each other, as it was declared: training rows of a table are copied accordingly.
+        label: As for `everhold.sealing.files.seal_rows`, like `row_id` and `equal_rows`.
+        row_id: See there.
+        most_rows: The most training rows in a file; a table may have any number.
+        equal_rows: See there.
+        classes: See there.
+
+    Yields:
+        What is known of the rows, and the place to which more of them can be brought.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be sealed as they stand.
+        Unavailable: If the engine cannot be reached.
+    """
+    facts = engine.to_dict()
+    check_public(facts)
+    columns = dict(engine.columns())  # first: whether there is such a table, and a way in, is known at once
+    check_names(columns)
+    check_size(rows=None, columns=len(columns), most_rows=most_rows, what="holdout")
+    _check_conformance(engine)
+    with progress("checking the table", 5) as line:
+        pinned = keyed_fingerprint(engine, key)
+        rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS {engine.dialect.rows}")[0][0])
+        if not rows:
+            raise HoldoutRejected("the holdout table is empty; expected at least one row; nothing was created")
+        line(1)
+        tables = [TableSide(engine, columns, rows)]
+        if is_table(training):
+            tables.append(_training_side(engine, training, columns))
+        with Staging(folder, columns, tables) as staging:
+            sides: list[Side] = [*tables]
+            if is_table(training):
+                _copy_training(folder, staging, rows_copied(tables[1], engine, declared, row_id=row_id))
+            elif training is not None:
+                _write_training(folder, training, columns, most_rows=most_rows)
+                sides.append(FileSide(staging.connection, "training", columns))
+            copied = 0
+            if training is not None:
+                staging.show_training()
+                copied = FileSide(staging.connection, "training", columns).rows
+            line(2)
+            kind = None if label is None else label_kind(label, columns, sides, declared=classes)
+            known = None if kind is None else classes_of(label or "", kind, sides, declared=classes)
+            line(3)
+            if row_id is not None:
+                check_row_ids(row_id, columns, sides)
+            if training is not None:
+                _check_apart(staging, row_id=row_id, equal_rows=equal_rows)
+            line(4)
+            yield (
+                SealedFiles(
+                    rows=rows,
+                    training_rows=copied,
+                    columns=columns,
+                    label_kind=kind,
+                    label_classes=known,
+                    fingerprint=pinned,
+                    training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
+                    engine=facts,
+                    training_table=_facts_of(tables[1]) if is_table(training) else None,
+                ),
+                staging,
+            )
+
+
+def _check_conformance(engine: Engine) -> None:
+    """Try the engine on made-up rows.
+
+    Raises:
+        HoldoutRejected: If it counts otherwise than the rules say.
+    """
+    tried = conformance(engine)
+    if not tried.agrees:
+        told = "; ".join(line.strip() for line in str(tried).splitlines())
+        raise HoldoutRejected(
+            f"{engine.title} counts otherwise than the rules say, so its answers could not be trusted: {told}; "
+            "expected the same integers, bit for bit; use another version or setting of the engine; nothing was created"
+        )
+
+
+def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
+    """Check that a table is still the one that was looked at, so that all checks were about the rows that are sealed.
+
+    Raises:
+        HoldoutRejected: If somebody wrote to it meanwhile.
+    """
+    if keyed_fingerprint(engine, key) != sealed.fingerprint:
+        raise HoldoutRejected(
+            "the holdout table was changed while it was being sealed; expected a table that nobody writes to; seal a "
+            "copy or a snapshot of it; nothing was created"
+        )
+
+
+def _training_side(engine: Engine, training: SealableTable, columns: dict[str, ColumnKind]) -> TableSide:
+    """The table of training rows, which has the same columns, and at least one row."""
+    table = table_beside(engine, training)
+    check_same_columns(columns, table.columns())
+    rows = int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])
+    if not rows:
+        raise HoldoutRejected("the training table is empty; expected at least one row; nothing was created")
+    return TableSide(table, columns, rows, "training")
+
+
+def _facts_of(training: TableSide) -> dict[str, Any]:
+    """By what the table of training rows is known again."""
+    facts = training.engine.to_dict()
+    return {"table": facts["table"], "snapshot": facts["snapshot"], "rows": training.rows}
+
+
+def _copy_training(folder: Path, staging: Staging, which: str) -> None:
+    """Write the training rows that are copied from their table."""
+    expected = min(staging.sides["training"].rows, MOST_COPIED)
+    staging.stream("training_source", list(staging.columns), which, rows=expected, side="training")
+    write_rows(staging.connection, "training", staging.columns, folder / TRAINING_FILE)
+
+
+def _write_training(folder: Path, training: RowSource, columns: dict[str, ColumnKind], *, most_rows: int) -> None:
+    with spilling_into(folder) as connection:
+        read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)
+        check_same_columns(columns, column_kinds(connection.view("training_source")))
+        written = write_rows(connection, "training", columns, folder / TRAINING_FILE)
+    check_size(rows=written, columns=None, most_rows=most_rows, what="training")
+
+
+def _check_apart(staging: Staging, *, row_id: str | None, equal_rows: bool) -> None:
+    """Check that sealed rows are no training rows, by their ids and by what they hold."""
+    alike = None
+    if "training" in staging.sides and not staging.all_whole:
+        alike = telling_column(staging.connection, staging.comparable, row_id=row_id)
+    if row_id is not None:
+        staging.bring([row_id])
+        with reading_errors_hidden("holdout"):
+            check_not_shared(staging.connection, row_id)
+    if not equal_rows and staging.comparable:
+        staging.bring_some(alike)
+        with reading_errors_hidden("training"):
+            check_equal_rows(staging.connection, staging.comparable, row_id=row_id)
+
+
+def check_public(facts: dict[str, Any]) -> None:
+    """Check that facts that go into the ledger hold no credentials: a second wall behind the engine's own.
+
+    Raises:
+        HoldoutRejected: If they seem to. The message quotes nothing of them.
+    """
+    if any(isinstance(value, str) and _SECRET.search(value) for value in facts.values()):
+        raise HoldoutRejected(
+            "the address of the engine has a password where everhold does not expect one, and it would stay in the "
+            f"ledger; expected user and password before the host, or in {ENGINE_VARIABLE}; nothing was created"
+        )

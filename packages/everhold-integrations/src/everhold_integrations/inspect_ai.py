@@ -1,0 +1,237 @@
+"""Inspect: evaluations of language models on a holdout of cases. The log holds no outcome of a single case.
+
+A case is a public prompt and a sealed target. The task's samples have prompts and no targets. The scorer logs the
+model's answer to each sample. The metrics are the holdout's answer about all of them at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import EverholdWarning, QueryRejected, warn_caller
+from everhold.holdout import DEFAULT_STORAGE, Holdout, storage_url
+from everhold.queries.metrics import Metric as Judged
+from everhold.queries.metrics import PredictionQuery
+from everhold.queries.predictions import MOST_CHARACTERS, check_known
+
+try:
+    from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+    from inspect_ai.solver import TaskState
+except ImportError as missing:
+    raise ImportError(
+        "everhold_integrations.inspect_ai needs the package inspect-ai. Install it: pip install 'everhold[inspect]'"
+    ) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from inspect_ai.log import EvalLog
+    from numpy.typing import NDArray
+
+    from everhold.values.base import Schema
+
+__all__ = ["CaseAccuracy", "answer_of", "answers_of", "case_accuracy", "sealed_accuracy", "through_holdout"]
+
+_SCORER = "sealed_accuracy"
+_OPEN = "open"
+_NOTHING = float("nan")
+
+
+class CaseAccuracy(PredictionQuery):
+    """Share of cases whose target is the model's answer; made by `case_accuracy`.
+
+    An answer that can be no target counts as wrong and is not refused, because models give such answers.
+    """
+
+    __slots__ = ()
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        """Accept every output of a model."""
+
+
+def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:
+    """Share of cases that are answered correctly: `accuracy` that accepts every output of a model.
+
+    Args:
+        answers: One for each sealed case, as predictions for `accuracy`; `answers_of` makes them from a log.
+        training: Answers to the open cases, for the guess.
+
+    Examples:
+        >>> case_accuracy({"case": ["a", "b"], "answer": ["4", "I cannot say"]}).metric
+        <Metric.ACCURACY: 'accuracy'>
+    """
+    return CaseAccuracy(Judged.ACCURACY, answers, training)
+
+
+def answer_of(state: TaskState) -> str:
+    """A model's answer: the letters that it chose, or else its completion without surrounding spaces."""
+    chosen = [chr(ord("A") + each.original_position) for each in state.choices if each.correct]
+    return ",".join(sorted(chosen)) if len(state.choices) else state.output.completion.strip()
+
+
+def sealed_accuracy(
+    name: str,
+    *,
+    storage: str | Path = DEFAULT_STORAGE,
+    answer: Callable[[TaskState], str] = answer_of,
+    guess: float | None = None,
+    analyst: str | None = None,
+) -> Scorer:
+    """Scorer of cases with sealed targets: it logs the answers and the accuracy that the holdout reports.
+
+    Samples are joined with cases by their id. They have no target, unless they are open cases, which are training rows
+    of the holdout: answers to those make the guess. The holdout is asked once, when no case is missing. A run with a
+    limit, or with failed samples, asks nothing and charges nothing.
+
+    Args:
+        name: Name of the holdout; it has row ids and a ``label``, the target.
+        storage: Of the holdout, as for `Holdout.open`.
+        answer: From a sample's state to the answer, in the form of the targets. Correct means equal to the target. If
+            targets are numbers, an answer that is not a number is wrong.
+        guess: The expected accuracy, if there are no open cases.
+        analyst: Analyst who asks.
+
+    Raises:
+        QueryRejected: If the cases cannot be joined, because the holdout has no row ids or no label.
+
+    Warns:
+        EverholdWarning: If the remaining budget allows no new query.
+    """
+    with _opened(str(storage_url(storage)), name, analyst) as holdout:
+        _check(holdout)
+        if not holdout.remaining["questions"]:
+            warn_caller(EverholdWarning("The remaining budget allows no new query. Seal new cases."))
+    told = through_holdout(name, storage=str(storage_url(storage)), guess=guess, analyst=analyst)
+    return scorer(metrics=[told], name=_SCORER)(_logged)(answer)
+
+
+def _logged(answer: Callable[[TaskState], str]) -> Scorer:
+    async def score(state: TaskState, target: Target) -> Score:
+        if state.epoch > 1:
+            raise QueryRejected(
+                "A case was answered more than once, but a query has one answer for each case. Pass epochs=1, or let a "
+                "solver vote."
+            )
+        said = answer(state)
+        return Score(value=said, answer=said, metadata={_OPEN: bool(target.text)})
+
+    return score
+
+
+@metric(scores="unreduced")
+def through_holdout(
+    name: str, *, storage: str = DEFAULT_STORAGE, guess: float | None = None, analyst: str | None = None
+) -> Metric:
+    """Accuracy of all answers as the holdout reports it: the metric of `sealed_accuracy`.
+
+    Returns:
+        A metric with ``accuracy``, ``low`` and ``high``; ``from_holdout``, 1 for a surprise and 0 for a guess that was
+        confirmed; the remaining budget; and ``missing``, the number of cases without an answer. The first four are nan
+        while cases are missing, and if the budget is spent.
+    """
+    asked: dict[str, dict[str, float]] = {}  # computed for the display, too, and the remaining budget changes meanwhile
+
+    def told(scores: list[SampleScore]) -> Value:
+        cases = [(each.sample_id, each.score.as_str(), bool((each.score.metadata or {})[_OPEN])) for each in scores]
+        known = repr(sorted(cases, key=repr))
+        if known in asked:
+            return dict(asked[known])
+        with _opened(storage, name, analyst) as holdout:
+            found = _told(holdout, cases, guess)
+        if not found["missing"]:
+            asked[known] = found
+        return dict(found)
+
+    return told
+
+
+def _told(holdout: Holdout, cases: Iterable[tuple[Any, str, bool]], guess: float | None) -> dict[str, float]:
+    schema, unanswered = holdout.schema, dict.fromkeys(("accuracy", "low", "high", "from_holdout"), _NOTHING)
+    sealed, opened = (_table(schema, [case for case in cases if case[2] is is_open]) for is_open in (False, True))
+    missing = schema.rows - len(sealed[_id(schema)])
+    if open_cases := len(opened[_id(schema)]):
+        missing += schema.training_rows - open_cases
+    if missing > 0:
+        return {**unanswered, "missing": float(missing)}
+    answer = holdout.ask(case_accuracy(sealed, training=opened if open_cases else None), guess=guess)
+    left = {f"{'surprises' if what == 'overfits' else what}_left": float(n) for what, n in answer.remaining.items()}
+    if answer.value is None or answer.low is None or answer.high is None:
+        return {**unanswered, "missing": 0.0, **left}
+    drawn = float(answer.source == "holdout")
+    return {
+        "accuracy": answer.value,
+        "low": answer.low,
+        "high": answer.high,
+        "from_holdout": drawn,
+        "missing": 0.0,
+        **left,
+    }
+
+
+def answers_of(log: EvalLog, holdout: Holdout, *, opened: bool = False) -> Mapping[str, Any]:
+    """The answers of an evaluation as a table by the ids of cases, for other queries: differences, a gate.
+
+    Args:
+        log: Of an evaluation with `sealed_accuracy`, with its samples.
+        holdout: The holdout of its cases.
+        opened: Take the answers to the open cases, for the guess.
+
+    Raises:
+        QueryRejected: If the log has no samples that `sealed_accuracy` scored.
+    """
+    _check(holdout)
+    scored = [(sample.id, (sample.scores or {}).get(_SCORER)) for sample in log.samples or []]
+    cases = [(case, score.as_str(), bool((score.metadata or {})[_OPEN])) for case, score in scored if score is not None]
+    if not cases:
+        raise QueryRejected(
+            "The log has no answers of sealed_accuracy. Score the evaluation with it, and read the log with its "
+            "samples by read_eval_log(file)."
+        )
+    return _table(holdout.schema, [case for case in cases if case[2] is opened])
+
+
+def _table(schema: Schema, cases: Iterable[tuple[Any, str, bool]]) -> dict[str, Any]:
+    """Answers by the ids of cases, in the type of the targets. An answer that is not a number is nan.
+
+    Answers longer than any target are truncated.
+    """
+    ids, said = [], []
+    for case, answer, _ in cases:
+        ids.append(case)
+        said.append(_shortened(answer) if schema.label_kind == "string" else _number(answer))
+    kind = str if schema.label_kind == "string" else np.float64
+    return {_id(schema): ids, "answer": np.array(said, dtype=kind)}
+
+
+def _shortened(answer: str) -> str:
+    return answer if len(answer) <= MOST_CHARACTERS else f"{answer[: MOST_CHARACTERS - 1]}…"
+
+
+def _number(answer: str) -> float:
+    try:
+        return float(answer)
+    except ValueError:
+        return _NOTHING
+
+
+def _id(schema: Schema) -> str:
+    return schema.row_id or ""
+
+
+def _opened(storage: str, name: str, analyst: str | None) -> Holdout:
+    """The holdout, on behalf of an analyst where one is named."""
+    holdout = Holdout.open(storage, name)
+    return holdout if analyst is None else holdout.analyst(analyst)
+
+
+def _check(holdout: Holdout) -> None:
+    """Refuse a holdout whose cases cannot be joined."""
+    if holdout.schema.row_id is None or holdout.schema.label is None:
+        raise QueryRejected(
+            "The holdout has no row ids or no label, but samples are joined with cases by their ids. Create it with "
+            "rows=Rows(row_id=...) and label=..., the targets."
+        )
+    check_known(holdout.schema)

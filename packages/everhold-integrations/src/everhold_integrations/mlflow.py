@@ -1,0 +1,154 @@
+"""MLflow: answers in a run, and an evaluator for ``mlflow.models.evaluate`` that asks a holdout.
+
+MLflow finds the evaluator by its entry point, ``mlflow.model_evaluator``. It follows the protocol without inheriting
+from MLflow's class, whose import needs matplotlib and more: logging answers needs only `mlflow-skinny`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.answers import UNSEALED, Answer
+from everhold.errors import QueryRejected
+from everhold.holdout import DEFAULT_STORAGE, Holdout
+from everhold.queries.metrics import accuracy, brier, error
+from everhold.queries.predictions import probabilities
+
+try:
+    import mlflow
+    from mlflow.entities import Metric, RunTag
+except ImportError as missing:
+    raise ImportError(
+        "everhold_integrations.mlflow needs the package mlflow. Install it: pip install 'everhold[mlflow]'"
+    ) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mlflow.models import EvaluationResult
+    from numpy.typing import NDArray
+
+    from everhold.queries.metrics import PredictionQuery
+
+__all__ = ["HoldoutEvaluator", "log_answer"]
+
+_METRICS: Mapping[str, Callable[[Any], PredictionQuery]] = {"accuracy": accuracy, "error": error, "brier": brier}
+_SETTINGS = ("storage", "holdout", "metric", "name", "analyst")
+
+
+def log_answer(answer: Answer, name: str, *, step: int | None = None, run_id: str | None = None) -> dict[str, float]:
+    """Log an answer in a run: numbers as metrics, the rest as tags.
+
+    The metrics are ``name``, ``name.low``, ``name.high`` and ``name.charged``; after unsealing ``name.sealed`` and so
+    on; and the remaining budget, ``name.left.questions`` and so on. The tags are ``name.source``, ``name.question``
+    and, for an answer that is not about the population, ``name.about``. They are those of the latest step. A refused
+    or silent answer has no value and logs none.
+
+    Args:
+        answer: From `Holdout.ask`.
+        name: Of the metric.
+        step: Of the metrics, for a run with many answers; 0 by default.
+        run_id: The run; by default the active one, or a new one.
+
+    Returns:
+        The metrics as they were logged.
+    """
+    told = {f"{name}.{part}": getattr(answer, part) for part in ("low", "high", *UNSEALED)}
+    left = {f"{name}.left.{what}": count for what, count in answer.remaining.items()}
+    every = {name: answer.value, **told, f"{name}.charged": answer.charged, **left}
+    metrics = {key: float(value) for key, value in every.items() if value is not None}
+    tags = {"source": answer.source, "question": answer.question, "about": answer.about}
+    now = int(time.time() * 1_000)
+    mlflow.MlflowClient().log_batch(
+        run_id or (mlflow.active_run() or mlflow.start_run()).info.run_id,
+        metrics=[Metric(key, value, now, step or 0) for key, value in metrics.items()],
+        tags=[RunTag(f"{name}.{key}", text) for key, text in tags.items() if text is not None],
+    )
+    return metrics
+
+
+class HoldoutEvaluator:
+    """The evaluator ``"everhold"``: asks a holdout how good a model is, and checks the score on open data.
+
+    MLflow evaluates on open data, and their score is the guess that the holdout confirms or corrects. So pass rows that
+    the model was not fitted on. The fitted estimator itself predicts the sealed rows, in this process. Functions,
+    served models and endpoints are refused: MLflow traces their inputs, and a trace would contain sealed rows.
+
+    ``evaluator_config`` has ``holdout``, the name. It may have ``storage``, ``metric`` (``"accuracy"``, ``"error"`` or
+    ``"brier"``), the ``name`` of the logged metric, and the ``analyst`` who asks.
+    """
+
+    @classmethod
+    def can_evaluate(cls, *, model_type: str | None, evaluator_config: Mapping[str, Any], **_: Any) -> bool:
+        """True if the configuration names a holdout: MLflow tries every installed evaluator."""
+        return "holdout" in evaluator_config
+
+    def evaluate(
+        self, *, model: Any, dataset: Any, run_id: str, evaluator_config: Mapping[str, Any], **_: Any
+    ) -> EvaluationResult:
+        """Ask the holdout, and log the answer in the run.
+
+        Raises:
+            QueryRejected: If the model cannot be evaluated, or a setting is wrong. Nothing was charged.
+            BudgetExhausted: If the remaining budget may not cover the query. Nothing was charged.
+        """
+        from mlflow.models import EvaluationResult  # matplotlib and more
+
+        settings = _checked(evaluator_config)
+        metric = settings.get("metric", "accuracy")
+        estimator = _estimator(model)
+        guess = _score(metric, estimator, dataset)
+        with Holdout.open(settings.get("storage", DEFAULT_STORAGE), settings["holdout"]) as opened:
+            holdout = opened if settings.get("analyst") is None else opened.analyst(settings["analyst"])
+            answer = holdout.ask(_METRICS[metric](estimator), guess=guess, strict=True)
+        metrics = log_answer(answer, settings.get("name", f"holdout_{metric}"), run_id=run_id)
+        made: Any = EvaluationResult  # has no types
+        result: EvaluationResult = made(metrics=metrics, artifacts={}, run_id=run_id)
+        return result
+
+
+def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    unknown = [name for name in settings if name not in _SETTINGS]
+    if unknown or settings.get("metric", "accuracy") not in _METRICS:
+        fault = f"Unknown setting {unknown[0]!r}" if unknown else f"Unknown metric {settings['metric']!r}"
+        raise QueryRejected(
+            f"{fault}. evaluator_config may have {', '.join(_SETTINGS)}; metric is one of {', '.join(_METRICS)}."
+        )
+    return settings
+
+
+def _estimator(model: Any) -> Any:
+    """The fitted estimator in an MLflow model.
+
+    Raises:
+        QueryRejected: If there is none that predicts in this process.
+    """
+    raw = model.get_raw_model() if hasattr(model, "get_raw_model") else None
+    if not (hasattr(raw, "predict") and hasattr(raw, "get_params")):  # scikit-learn's conventions
+        raise QueryRejected(
+            "The model is not a fitted estimator in scikit-learn's conventions, and a trace of MLflow may contain the "
+            "sealed rows. Log it by mlflow.sklearn.log_model, or ask the holdout about predictions and use log_answer."
+        )
+    return raw
+
+
+def _score(metric: str, estimator: Any, dataset: Any) -> float | None:
+    """Score on MLflow's open data, as the guess; None without targets, or if it is not finite."""
+    features, labels = dataset.features_data, dataset.labels_data
+    if labels is None:
+        return None
+    named = getattr(estimator, "feature_names_in_", None)
+    table = np.asarray(features) if named is None else features[list(named)]
+    score = float(np.mean(_row_scores(metric, estimator, table, np.asarray(labels))))
+    return score if math.isfinite(score) else None
+
+
+def _row_scores(metric: str, estimator: Any, table: Any, labels: NDArray[Any]) -> NDArray[Any]:
+    if metric == "brier":
+        return np.asarray((probabilities(estimator, table) - labels) ** 2)
+    right = np.asarray(estimator.predict(table) == labels)
+    return ~right if metric == "error" else right

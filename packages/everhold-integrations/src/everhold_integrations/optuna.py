@@ -1,0 +1,264 @@
+"""Optuna: a study whose objective asks a holdout. It stops while enough budget is left for its end.
+
+An objective returns a query, and `SealedObjective` asks it. The ledger does the accounting, so threads, processes that
+share a storage, and trials repeated after a crash are all counted correctly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import track
+
+from everhold.answers import UNSEALED, Answer
+from everhold.arguments import as_whole, brief
+from everhold.display import Display
+from everhold.errors import QueryRejected
+from everhold.queries.difference import DifferenceQuery, difference
+from everhold.queries.means import RowwiseQuery
+from everhold.queries.question import Query
+
+try:
+    from optuna import TrialPruned
+    from optuna.study import StudyDirection
+    from optuna.trial import TrialState
+except ImportError as missing:
+    raise ImportError(
+        "everhold_integrations.optuna needs the package optuna. Install it: pip install 'everhold[optuna]'"
+    ) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from optuna import Study, Trial
+    from optuna.trial import FrozenTrial
+
+    from everhold.holdout import Holdout
+
+__all__ = ["ATTRIBUTES", "Asked", "BestTrials", "SealedObjective"]
+
+Asked = Query[Any] | str | tuple[Query[Any] | str, float | None] | Answer
+"""Result of an objective: a query, a query and a guess of its answer, or an answer."""
+
+ATTRIBUTES = ("low", "high", "source", "charged", "question")
+"""Parts of the answer that a trial keeps, as user attributes ``everhold_low`` and so on."""
+
+_QUESTION = "everhold_question"
+_NOTHING_HAPPENED = "Nothing was released, charged or closed."
+
+
+class SealedObjective:
+    """An objective that asks a holdout; nothing is charged for trials that fail or are pruned.
+
+    Before and after each trial, the remaining budget is compared with what the end of the study and the running trials
+    may need. If it is not larger, the study is stopped. This works across threads and processes that share one study
+    storage. If others ask the same holdout, pass ``holdout.analyst(name)`` with an allotment, whose limit is exact.
+
+    Args:
+        objective: From a trial to a query such as ``accuracy(model)``. For a better guess than the training estimate,
+            return it too, as in ``(accuracy(model), cross_validated)``.
+        holdout: The open holdout; one for each process.
+        keep: Queries that are left for the end of the study: a silent comparison of each of its best trials costs one.
+
+    Raises:
+        ValueError: If ``keep`` is not a number of queries.
+
+    Examples:
+        >>> import everhold as eh, optuna
+        >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+        >>> rows = {"x": [k / 4_000 for k in range(4_000)], "y": [int(k > 2_400) for k in range(4_000)]}
+        >>> with eh.Holdout.create("sqlite:///cuts.db", "cuts", holdout=rows, mechanism="guess_and_check") as holdout:
+        ...     def objective(trial):
+        ...         cut = trial.suggest_float("cut", 0.1, 0.9)
+        ...         return f"(x > {cut}) = (y = 1)", 1 - abs(cut - 0.6)
+        ...     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
+        ...     sealed = SealedObjective(objective, holdout)
+        ...     study.optimize(sealed, n_trials=20, callbacks=[sealed.stop_in_time])
+        ...     study.best_trial.user_attrs["everhold_source"]
+        'guess'
+    """
+
+    def __init__(self, objective: Callable[[Trial], Asked], holdout: Holdout, *, keep: int = 10) -> None:
+        whole = as_whole(keep)
+        if whole is None or whole < 0:
+            raise ValueError(f"keep is {brief(keep)}. Pass a number of queries, 0 or more.")
+        self._objective, self._holdout, self._keep = objective, holdout, whole
+
+    def __call__(self, trial: Trial) -> float:
+        """The answer's value, with its interval in the trial's user attributes.
+
+        Raises:
+            TrialPruned: If the remaining budget is kept for the end, or may not cover the query. Nothing was charged.
+            TypeError: If the objective does not return a query. Nothing was charged.
+        """
+        if self._spare(trial.study, before=trial.number) < 1:
+            trial.study.stop()
+            raise TrialPruned("The remaining budget is kept for the end of the study. Nothing was charged.")
+        answer = self._ask(self._objective(trial))
+        for name in ATTRIBUTES:
+            trial.set_user_attr(f"everhold_{name}", getattr(answer, name, None))
+        if answer.value is None:
+            trial.study.stop()
+            raise TrialPruned("The remaining budget may not cover the query. Nothing was charged.")
+        return float(answer.value)
+
+    def stop_in_time(self, study: Study, trial: FrozenTrial) -> None:
+        """Callback of ``study.optimize``: stop when only the budget for the end of the study is left."""
+        if self._spare(study) < 1:
+            study.stop()
+
+    def _spare(self, study: Study, before: int | None = None) -> int:
+        """Number of further trials that may ask, beside running trials with a smaller number."""
+        left, mechanism = self._holdout.remaining, self._holdout.mechanism
+        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        ahead = sum(before is None or trial.number < before for trial in running)
+        kept = 0 if mechanism.unsealable else self._keep  # silent queries are charged nothing
+        price = max(mechanism.most_charged, 1)
+        spare = [
+            left["questions"] - self._keep,
+            *(n // price - kept for name, n in left.items() if name != "questions"),
+        ]
+        return min(spare) - ahead
+
+    def _ask(self, returned: Asked) -> Any:
+        if isinstance(returned, Answer):
+            return returned
+        question, guess = _question_of(returned)
+        return self._holdout.ask(question, guess=guess)
+
+    def unseal_best(
+        self, study: Study, *, best: int = 10, question: Callable[[FrozenTrial], Asked] | None = None
+    ) -> BestTrials:
+        """End the holdout's study: release the sealed values of the best trials, and their distance to the first.
+
+        The objective runs again for each of them, with the suggested parameters, to find its query. Asking the same
+        query again is free; it is the same only if the model is, so seed all randomness. Before anything is released,
+        each is compared with the first silently, as a paired difference.
+
+        Args:
+            study: A finished study of one objective.
+            best: Most trials.
+            question: From a trial to the query that it asked, if models were stored and need not be fitted again.
+
+        Raises:
+            QueryRejected: If the holdout cannot be unsealed, no trial was answered, or a query differs from the one
+                that the trial asked. Nothing was released, charged or closed.
+
+        Warns:
+            EverholdWarning: If other holdouts of the storage lose their promise; see `Holdout.unseal`.
+        """
+        self._holdout.losing_their_promise()  # refuses what cannot be unsealed
+        trials = _best(study, best)
+        questions = [self._same_question(trial, question or self._objective) for trial in _watched(trials)]
+        pairs = [_apart(other, questions[0]) for other in questions[1:]]
+        compared = [pair is not None and not self._holdout.ask(pair, silent=True).refused for pair in pairs]
+        told = self._holdout.unseal()
+        answers = [self._holdout.ask(own) for own in questions]
+        asked = [pair if known else None for pair, known in zip(pairs, compared, strict=True)]
+        apart = [None if pair is None else self._holdout.ask(pair) for pair in asked]
+        rows = [_row(*line) for line in zip(trials, answers, [None, *apart], strict=True)]
+        rows.sort(
+            key=lambda row: row["value"] if row["sealed"] is None else row["sealed"],
+            reverse=study.direction == StudyDirection.MAXIMIZE,
+        )
+        return BestTrials(rows, trials[0].number, told.confidence, told.statement)
+
+    def _same_question(self, trial: FrozenTrial, made_by: Callable[[Any], Asked]) -> Query[Any] | str:
+        """The query of a trial, made again.
+
+        Raises:
+            QueryRejected: If it differs from the one that was asked.
+        """
+        returned = made_by(trial)
+        if isinstance(returned, Answer):
+            raise QueryRejected(
+                "The objective returns answers, which do not contain their queries. Pass unseal_best(question=...), a "
+                f"function from a trial to the query that it asked. {_NOTHING_HAPPENED}"
+            )
+        question, guess = _question_of(returned)
+        quoted = self._holdout.quote(question, guess=guess)
+        if not quoted.answered_before or quoted.question != trial.user_attrs[_QUESTION]:
+            raise QueryRejected(
+                f"Trial {trial.number} now makes a different query: the same parameters gave another model. Seed all "
+                "randomness, or store the models and pass question=..., a function from a trial to its query. "
+                f"{_NOTHING_HAPPENED}"
+            )
+        return question
+
+
+@dataclass(frozen=True, slots=True)
+class BestTrials(Display):
+    """Sealed values of the best trials after the study; all intervals hold simultaneously.
+
+    Attributes:
+        rows: One dict for each trial, the best on the sealed rows first: trial, params; value, low, high and source as
+            answered during the study; sealed, sealed_low and sealed_high, from the sealed rows; apart, apart_low and
+            apart_high, the paired difference to the trial that the study ranks first. That trial has None, and so have
+            trials without such a difference.
+        first: Number of that trial.
+        confidence: Probability with which all intervals of the holdout hold simultaneously.
+        statement: The statement that proves them.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    first: int
+    confidence: float
+    statement: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"trials": [...], "first", "confidence", "statement"}``."""
+        rest = {name: getattr(self, name) for name in ("first", "confidence", "statement")}
+        return {"trials": self.to_rows(), **rest}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each trial."""
+        return [dict(row) for row in self.rows]
+
+
+def _question_of(returned: Any) -> tuple[Query[Any] | str, float | None]:
+    question, guess = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+    if not isinstance(question, (Query, str)):
+        raise TypeError(
+            f"The objective returned {brief(returned)}. Return a query such as accuracy(model), or a query and a guess "
+            "of its answer, such as (accuracy(model), 0.8). Nothing was charged."
+        )
+    return question, guess
+
+
+def _best(study: Study, most: int) -> list[FrozenTrial]:
+    """The best answered trials, the best first; one for each query."""
+    answered: dict[str, FrozenTrial] = {}
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+        if _QUESTION in trial.user_attrs:
+            answered.setdefault(trial.user_attrs[_QUESTION], trial)
+    if not answered or most < 1:
+        raise QueryRejected(
+            f"The study has no answered trial to release, or best={brief(most)} is below 1. {_NOTHING_HAPPENED}"
+        )
+    upwards = study.direction == StudyDirection.MAXIMIZE
+    return sorted(answered.values(), key=lambda trial: trial.value or 0.0, reverse=upwards)[:most]
+
+
+def _watched(trials: Sequence[FrozenTrial]) -> Iterator[FrozenTrial]:
+    """The same trials, with a progress bar: models are fitted again."""
+    stderr = Console(stderr=True)
+    return iter(track(trials, "best trials", console=stderr, transient=True, disable=not stderr.is_terminal))
+
+
+def _apart(other: Query[Any] | str, first: Query[Any] | str) -> DifferenceQuery | None:
+    """Paired difference of two queries; None unless both are means over rows."""
+    rowwise = all(isinstance(each, (RowwiseQuery, str)) for each in (other, first))
+    return difference(other, first) if rowwise else None  # type: ignore[arg-type]
+
+
+def _row(trial: FrozenTrial, answer: Any, apart: Answer | None) -> dict[str, Any]:
+    told = {name: getattr(answer, name) for name in ("value", "low", "high", "source", *UNSEALED)}
+    names = zip(("apart", "apart_low", "apart_high"), UNSEALED, strict=True)
+    beside = {name: getattr(apart, known, None) for name, known in names}
+    return {"trial": trial.number, "params": dict(trial.params), **told, **beside}

@@ -1,0 +1,169 @@
+"""Random rules: any number of fair coins that can be tossed again, with the same outcome, for any row.
+
+Rule j says yes of a row where bit j of a hash of the row's key is 1: 64 rules for each hash. A rule knows nothing
+about any label, so its true score is that of a coin, on old rows and on new ones. Counting and voting go through tables
+of all 2^8 patterns of eight rules, so that no matrix of rows by rules is ever made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold_lab.analysts.base import Vote
+
+__all__ = ["RandomRules", "RunningVote", "row_keys"]
+
+RULES_PER_HASH = 64
+_BITS = 8
+_PATTERNS = ((np.arange(2**_BITS)[:, None] >> np.arange(_BITS)) & 1).astype(np.float32)  # (patterns, rules)
+_WORD = 2**64 - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def row_keys(*columns: ArrayLike) -> NDArray[np.uint64]:
+    """One hash for each row of what is known of it: an identifier, or some of its attributes.
+
+    Rows that are equal in all columns get the same key, so that a rule says the same of them, in any table.
+
+    Args:
+        *columns: Each of shape (rows,), numbers or texts; compared as text.
+
+    Raises:
+        ValueError: If there is no column, or they are not of the same length.
+
+    Examples:
+        >>> keys = row_keys(["EWR", "JFK", "EWR"], [7, 7, 7])
+        >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1]), keys.dtype
+        (True, False, dtype('uint64'))
+    """
+    texts = [np.asarray(column).astype(str) for column in columns]
+    if len({text.shape for text in texts}) != 1 or texts[0].ndim != 1:
+        raise ValueError(f"the columns have shapes {[text.shape for text in texts]}; expected one or more of (rows,)")
+    keys = np.zeros(len(texts[0]), dtype=np.uint64)
+    for text in texts:
+        known, places = np.unique(text, return_inverse=True)
+        digests = [blake2b(value.encode(), digest_size=8).digest() for value in known.tolist()]
+        hashes = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+        keys = _mixed((keys ^ hashes[places]) + np.uint64(_GOLDEN))
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class RandomRules:
+    """Random yes-or-no rules about rows.
+
+    Attributes:
+        keys: One hash of its attributes for each row, shape (rows,), unsigned 64-bit integers.
+        seed: Which rules; equal seeds mean equal rules, whatever the rows.
+
+    Examples:
+        >>> rules = RandomRules(np.arange(10_000, dtype=np.uint64), seed=1)
+        >>> said = rules.says(100, 300)
+        >>> said.shape, bool(abs(said.mean() - 0.5) < 0.002)
+        ((200, 10000), True)
+    """
+
+    keys: NDArray[np.uint64]
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def says(self, first: int, last: int) -> NDArray[np.bool_]:
+        """Predictions of the rules ``first, ..., last - 1`` for each row, shape (last - first, rows)."""
+        said = np.empty((last - first, len(self)), dtype=np.bool_)
+        for start, stop, block in _blocks(first, last):
+            bits = np.unpackbits(self._patterns(block), axis=1, bitorder="little").T
+            offset = block * RULES_PER_HASH
+            said[start - first : stop - first] = bits[start - offset : stop - offset]
+        return said
+
+    def scores(self, labels: NDArray[np.bool_], first: int, last: int) -> NDArray[np.float64]:
+        """Share of rows of which each of the rules says the label, shape (last - first,)."""
+        scores = np.empty(last - first)
+        sign = np.where(labels, 1.0, -1.0)
+        for start, stop, block in _blocks(first, last):
+            patterns = self._patterns(block)
+            counts = [np.bincount(eight, weights=sign, minlength=2**_BITS) for eight in patterns.T]
+            right_yes = (np.stack(counts) @ _PATTERNS).ravel()  # yes of positives minus yes of negatives
+            offset = block * RULES_PER_HASH
+            scores[start - first : stop - first] = right_yes[start - offset : stop - offset]
+        return (scores + np.count_nonzero(~labels)) / len(self)
+
+    def tally(self, weights: NDArray[np.float64], first: int) -> NDArray[np.float64]:
+        """``sum_j weights[j - first] * (+1 or -1 as rule j says)`` over the rules from ``first`` on, shape (rows,)."""
+        return np.asarray(self.tallies([weights], first)[0])
+
+    def tallies(self, weights: Sequence[NDArray[np.float64]], first: int) -> NDArray[np.float64]:
+        """`tally` of several votes, shape (votes, rows); what a rule says is looked up once for all of them."""
+        tallies = np.repeat([[-float(np.sum(own))] for own in weights], len(self), axis=1)
+        for start, stop, block in _blocks(first, first + max(map(len, weights))):
+            offset = block * RULES_PER_HASH
+            padded = np.zeros((len(weights), RULES_PER_HASH))
+            for row, own in zip(padded, weights, strict=True):
+                spoken = 2.0 * own[start - first : stop - first]
+                row[start - offset : start - offset + len(spoken)] = spoken
+            voting = np.flatnonzero(padded.any(axis=1))
+            patterns = self._patterns(block).T if len(voting) else ()
+            for vote in voting:
+                tables = padded[vote].reshape(-1, _BITS).astype(np.float32) @ _PATTERNS.T
+                for table, eight in zip(tables, patterns, strict=True):
+                    tallies[vote] += table[eight]
+        return tallies
+
+    def predictions(self, votes: Sequence[Vote]) -> NDArray[np.bool_]:
+        """Predictions of several votes for each row, shape (votes, rows)."""
+        if not votes:
+            return np.zeros((0, len(self)), dtype=np.bool_)
+        thresholds = np.array([[vote.threshold] for vote in votes])
+        return np.asarray(self.tallies([vote.weights for vote in votes], 0) > thresholds)
+
+    def _patterns(self, block: int) -> NDArray[np.uint8]:
+        """Predictions of 64 rules for each row, eight rules in a byte, shape (rows, 8): mixed keys, salted by block."""
+        salt = ((self.seed << 32) + block + 1) * _GOLDEN & _WORD
+        words = _mixed(self.keys + np.uint64(salt))
+        return words.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """splitmix64's finaliser."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _blocks(first: int, last: int) -> Iterator[tuple[int, int, int]]:
+    """The rules ``first, ..., last - 1`` cut at multiples of 64: (start, stop, number of the hash)."""
+    start = first
+    while start < last:
+        block = start // RULES_PER_HASH
+        stop = min((block + 1) * RULES_PER_HASH, last)
+        yield start, stop, block
+        start = stop
+
+
+class RunningVote:
+    """Votes of a growing number of rules on the same rows; rules that voted before are not asked again."""
+
+    def __init__(self, rules: RandomRules) -> None:
+        self._rules = rules
+        self._weights: NDArray[np.float64] = np.zeros(0)
+        self._tally: NDArray[np.float64] = np.zeros(len(rules))
+
+    def predict(self, vote: Vote) -> NDArray[np.bool_]:
+        """Prediction of the vote for each row, shape (rows,)."""
+        known = len(self._weights)
+        if len(vote.weights) < known or not np.array_equal(vote.weights[:known], self._weights):
+            known, self._tally = 0, np.zeros(len(self._rules))
+        self._tally = self._tally + self._rules.tally(vote.weights[known:], known)
+        self._weights = vote.weights.copy()
+        return np.asarray(self._tally > vote.threshold)

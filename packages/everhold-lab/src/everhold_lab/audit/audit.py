@@ -1,0 +1,414 @@
+"""The audit: simulated analysts, for whom nothing real is to be found, play against a planned configuration.
+
+Every label is a fair coin, so every answer should be 1/2 (see `everhold_lab.audit.coverage`). An answer farther from it
+than was promised is a violation, and so is budget spent against the promise. Beside each mechanism the same analyst
+plays against the bare averages of the same rows, with the same radius claimed for them: where even those hold, the
+attack was too weak at this size to say anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.display import Display
+from everhold.mechanisms import MECHANISMS, answering
+from everhold.planning import tuned_mechanism
+from everhold_lab.analysts import (
+    Analyst,
+    BoostingAnalyst,
+    CrowdAnalyst,
+    FingerprintingAnalyst,
+    GreedySelectionAnalyst,
+    HillClimbingAnalyst,
+    HonestAnalyst,
+    OptimisingAnalyst,
+)
+from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome, edge_of_checks, play_once
+from everhold_privacy.mechanisms.averages import Empirical
+
+if TYPE_CHECKING:
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms import Mechanism
+
+__all__ = ["ANALYSTS", "MORE_ANALYSTS", "Audit", "AuditLine", "NotPlayed", "audit", "audit_plan", "entry_of"]
+
+ANALYSTS = ("honest", "climbing", "greedy", "fingerprinting", "probing")
+"""Analysts that play by default; see `everhold_lab.analysts`. The probing one guesses at the edge of confirmation."""
+
+MORE_ANALYSTS = ("boosting", "crowd", "optimising")
+"""Analysts that play if named. The optimising one asks at most 320 queries and needs ``everhold-lab[optuna]``."""
+
+_LEAST_QUERIES = 16
+_MOST_ROWS = 2**20
+_MOST_SPLIT = 2**24  # rows times rules that a board holds at once for split rows
+_VACUOUS = 0.5
+_ROUNDS = 4
+_MOST_TRIES = 128
+_MOST_STUDIES = 8  # of the optimiser, whose sampler takes most of the time
+_CROWD = 10
+_UNBROKEN = 1.0  # no error is larger: with this radius a control only measures
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One analyst against one mechanism, and against no protection.
+
+    Attributes:
+        study: The games against the mechanism.
+        statement: Number of the statement that promises the radius.
+        unprotected: The games against the bare averages of the same rows.
+    """
+
+    study: CoverageStudy
+    statement: str
+    unprotected: tuple[StudyOutcome, ...]
+
+    @property
+    def needless(self) -> int:
+        """Games in which budget was spent against the promise."""
+        return sum(outcome.needless for outcome in self.study.outcomes)
+
+    @property
+    def unprotected_violations(self) -> int:
+        """Games in which a bare average was farther from the truth than the radius."""
+        return sum(outcome.worst_error > self.study.radius for outcome in self.unprotected)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The line as plain data."""
+        low, high = self.study.clopper_pearson
+        return {
+            "mechanism": self.study.mechanism,
+            "analyst": self.study.analyst,
+            "statement": self.statement,
+            "questions": max(outcome.questions for outcome in self.study.outcomes),
+            "runs": self.study.runs,
+            "violations": self.study.violations,
+            "rate_low": low,
+            "rate_high": high,
+            "promised": 1.0 - self.study.confidence,
+            "radius": self.study.radius,
+            "worst_error": self.study.worst_error,
+            "tightness": self.study.tightness,
+            "needless": self.needless,
+            "consistent": self.study.consistent,
+            "unprotected_violations": self.unprotected_violations,
+            "unprotected_worst_error": max(outcome.worst_error for outcome in self.unprotected),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlayed:
+    """A mechanism that was left out.
+
+    Attributes:
+        mechanism: Its name.
+        reason: Why.
+    """
+
+    mechanism: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit(Display):
+    """All mechanisms against all analysts.
+
+    Attributes:
+        planned_rows: Rows of the configuration.
+        rows: Rows of the simulation: the same, rounded down to a power of 2.
+        queries: Number of adaptive questions.
+        confidence: 1 - beta.
+        runs: Games of each analyst against each mechanism.
+        seed: Of the first game; the others follow.
+        lines: One for each mechanism and analyst.
+        not_played: Mechanisms that were left out.
+    """
+
+    planned_rows: int
+    rows: int
+    queries: int
+    confidence: float
+    runs: int
+    seed: int
+    lines: tuple[AuditLine, ...]
+    not_played: tuple[NotPlayed, ...]
+
+    @property
+    def consistent(self) -> bool:
+        """True if no mechanism broke its promise more often than chance allows."""
+        return all(line.study.consistent for line in self.lines)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the table, in sentences."""
+        notes = [f"{missed.mechanism} is left out: {missed.reason}" for missed in self.not_played]
+        if self.rows < self.planned_rows:
+            notes.insert(
+                0, f"played with {self.rows} rows: the simulation rounds {self.planned_rows} down to a power of 2"
+            )
+        broken = {line.study.mechanism for line in self.lines if line.unprotected_violations}
+        unbroken = dict.fromkeys(line.study.mechanism for line in self.lines if line.study.mechanism not in broken)
+        if unbroken:
+            notes.append(
+                f"bare averages, too, stay within the radius of {', '.join(unbroken)}: at this size these analysts "
+                "overfit less than is promised, and the audit shows no more than that; fewer rows or more questions "
+                "show more"
+            )
+        return tuple(notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The audit as plain data, as ``everhold audit --format json`` prints it."""
+        return {
+            "planned_rows": self.planned_rows,
+            "rows": self.rows,
+            "queries": self.queries,
+            "confidence": self.confidence,
+            "runs": self.runs,
+            "seed": self.seed,
+            "consistent": self.consistent,
+            "lines": self.to_rows(),
+            "not_played": [{"mechanism": missed.mechanism, "reason": missed.reason} for missed in self.not_played],
+            "notes": list(self.notes),
+        }
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One table row for each mechanism and analyst."""
+        return [line.to_dict() for line in self.lines]
+
+
+def audit(
+    *,
+    rows: int,
+    queries: int,
+    overfits: int = 10,
+    confidence: float = 0.95,
+    slack: float = 0.0,
+    mechanisms: Sequence[str] | None = None,
+    analysts: Sequence[str] = ANALYSTS,
+    runs: int = 100,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+) -> Audit:
+    """Let simulated analysts play against each mechanism with its best parameters for a wish.
+
+    Args:
+        rows: Number of sealed rows; the simulation rounds it down to a power of 2.
+        queries: Number of adaptive questions.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        confidence: 1 - beta, in (0, 1).
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        mechanisms: Names; all that promise something by default.
+        analysts: Names, see `ANALYSTS` and `MORE_ANALYSTS`.
+        runs: Games of each analyst against each mechanism.
+        seed: Of the first game; the others follow.
+        progress: Called with the games that are over and the games that there are.
+
+    Raises:
+        ValueError: If the wish is not valid, or no mechanism promises anything for it.
+
+    Examples:
+        >>> result = audit(rows=300, queries=100, overfits=1, analysts=["climbing"], runs=5)
+        >>> result.rows, result.consistent
+        (256, True)
+    """
+    played = _rounded(rows)
+    tuned: dict[str, Mechanism | str] = {}
+    for name in _adaptive(mechanisms):
+        try:
+            tuned[name] = tuned_mechanism(
+                name, rows=played, queries=queries, overfits=overfits, confidence=confidence, slack=slack
+            )
+        except ValueError as reason:
+            tuned[name] = str(reason)
+    return _audit(tuned, rows, queries, confidence, analysts, runs, seed, progress)
+
+
+def audit_plan(
+    plan: Mapping[str, Any],
+    *,
+    mechanisms: Sequence[str] | None = None,
+    analysts: Sequence[str] = ANALYSTS,
+    runs: int = 100,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+) -> Audit:
+    """Let simulated analysts play against the lines of a plan, with the very parameters that it states.
+
+    Args:
+        plan: What `Plan.to_dict` returns and ``everhold plan --format json`` prints, with a number of rows.
+        mechanisms: As for `audit`.
+        analysts: As for `audit`.
+        runs: As for `audit`.
+        seed: As for `audit`.
+        progress: As for `audit`.
+
+    Raises:
+        ValueError: If it is no such plan, or no line of it promises anything.
+    """
+    try:
+        rows, queries, confidence = plan["rows"], plan["queries"], plan["confidence"]
+        lines = {line["mechanism"]: (line["radius"], line["parameters"]) for line in plan["lines"]}
+    except (KeyError, TypeError):
+        raise ValueError("this is no plan; expected what 'everhold plan --rows ... --format json' prints") from None
+    if rows is None:
+        raise ValueError("the plan has no number of rows; expected one that was made with --rows")
+    played = _rounded(rows)
+    planned: dict[str, Mechanism | str] = {}
+    for name in _adaptive(mechanisms):
+        radius, parameters = lines.get(name, (None, {}))
+        if radius is None:
+            planned[name] = "the plan has no radius for it"
+        else:
+            planned[name] = _with_parameters(name, played, queries, confidence, parameters)
+    return _audit(planned, rows, queries, confidence, analysts, runs, seed, progress)
+
+
+def _with_parameters(
+    name: str, rows: int, queries: int, confidence: float, parameters: Mapping[str, Any]
+) -> Mechanism | str:
+    try:
+        return MECHANISMS[name](rows=rows, queries=queries, confidence=confidence, **parameters)
+    except TypeError:
+        raise ValueError(f"the plan's parameters of {name} are not its own; make the plan anew") from None
+    except ValueError as reason:
+        return str(reason)
+
+
+def _rounded(rows: int) -> int:
+    """The largest power of 2 up to a number of rows."""
+    if isinstance(rows, bool) or not isinstance(rows, int) or not _LEAST_QUERIES <= rows <= _MOST_ROWS:
+        raise ValueError(f"rows is {rows!r}; expected a whole number from {_LEAST_QUERIES} to {_MOST_ROWS}")
+    return 1 << (rows.bit_length() - 1)
+
+
+def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
+    """The names of mechanisms that promise something about every answer to analysts who adapt."""
+    usual = [name for name, kind in answering().items() if kind.adaptive and not kind.one_sided]
+    for name in names or ():
+        if name not in usual:
+            reason = "is no mechanism"
+            if name in MECHANISMS:
+                adaptive = MECHANISMS[name].adaptive
+                reason = "bounds some answers from one side" if adaptive else "promises nothing to analysts who adapt"
+            raise ValueError(f"{name!r} {reason}; expected some of {', '.join(usual)}")
+    return list(dict.fromkeys(names or usual))
+
+
+def entry_of(name: str, mechanism: Mechanism, *, procedure: Procedure | None = None) -> tuple[Analyst, int]:
+    """An analyst that asks as many questions as planned, and the number of rules for it.
+
+    Args:
+        name: Of the analyst.
+        mechanism: The mechanism to play against.
+        procedure: How the intervals of questions are made, for the probing analyst.
+    """
+    queries = mechanism.queries
+    if name == "honest":
+        return HonestAnalyst(), min(queries, mechanism.rows - 1)
+    if name == "greedy":
+        tries = min(queries // 4, _MOST_TRIES)
+        return GreedySelectionAnalyst(tries), min(queries - tries, mechanism.rows - 1)
+    if name == "boosting":
+        return BoostingAnalyst(), min(queries - 1, mechanism.rows - 1)
+    if name == "crowd":
+        members = max(min(_CROWD, queries // (2 * _ROUNDS)), 1)
+        rules = min(queries - _ROUNDS * members, mechanism.rows - 1)
+        return CrowdAnalyst(members, -(-rules // (_ROUNDS * members))), rules
+    if name == "optimising":
+        tuner = OptimisingAnalyst(trials_per_study=min(queries, 40))
+        studies = min(queries // tuner.trials_per_study, _MOST_STUDIES)
+        return tuner, min(studies * tuner.rules_per_study, mechanism.rows - 1)
+    if name == "fingerprinting":
+        tracer = FingerprintingAnalyst(_ROUNDS, min(queries // 40, 8))
+        return tracer, min(queries - tracer.votes, mechanism.rows - 1)
+    rules = min(queries - _ROUNDS - 1, mechanism.rows - 1)
+    edge = edge_of_checks(mechanism, procedure) if name == "probing" else None
+    return HillClimbingAnalyst(-(-rules // _ROUNDS), guess=edge), rules
+
+
+def _audit(
+    mechanisms: Mapping[str, Mechanism | str],
+    planned_rows: int,
+    queries: int,
+    confidence: float,
+    analysts: Sequence[str],
+    runs: int,
+    seed: int,
+    progress: Progress,
+) -> Audit:
+    _check(queries, analysts, runs)
+    excuses = {name: _excuse(mechanism) for name, mechanism in mechanisms.items()}
+    entered = [
+        mechanism for name, mechanism in mechanisms.items() if not isinstance(mechanism, str) and not excuses[name]
+    ]
+    bouts = [(m, name) for m in entered for name in dict.fromkeys(analysts) if m.needs_guess or name != "probing"]
+    if not bouts:
+        reasons = "; ".join(f"{name}: {excuse or 'takes no guesses to probe'}" for name, excuse in excuses.items())
+        raise ValueError(f"there is nothing to audit ({reasons}); expected a mechanism that promises something")
+    return Audit(
+        planned_rows=planned_rows,
+        rows=entered[0].rows,
+        queries=queries,
+        confidence=confidence,
+        runs=runs,
+        seed=seed,
+        lines=tuple(_lines(bouts, runs, seed, progress)),
+        not_played=tuple(NotPlayed(name, excuse) for name, excuse in excuses.items() if excuse),
+    )
+
+
+def _check(queries: int, analysts: Sequence[str], runs: int) -> None:
+    if queries < _LEAST_QUERIES:
+        raise ValueError(f"queries is {queries}; expected at least {_LEAST_QUERIES}, so that an attack fits")
+    if runs < 1:
+        raise ValueError(f"runs is {runs}; expected at least 1")
+    for name in analysts:
+        if name not in (*ANALYSTS, *MORE_ANALYSTS):
+            known = ", ".join((*ANALYSTS, *MORE_ANALYSTS))
+            raise ValueError(f"there is no analyst {name!r}; expected some of {known}")
+
+
+def _excuse(mechanism: Mechanism | str) -> str:
+    """Why a mechanism cannot be played against; empty if it can."""
+    if isinstance(mechanism, str):
+        return mechanism
+    radius = mechanism.promise().radius
+    if not radius < _VACUOUS:
+        return f"its radius {radius:.2f} is half the range or more and promises nothing"
+    if mechanism.parts > 1 and mechanism.queries * mechanism.rows > _MOST_SPLIT:
+        return f"it is simulated only up to {_MOST_SPLIT} rows times questions"
+    return ""
+
+
+def _lines(bouts: Sequence[tuple[Mechanism, str]], runs: int, seed: int, progress: Progress) -> Iterator[AuditLine]:
+    """Play everything. The bare averages are the same for all mechanisms: they are played once for each analyst."""
+    opponents = ["climbing" if name == "probing" else name for _, name in bouts]  # bare averages take no guesses
+    total, done = runs * (len(bouts) + len(set(opponents))), 0
+    bare: dict[str, tuple[StudyOutcome, ...]] = {}
+
+    def games(mechanism: Mechanism, name: str, radius: float | None = None) -> Iterator[StudyOutcome]:
+        nonlocal done
+        analyst, rules = entry_of(name, mechanism)
+        for run in range(runs):
+            yield play_once(mechanism, analyst, rules=rules, seed=seed + run, radius=radius)
+            done += 1
+            progress(done, total)
+
+    for (mechanism, name), opponent in zip(bouts, opponents, strict=True):
+        if opponent not in bare:
+            control = Empirical(rows=mechanism.rows, queries=mechanism.queries)
+            bare[opponent] = tuple(games(control, opponent, radius=_UNBROKEN))
+        promise = mechanism.promise()
+        study = CoverageStudy(
+            mechanism=mechanism.name,
+            analyst=name,
+            rows=mechanism.rows,
+            radius=promise.radius,
+            confidence=mechanism.confidence,
+            outcomes=tuple(games(mechanism, name)),
+        )
+        yield AuditLine(study, promise.statement, bare[opponent])

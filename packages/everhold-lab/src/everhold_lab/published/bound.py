@@ -1,0 +1,124 @@
+"""Published statements: what each gives in both directions, and their common checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from everhold.arguments import fraction
+
+__all__ = ["PublishedBound", "PublishedStatement", "SessionBound", "check_count", "check_nonnegative", "check_session"]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBound:
+    """A published statement, evaluated.
+
+    Attributes:
+        statement: Name of the statement, e.g. ``zhao_theorem_2``.
+        radius: Half-width in units of the query, in (0, 1); ``inf`` when no radius below 1 is promised.
+        rows: Rows for which the radius holds, a whole number; ``inf`` when no number of rows will do.
+        parameters: What the mechanism must be run with, and the free parameters at their optimum.
+        proof_complete: False where the published proof has an open gap (theory, erratum 5).
+        note: Why the bound is ``inf``, where that is not a matter of rows.
+    """
+
+    statement: str
+    radius: float
+    rows: float
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    proof_complete: bool = True
+    note: str = ""
+
+
+class SessionBound(Protocol):
+    """A statement about a whole session, as the planner calls it."""
+
+    def __call__(
+        self, subject: float, /, *, queries: int, overfits: int, confidence: float, slack: float
+    ) -> PublishedBound:
+        """Evaluate the statement.
+
+        Args:
+            subject: n, the rows at hand; or tau, the radius that is wished for, in (0, 1) and in units of the query.
+            queries: m or k, the adaptive questions, at least `overfits`.
+            overfits: B, those above threshold; not used where every answer has noise or rows of its own.
+            confidence: 1 - beta, in (0, 1).
+            slack: c, in [0, 1): budget is not spent while the training set is off by less than ``c tau``. Only
+                Thresholdout has it.
+
+        Returns:
+            The radius for the rows, or the rows for the radius, and what attains it.
+
+        Raises:
+            ValueError: If an argument is out of its range.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedStatement:
+    """A statement about a whole session, in both directions.
+
+    Attributes:
+        name: Name of the statement, the key in ``STATEMENTS``.
+        source: Authors, year and number in their paper.
+        radius: From rows to a radius.
+        rows_needed: From a radius to rows.
+        colour: In charts; muted beside the colours of mechanisms.
+        dependent: The same two for dependent rows, which take the price of noise as ``price``; None where the statement
+            says nothing of them.
+    """
+
+    name: str
+    source: str
+    radius: SessionBound
+    rows_needed: SessionBound
+    colour: str
+    dependent: tuple[Callable[..., PublishedBound], Callable[..., PublishedBound]] | None = None
+
+
+def check_nonnegative(name: str, value: float) -> None:
+    """Raise ValueError unless value is at least 0 (infinity is allowed: it makes the bound vacuous)."""
+    if not value >= 0.0:
+        raise ValueError(f"{name} is {value!r}, expected a number of at least 0; pass 0 for independent rows")
+
+
+def check_count(name: str, value: float) -> None:
+    """Raise ValueError unless value is a whole number of at least 1."""
+    if not (value >= 1 and value == math.floor(value)):
+        raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1; pass e.g. 1000")
+
+
+def check_session(*, queries: int, overfits: int, confidence: float, slack: float) -> None:
+    """Raise ValueError unless the four arguments of a session make sense together."""
+    check_count("queries", queries)
+    check_count("overfits", overfits)
+    fraction(confidence, "confidence")
+    if overfits > queries:
+        raise ValueError(f"overfits is {overfits}, above queries = {queries}; allow at most one overfit per question")
+    if not 0.0 <= slack < 1.0:
+        raise ValueError(f"slack is {slack!r}, expected a number in [0, 1); pass e.g. 1/3")
+
+
+def whole_rows(rows: float) -> float:
+    """Round up to a whole number of rows, at least 1; infinity stays."""
+    return rows if math.isinf(rows) else max(1, math.ceil(rows))
+
+
+def smallest_radius(rows_for: Callable[[float], float], rows: float) -> float:
+    """Invert a sample size that falls in the radius: the smallest radius in (0, 1) whose rows suffice, or ``inf``.
+
+    To a relative accuracy of 1e-12, on the side where `rows` is enough.
+    """
+    high = 1.0 - 1e-12
+    if rows_for(high) > rows:
+        return math.inf
+    low = high / 2
+    while rows_for(low) <= rows:
+        low, high = low / 2, low
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if rows_for(middle) <= rows else (middle, high)
+    return high

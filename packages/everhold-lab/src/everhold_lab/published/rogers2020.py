@@ -1,0 +1,127 @@
+"""Rogers et al. 2020, Guaranteed Validity for Empirical Approaches to Adaptive Data Analysis: the monitor's width.
+
+The authors are Rogers, Roth, Smith, Srebro, Thakkar and Woodworth; the argument is Russo and Zou's of 2016.
+
+Why the rate of information is ``rho = 1/(8 n^2 sigma^2)`` and not the ``1/(2 n^2 sigma^2)`` of zero-concentrated
+privacy: the latter compares the two worst rows, mutual information compares a row with the average row. Rows are
+independent, so ``I(X; pi) <= sum_i I(X_i; pi | X_{-i})``. Given the other rows and the answers so far, the next
+answer is Gaussian with standard deviation sigma around a value in which ``f(X_i)/n`` alone is random; the mean
+divergence from the Gaussian at its conditional mean is ``Var(f(X_i)) / (2 n^2 sigma^2)``, and a variable with values
+in [0, 1] has variance at most 1/4 under every posterior. Hence ``I(X; pi) <= rho k n`` nats. Nothing else of
+concentrated privacy is used. The same holds for discrete Gaussian noise.
+
+The monitor: the transcript alone chooses the worst question. For a question chosen by the transcript, the law of
+``f(X) - f(P)`` under independence is sub-Gaussian with variance proxy ``1/(4n)``, and the variational formula gives
+``E (f(X) - f(P))^2 <= (2 I - ln(1-l)) / (4 n l)`` for every l in (0, 1). Markov at beta/2 and the noise at beta/2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import scipy
+
+from everhold.arguments import fraction, positive
+from everhold_lab.published.bound import (
+    PublishedBound,
+    PublishedStatement,
+    check_count,
+    check_session,
+    whole_rows,
+)
+
+__all__ = ["ROGERS_2020_MONITOR", "rogers_2020_monitor", "rogers_2020_monitor_rows", "rogers_width"]
+
+_NAME = "rogers_2020_monitor"
+
+
+def rogers_width(rows: int, *, queries: int, scale: float, confidence: float) -> float:
+    """Half-width for k Gaussian answers of a given noise scale, all at once.
+
+    ``sqrt( (1/(2 n beta)) min_{0<l<1} (2 rho k n - ln(1-l))/l ) + sigma sqrt(2 ln(4k/beta))``,
+    ``rho = 1/(8 n^2 sigma^2)`` (derived at the top of this module).
+
+    Args:
+        rows: n, independent.
+        queries: k, adaptive.
+        scale: sigma, in units of the query.
+        confidence: 1 - beta, in (0, 1).
+
+    Returns:
+        The half-width, in units of the query; from 1 on it says nothing.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Rogers et al. 2020; Russo and Zou 2016.
+    """
+    check_count("rows", rows)
+    check_count("queries", queries)
+    positive(scale, "scale")
+    beta = 1.0 - fraction(confidence, "confidence")
+    odds = _best_odds(queries / (4.0 * rows * scale**2))
+    return math.sqrt(odds / (2.0 * rows * beta)) + scale * math.sqrt(2.0 * math.log(4.0 * queries / beta))
+
+
+def rogers_2020_monitor(
+    rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float
+) -> PublishedBound:
+    """Radius for k Gaussian answers, the noise scale optimised; it falls exactly like ``1/sqrt(n)``.
+
+    Arguments and errors are those of every `SessionBound`; rows are independent.
+
+    Source: Rogers et al. 2020; see :func:`rogers_width`.
+    """
+    check_count("rows", rows)
+    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    width, scale = _scale_free(queries, 1.0 - confidence)
+    radius = width / math.sqrt(rows)
+    parameters = {"scale": scale / math.sqrt(rows)}
+    return PublishedBound(_NAME, radius if radius < 1.0 else math.inf, rows, parameters)
+
+
+def rogers_2020_monitor_rows(
+    radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float
+) -> PublishedBound:
+    """Rows for a wished radius: the inverse of :func:`rogers_2020_monitor`."""
+    fraction(radius, "radius")
+    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    width, scale = _scale_free(queries, 1.0 - confidence)
+    rows = whole_rows((width / radius) ** 2)
+    return PublishedBound(_NAME, radius, rows, {"scale": scale / math.sqrt(rows)})
+
+
+def _best_odds(information: float) -> float:
+    """``min_{0<l<1} (a - ln(1-l))/l`` for ``a = information``: the root u > 1 of ``u - ln u = 1 + a``, u = 1/(1-l)."""
+    odds = 1.0 + information + math.sqrt(2.0 * information)
+    for _ in range(50):
+        step = (odds - math.log(odds) - 1.0 - information) / (1.0 - 1.0 / odds) if odds > 1.0 else 0.0
+        odds -= step
+        if abs(step) <= 1e-15 * odds:
+            break
+    return odds
+
+
+def _scale_free(queries: int, beta: float) -> tuple[float, float]:
+    """Least half-width and its noise scale, both times sqrt(n), searched over the odds u of :func:`_best_odds`."""
+    quantile = math.sqrt(2.0 * math.log(4.0 * queries / beta))
+
+    def scale_at(log_excess: float) -> float:
+        excess = math.exp(log_excess)
+        return math.sqrt(queries / (4.0 * (excess - math.log1p(excess))))
+
+    def width_at(log_excess: float) -> float:
+        return math.sqrt((1.0 + math.exp(log_excess)) / (2.0 * beta)) + scale_at(log_excess) * quantile
+
+    bounds = (-12.0, math.log(queries) + 12.0)
+    best = scipy.optimize.minimize_scalar(width_at, bounds=bounds, method="bounded", options={"xatol": 1e-9})
+    return float(best.fun), scale_at(float(best.x))
+
+
+ROGERS_2020_MONITOR = PublishedStatement(
+    _NAME,
+    "Rogers et al. 2020, mutual information with a monitor",
+    rogers_2020_monitor,
+    rogers_2020_monitor_rows,
+    colour="#a6761d",
+)

@@ -1,0 +1,178 @@
+"""Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy (WPES 2017)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import everhold as eh
+from everhold.privacy import PrivacyCurve, PureCurve
+from everhold_lab.published import rogers_width, zhao_theorem_2, zhao_theorem_2_rows
+from everhold_lab.published.thresholdout import (
+    dwork_theorem_25_rows,
+    zhao_theorem_1_rows,
+    zhao_theorem_2_calibration,
+)
+from everhold_lab.releases import GaussianFieldMechanism, MarkovQuiltMechanism, thresholdout_zhao2017
+from everhold_lab.sources import small_worlds as worlds
+from everhold_lab.sources.item import Experiment, Item, call
+from everhold_lab.theory import bayesian_privacy as bayes
+from everhold_lab.theory import max_information as information
+from everhold_lab.theory import thresholdout
+from everhold_lab.theory.approximate_max_information import rogers_2016
+from everhold_lab.theory.classical import azuma_failure, ladder_radius
+from everhold_privacy.mechanisms.selection import ExponentialMechanism
+from everhold_privacy.networks.factors import Graph
+
+__all__ = ["ITEMS", "TITLE"]
+
+TITLE = "Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy"
+
+_SESSION: dict[str, Any] = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}
+
+
+def first_chosen(epsilon: float, *losses: int) -> float:
+    """Probability with which the exponential mechanism chooses the first candidate."""
+    return float(ExponentialMechanism(epsilon, sensitivity=1).law(np.array(losses))[0])
+
+
+def neighbours_in_a_chain(row: int, rows: int) -> tuple[int, ...]:
+    """The Markov blanket of a row of a chain."""
+    return Graph(rows, np.array([[place, place + 1] for place in range(rows - 1)])).neighbours(row)
+
+
+def network_rows() -> float:
+    """Effective rows of a Bayesian network: a fair parent and two children that copy it with probability 0.9."""
+    copy = [[0.9, 0.1], [0.1, 0.9]]
+    network = eh.BayesianNetwork({"a": (2, (), [0.5, 0.5]), "b": (2, ("a",), copy), "c": (2, ("a",), copy)})
+    return float(network.concentration(3))
+
+
+def field_rows() -> float:
+    """Effective rows of a Markov network: two bits in a factor that favours equal ones nine to one."""
+    network = eh.MarkovNetwork({"a": 2, "b": 2}, [(("a", "b"), [[9.0, 1.0], [1.0, 9.0]])])
+    return float(network.concentration(2))
+
+
+def rows_on_a_chain(radius: float) -> float:
+    """Rows of Theorem 2 on the chain that stays with probability 0.75, with the price of exact quilts."""
+    chain = eh.MarkovChain([[0.75, 0.25], [0.25, 0.75]])
+    return zhao_theorem_2_rows(
+        radius, **_SESSION, price=lambda tolerance: chain.bayesian_price(tolerance / 3.0, 1_000_000)
+    ).rows
+
+
+def price_of_lemma_4(tolerance: float) -> float:
+    """Price of a tolerance in Theorem 2 on a Markov chain, by Lemma 4."""
+    return 1.0 / bayes.chain_privacy_for(tolerance / 3.0, rows=1_000_000, gap=0.4, least=0.3)
+
+
+ITEMS = (
+    Item("(1)", "approximate max-information, exactly, of one bit that is told with odds 3, in bits",
+         call(information.exact_max_information, [[0.375, 0.125], [0.125, 0.375]], failure=0.1)),
+    Item("after (1)", "bad events are at most $2^k$ times as likely: the p-value that keeps a level of 5 %",
+         call(information.p_value_threshold, 0.05, bits=3.0, failure=0.01)),
+    Item("2.1, statistical queries", "averages chosen adaptively; half-width of 1,000 answers",
+         call(worlds.tuned_radius, eh.GuessAndCheck, rows=50_000, queries=1000, overfits=10)),
+    Item("(2)", "differential privacy; delta at half the loss of a purely private answer",
+         call(PrivacyCurve.delta, call(PureCurve, 1.0), 0.5)),
+    Item("2.2, Laplace mechanism", "noise of scale sensitivity / loss; half-width of 20 answers",
+         call(worlds.tuned_radius, eh.LaplaceMechanism, rows=50_000, queries=20)),
+    Item("2.2, exponential mechanism", "choice with probability by utility; of the best of three candidates",
+         call(first_chosen, 1.0, 0, 2, 2)),
+    Item("(3)", "Bayesian privacy loss to one adversary; here the other bit of a pair gives this one away",
+         call(bayes.bayesian_leakage, worlds.CORRELATED, call(worlds.told_with_odds, 3), row=1)),
+    Item("(4)", "Bayesian differential privacy: the largest loss over all adversaries",
+         call(bayes.bayesian_privacy, worlds.CORRELATED, call(worlds.told_with_odds, 3), read="leakage")),
+    Item("2.3, equivalence", "for independent rows it is differential privacy: ln 3",
+         call(bayes.bayesian_privacy, worlds.INDEPENDENT, call(worlds.told_with_odds, 3), read="leakage")),
+    Item("2.4, Gaussian field", "Laplace mechanism of Yang et al. for the sum; its noise scale",
+         call(GaussianFieldMechanism, [[1.0, -0.4, 0.0], [-0.4, 1.0, -0.4], [0.0, -0.4, 1.0]], width=1.0, epsilon=1.0,
+              read="scale")),
+    Item("2.4, Bayesian network", "a joint law by parents; effective rows of three correlated ones",
+         call(network_rows)),
+    Item("2.4, Markov network", "a joint law by factors; effective rows of two correlated ones", call(field_rows)),
+    Item("2.4, moralization", "parents of one child are joined: neighbours of a parent", call(worlds.common_child)),
+    Item("2.4, Markov blanket", "the rows next to row 2 of a chain", call(neighbours_in_a_chain, 2, 5)),
+    Item("2.4, Markov quilt", "a set that separates a row from remote ones; the noise scale by the best quilts",
+         call(MarkovQuiltMechanism, call(eh.MarkovChain, [[0.8, 0.2], [0.3, 0.7]]), 1000, 1.0, read="scale")),
+    Item("Figure 1", "the quilt {i-2, i+3} in a chain of 12: numbers of nearby, quilt and remote rows",
+         call(worlds.remote_rows_of_a_chain, 5, 12, a=2, b=3)),
+    Item("(5)", "max-influence of a bit on its copy that is right in nine of ten cases: ln 9",
+         call(bayes.enumerated_influence, worlds.CORRELATED, targets=(1,), row=0)),
+    Item("(6)", "max-influence given another row: of one cause on another, independent one, when their effect is known",
+         call(bayes.enumerated_influence, [[[0.225, 0.025], [0.025, 0.225]], [[0.025, 0.225], [0.025, 0.225]]],
+              targets=(1,), row=0, given=(2,))),
+    Item("2.4, after (6)", "influence 0 if and only if independent",
+         call(bayes.enumerated_influence, worlds.INDEPENDENT, targets=(1,), row=0)),
+    Item("Algorithm 1", "reusable holdout with noise scales 1, 2 and 4; its threshold as Theorem 2 sets it",
+         call(thresholdout_zhao2017, rows=9_000_000, queries=1000, overfits=10, tolerance=0.1, read="threshold")),
+    Item("Algorithm 1, privacy", "the whole session loses 9B/(4 sigma n)",
+         call(thresholdout.zhao_privacy, 100_000, overfits=10, scale=0.01)),
+    Item("Theorem 1, (7)", "rows by Markov blankets, $n_*$; command `everhold lab rows`",
+         call(thresholdout.zhao_n_star, 10, 0.01, 0.1, 0.05, blanket_influence=0.004)),
+    Item("Theorem 1, (8)", "rows by Markov quilts, $n_\\#$; command `everhold lab rows`",
+         call(thresholdout.zhao_n_sharp, 10, 0.01, 0.1, 0.05, nearby=4, quilt_influence=0.001)),
+    Item("Theorem 1, (9)", "both for independent rows, where the proof is complete",
+         call(zhao_theorem_1_rows, 10, 0.01, 0.1, 0.05, price=30.0)),
+    Item("Theorem 1, a_i", "influence on the Markov blanket; of a bit with two noisy copies",
+         call(bayes.enumerated_influence, [[[0.405, 0.045], [0.045, 0.005]], [[0.005, 0.045], [0.045, 0.405]]],
+              targets=(1, 2), row=0)),
+    Item("Theorem 1, b_i", "influence on the quilt, the largest over what is known of nearby rows",
+         call(bayes.enumerated_quilt_influence, [[[0.405, 0.045], [0.005, 0.045]], [[0.045, 0.005], [0.045, 0.405]]],
+              row=0, quilt=(2,), nearby=(1,))),
+    Item("Theorem 2", "rows for 1,000 answers within 0.1, 10 overfits",
+         call(zhao_theorem_2_rows, 0.1, **_SESSION, read="rows")),
+    Item("Theorem 2, inverse", "radius of 20 million rows",
+         call(zhao_theorem_2, 20_000_000, **_SESSION, read="radius")),
+    Item("Theorem 2, sigma", "the noise scale",
+         call(zhao_theorem_2_calibration, 0.1, queries=1000, confidence=0.95, slack=1 / 3, read="scale")),
+    Item("Theorem 2, T", "the threshold",
+         call(zhao_theorem_2_calibration, 0.1, queries=1000, confidence=0.95, slack=1 / 3, read="threshold")),
+    Item("Theorem 2, chain", "rows on a Markov chain, where the proof has an open gap", call(rows_on_a_chain, 0.1)),
+    Item("(31) as printed", "fewer rows than the definition needs; it promises nothing (erratum 2)",
+         call(thresholdout.zhao_theorem_2_rows_as_printed, 0.1, **_SESSION)),
+    Item("(18), (22) to (27)", "noise tails of the proof with the missing sum, as a share of beta/2 (erratum 9)",
+         call(worlds.sum_of_tails, 1000, failure=0.05)),
+    Item("Theorem 25 of Dwork et al., quoted", "rows for independent rows, the same session",
+         call(dwork_theorem_25_rows, 0.1, **_SESSION, read="rows")),
+    Item("Theorem 3", "max-information under Bayesian privacy, in bits",
+         call(information.zhao_theorem_3, 10_000, leakage=0.01, failure=0.05)),
+    Item("Theorem 19 of Dwork et al., quoted", "max-information under pure privacy, in bits",
+         call(information.dwork_theorem_19, 10_000, epsilon=0.01)),
+    Item("after Theorem 3", "the loss from which on Theorem 19 is the smaller one (erratum 10)",
+         call(information.theorems_19_and_3_cross_at, 10_000, failure=0.05)),
+    Item("Lemma 1", "failure of one chosen query of sensitivity 0.01",
+         call(thresholdout.zhao_lemma_1, 100, tolerance=0.8, epsilon=0.2, sensitivity=0.01)),
+    Item("after Lemma 1", "the same for a statistical query",
+         call(thresholdout.zhao_lemma_1, 10_000, tolerance=0.1, epsilon=0.03)),
+    Item("Figure 2", "common reuse of a holdout overfits", Experiment("figure2")),
+    Item("Figure 3", "protected reuse does not", Experiment("figure3")),
+    Item("Lemma 2", "the privacy that a wanted Bayesian loss needs, by quilts",
+         call(bayes.privacy_for, 1.0, [[(4, 0.0), (1, 0.1)], [(2, 0.0)]])),
+    Item("Lemma 2, forwards", "the Bayesian loss that privacy gives, by a quilt",
+         call(thresholdout.zhao_lemma_2, 0.1, nearby=4, quilt_influence=0.05)),
+    Item("Lemma 3", "the same by the Markov blanket", call(thresholdout.zhao_lemma_3, 0.1, blanket_influence=0.05)),
+    Item("Lemma 4, (11)", "the privacy that a wanted Bayesian loss needs on a Markov chain",
+         call(bayes.chain_privacy_for, 0.5, rows=10_000, gap=0.4, least=0.3)),
+    Item("(32) to (39)", "1/h of Lemma 4 at a third of the tolerance 0.1",
+         call(price_of_lemma_4, 0.1)),
+    Item("section 6, Rogers et al. 2016", "max-information under approximate privacy, in bits; own constants",
+         call(rogers_2016, 10_000, epsilon=0.02, delta=1e-12, failure=0.05, read="bits")),
+    Item("section 6, Russo and Zou 2016", "bias by mutual information; width of 1,000 noisy answers",
+         call(rogers_width, 50_000, queries=1000, scale=0.02, confidence=0.95)),
+    Item("section 6, Blum and Hardt 2015", "the Ladder's leaderboard; error of the best score shown",
+         call(ladder_radius, 50_000, submissions=1000, confidence=0.95, read="radius")),
+    Item("section 6, Song et al. 2017", "Markov quilt mechanism on a chain; its noise scale by the spectral gap",
+         call(MarkovQuiltMechanism, call(eh.MarkovChain, [[0.8, 0.2], [0.3, 0.7]]), 1000, 1.0, search="approximate",
+              read="scale")),
+    Item("Appendix, Doob martingale", "steps of the log-likelihood for independent rows are at most the loss 0.5",
+         call(worlds.doob_steps, 3, epsilon=0.5)),
+    Item("Lemma 5", "Azuma-Hoeffding: a martingale of 100 steps of 0.1 rises by 3",
+         call(azuma_failure, 100, size=0.1, excess=3.0)),
+    Item("(48) to (51)", "tail of the log-likelihood: Lemma 5 with steps of the loss",
+         call(azuma_failure, 10_000, size=0.01, excess=3.0)),
+    Item("Lemma 6", "a likelihood ratio that is at most $2^k$ gives max-information k; difference at beta = 0",
+         call(worlds.highest_likelihood_bits, 3, epsilon=0.7)),
+)  # fmt: skip

@@ -1,0 +1,364 @@
+"""Tests and parameters that were chosen after looking at a session, and never asked in it.
+
+An analyst reads the transcript of a session, then picks a hypothesis to test or a parameter to estimate, and only now
+looks at the sealed rows. Three ways to keep such a second look honest: max-information (P3), the size of the tree of
+all that could have been chosen (S3), and the sharp transfer theorem with a noise that is only imagined (S1). Their
+proofs are in docs/theory/post-selection.md.
+
+Rows that depend on each other are said with their model. It may be wrong, if it was learned, and training rows may tell
+about the sealed ones, whoever chose: both probabilities come off the one that is allowed to fail.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from everhold.arguments import fraction
+from everhold.errors import DependenceError
+from everhold.guarantees.concentration import hoeffding_radius
+from everhold.privacy.curves import GaussianCurve
+from everhold_lab.published.bound import check_count, check_nonnegative
+from everhold_lab.theory.approximate_max_information import max_information_of_curve
+from everhold_lab.theory.max_information import dwork_theorem_19, dwork_theorem_20, p_value_threshold
+
+if TYPE_CHECKING:
+    from everhold.privacy.curves import PrivacyCurve
+
+__all__ = [
+    "DependentRows",
+    "PostSelectionBound",
+    "corrected_level",
+    "corrected_p_value",
+    "max_information_bits",
+    "max_information_radius",
+    "post_selection_radius",
+    "selected_level",
+    "selected_p_value",
+    "selected_radius",
+]
+
+_SCALES = np.geomspace(0.15, 2.5, 9)  # imagined noise in units of 1 / sqrt(rows); the radius is flat around its best
+_REACHES = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5)  # z, the allowance for the imagined noise
+_EPSILONS = np.geomspace(1e-6, 60.0, 400)  # any of them is valid; the bound is flat around its best
+_ROUNDING = 1e-12
+
+
+class DependentRows(Protocol):
+    """Protocol of a dependence model; each model of `everhold.dependence` fulfils it."""
+
+    @property
+    def binomial_tails(self) -> bool:
+        """True if rows are independent."""
+
+    @property
+    def miss(self) -> float:
+        """Probability that the model itself is wrong."""
+
+    def training_distance(self) -> float:
+        """Total variation between training and sealed rows and independent ones."""
+
+    def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
+        """The curve of a session about one row, averaged over rows (S4); training rows are counted in it."""
+
+    def concentration(self, rows: int) -> float:
+        """Effective number of independent rows (S5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostSelectionBound:
+    """Distance of the sealed average of a parameter chosen after a session from the population value.
+
+    Attributes:
+        radius: Half-width around the exact sealed average, in the units of a mean over [0, 1].
+        scale: Standard deviation of the imagined noise.
+        reach: Its allowance z, in units of the scale.
+        epsilon: The eps of S1 that attains the radius.
+        statement: The statement that proves it.
+    """
+
+    radius: float
+    scale: float
+    reach: float
+    epsilon: float
+    statement: str = "S1"
+
+
+def corrected_level(
+    level: float, *, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
+) -> float:
+    """Level at which to test a hypothesis chosen after a session: ``(level - beta) / 2^k`` (P3).
+
+    What the dependence gives up comes off, too: ``(level - beta - miss - distance) / 2^k``.
+
+    Args:
+        level: Wished probability of a false rejection, in (0, 1).
+        bits: k, the beta-approximate max-information of the session.
+        failure: beta, in [0, level); for dependent rows also less than what the model leaves of the level.
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
+    """
+    fraction(level, "level")
+    return p_value_threshold(_left_of(level, dependence), bits=bits, failure=failure)
+
+
+def corrected_p_value(
+    p_value: float, *, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
+) -> float:
+    """P-value of a hypothesis chosen after a session: ``min(1, 2^k p + beta)`` (P3), the inverse of `corrected_level`.
+
+    What the dependence gives up is added. It is at most a level exactly if the p-value is at most the corrected level.
+
+    Args:
+        p_value: P-value of the test as if it had been chosen before, in [0, 1]; right for rows that depend as these do.
+        bits: k, the beta-approximate max-information of the session.
+        failure: beta, in [0, 1).
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> round(corrected_p_value(0.001, bits=3.0, failure=0.01), 6)
+        0.018
+    """
+    check_nonnegative("bits", bits)
+    if not 0.0 <= failure < 1.0:
+        raise ValueError(f"failure is {failure!r}, expected a number in [0, 1); pass a smaller one")
+    _check_p_value(p_value)
+    added = failure + _given_up(dependence)
+    return min(1.0, p_value * math.exp2(min(bits, 1_000.0)) + added) if p_value > 0.0 else min(1.0, added)
+
+
+def max_information_bits(
+    curve: PrivacyCurve, *, rows: int, failure: float, dependence: DependentRows | None = None
+) -> float:
+    """Approximate max-information of a session in bits, from the privacy curve of its whole transcript (P3).
+
+    The smallest of Theorem 19 of Dwork et al. 2015, for any law of the rows, and, for independent rows, of their
+    Theorem 20 and of the bound for approximate privacy (`max_information_of_curve`). The last one alone is finite for
+    curves that are not pure, such as Gaussian noise. For dependent rows such curves give infinity; use
+    `post_selection_radius` there.
+
+    Args:
+        curve: Hockey-stick curve of the whole session for one replaced row.
+        rows: n.
+        failure: beta, in (0, 1).
+        dependence: How the rows depend on each other; independent by default.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+    """
+    check_count("rows", rows)
+    fraction(failure, "failure")
+    epsilon = curve.epsilon(0.0)
+    always = math.inf if math.isinf(epsilon) else dwork_theorem_19(rows, epsilon=epsilon)
+    if dependence is not None and not dependence.binomial_tails:
+        return always
+    pure = math.inf if math.isinf(epsilon) else dwork_theorem_20(rows, epsilon=epsilon, failure=failure)
+    return min(always, pure, max_information_of_curve(curve, rows=rows, failure=failure).bits)
+
+
+def selected_level(level: float, *, log_inverse_weight: float, dependence: DependentRows | None = None) -> float:
+    """Level at which to test a hypothesis chosen from a tree: ``level * w`` (S3).
+
+    With weights ``w`` of all hypotheses that could have been chosen, fixed in advance, that sum to at most 1: ``1 / N``
+    for N of them, or the weight of the next node of a `QuestionTree`. For dependent rows it is
+    ``(level - miss - distance) * w``.
+
+    Args:
+        level: Wished probability of a false rejection, in (0, 1).
+        log_inverse_weight: ln(1 / w), at least 0; ln N for equal weights.
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
+    """
+    fraction(level, "level")
+    check_nonnegative("log_inverse_weight", log_inverse_weight)
+    return _left_of(level, dependence) * math.exp(-log_inverse_weight)
+
+
+def selected_p_value(p_value: float, *, log_inverse_weight: float, dependence: DependentRows | None = None) -> float:
+    """P-value of a hypothesis chosen from a tree: ``min(1, p / w)`` (S3), the inverse of `selected_level`.
+
+    What the dependence gives up is added.
+
+    Args:
+        p_value: P-value of the test as if it had been chosen before, in [0, 1]; right for rows that depend as these do.
+        log_inverse_weight: As for `selected_level`.
+        dependence: As for `selected_level`.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        A test chosen after 20 questions, 2 of which were corrected by the sealed rows:
+
+        >>> from everhold.guarantees.description_length import QuestionTree
+        >>> tree = QuestionTree(queries=30)
+        >>> told = 2 * math.log(94)
+        >>> weight = float(tree.log_inverse_weight(asked=21, surprises=2, labels=told))
+        >>> f"{selected_p_value(1e-9, log_inverse_weight=weight):.1g}"
+        '0.5'
+    """
+    _check_p_value(p_value)
+    check_nonnegative("log_inverse_weight", log_inverse_weight)
+    corrected = math.exp(min(math.log(p_value) + log_inverse_weight, 0.0)) if p_value > 0.0 else 0.0
+    return min(1.0, corrected + _given_up(dependence))
+
+
+def selected_radius(
+    *, rows: int, confidence: float, log_inverse_weight: float, dependence: DependentRows | None = None
+) -> float:
+    """Half-width around the exact sealed average of a parameter chosen from a tree: ``conc(n, 1/w, beta)`` (S3).
+
+    The parameter is the next node of the tree, so this interval holds together with all others of the session.
+
+    Args:
+        rows: n; what they are worth is asked of the dependence (S5).
+        confidence: 1 - beta, in (0, 1).
+        log_inverse_weight: As for `selected_level`.
+        dependence: As for `selected_level`.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about, and what training rows tell, use up beta.
+
+    Examples:
+        >>> round(selected_radius(rows=20_000, confidence=0.95, log_inverse_weight=15.2), 3)
+        0.022
+    """
+    check_count("rows", rows)
+    fraction(confidence, "confidence")
+    check_nonnegative("log_inverse_weight", log_inverse_weight)
+    level = log_inverse_weight - math.log(_left_of(1.0 - confidence, dependence))
+    return float(hoeffding_radius(rows=_worth(rows, dependence), log_inverse_level=level))
+
+
+def max_information_radius(
+    *, rows: int, confidence: float, bits: float, failure: float = 0.0, dependence: DependentRows | None = None
+) -> float:
+    """Half-width around the exact sealed average of a parameter chosen after a session (P3 with P9).
+
+    Hoeffding's at the level ``(beta - beta') / 2^k``, for what the rows are worth (S5).
+
+    Args:
+        rows: n.
+        confidence: 1 - beta, in (0, 1).
+        bits: k, the beta'-approximate max-information of the session.
+        failure: beta', in [0, beta); for dependent rows also less than what the model leaves of beta.
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about, and what training rows tell, use up beta.
+
+    Examples:
+        >>> round(max_information_radius(rows=20_000, confidence=0.95, bits=10.0, failure=0.01), 3)
+        0.016
+    """
+    check_count("rows", rows)
+    fraction(confidence, "confidence")
+    check_nonnegative("bits", bits)
+    beta = _left_of(1.0 - confidence, dependence)
+    if not 0.0 <= failure < beta:
+        raise ValueError(f"failure is {failure!r}, expected a number in [0, {beta:.3g}); pass a smaller one")
+    level = bits * math.log(2.0) - math.log(beta - failure)
+    return float(hoeffding_radius(rows=_worth(rows, dependence), log_inverse_level=level))
+
+
+def post_selection_radius(
+    curve: PrivacyCurve, *, rows: int, confidence: float, dependence: DependentRows | None = None
+) -> PostSelectionBound:
+    """Half-width around the exact sealed average of one parameter chosen after a session (S1, imagined noise).
+
+    Let f be any query chosen from the transcript, and imagine that its average were released with Gaussian noise Z of
+    scale sigma. S1 holds for that answer, with the curve of the session and of the Gaussian mechanism together. As Z is
+    independent of rows and transcript, ``P[|f(X) - f(P)| > t] P[Z <= z sigma] <= P[|f(X) + Z - f(P)| > t - z sigma]``.
+    So ``z sigma`` plus the radius of S1 at failure probability ``b = beta Phi(z)`` holds for the exact average; what
+    S1 takes for the answer is ``2 sigma phi(q) / b`` at its best alpha, ``q = Phi^-1(1 - b/2)``. No noise is added to
+    anything. The best sigma and z are found on a grid that no data touch.
+
+    The rows may not be asked again afterwards: their exact average is no private answer. The leakage alone, without the
+    imagined answer, bounds the mean of f over the posterior law of the rows, and not its average over the rows.
+
+    Args:
+        curve: Hockey-stick curve of the whole session for one replaced row; `PureCurve(0.0)` before any question.
+        rows: n.
+        confidence: 1 - beta, in (0, 1).
+        dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
+            independent by default.
+            Its leakage takes the place of the curve (S4), and training rows are counted there.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+        DependenceError: If what the model may be wrong about uses up beta.
+        ImportError: For curves that cannot be composed with a Gaussian one in closed form, if `dp-accounting` is not
+            installed.
+
+    Source: docs/theory, post-selection.
+
+    Examples:
+        >>> bound = post_selection_radius(GaussianCurve(mu=0.02), rows=10_000, confidence=0.95)
+        >>> round(bound.radius, 3)
+        0.033
+    """
+    check_count("rows", rows)
+    fraction(confidence, "confidence")
+    beta = _left_of(1.0 - confidence, dependence, training_in_leakage=True)
+    levels = beta * ndtr(np.array(_REACHES))  # what is left of beta when Z <= z sigma is asked for
+    quantiles = ndtri(1.0 - levels / 2.0)
+    answer = 2.0 * np.exp(-(quantiles**2) / 2.0) / math.sqrt(2.0 * math.pi) / levels  # min of alpha + r(alpha)/level
+    candidates = []
+    for scale in (_SCALES / math.sqrt(rows)).tolist():
+        both = curve.compose(GaussianCurve(mu=1.0 / (rows * scale)))
+        leaked = np.asarray((both if dependence is None else dependence.leakage(both, rows)).delta(_EPSILONS))
+        totals = np.tanh(_EPSILONS / 4.0)[:, None] + leaked[:, None] / levels + scale * (answer + np.array(_REACHES))
+        best, reach = np.unravel_index(int(np.argmin(totals)), totals.shape)
+        found = float(totals[best, reach]) * (1.0 + _ROUNDING)
+        candidates.append(PostSelectionBound(found, scale, _REACHES[reach], float(_EPSILONS[best])))
+    return min(candidates, key=lambda bound: bound.radius)
+
+
+def _given_up(dependence: DependentRows | None, *, training_in_leakage: bool = False) -> float:
+    """Probability that the model is wrong or that training rows tell about sealed ones.
+
+    S1 counts training rows in the leakage instead, as `Mechanism.statement_confidence` does.
+    """
+    if dependence is None:
+        return 0.0
+    return dependence.miss + (0.0 if training_in_leakage else dependence.training_distance())
+
+
+def _left_of(chance: float, dependence: DependentRows | None, *, training_in_leakage: bool = False) -> float:
+    """Part of an allowed failure probability that the dependence leaves."""
+    lost = _given_up(dependence, training_in_leakage=training_in_leakage)
+    if not lost < chance:
+        raise DependenceError(
+            f"the dependence of the rows alone leaves {lost:.3g} to chance, and the statement may fail with "
+            f"probability {chance:.3g} at most; expected less; leave a larger gap to the training rows, learn the "
+            "model from more rows, or wish for less"
+        )
+    return chance - lost
+
+
+def _worth(rows: int, dependence: DependentRows | None) -> float:
+    return float(rows) if dependence is None else dependence.concentration(rows)
+
+
+def _check_p_value(p_value: float) -> None:
+    if not 0.0 <= p_value <= 1.0:
+        raise ValueError(f"p_value is {p_value!r}, expected a number in [0, 1]")

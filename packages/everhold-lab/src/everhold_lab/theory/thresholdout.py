@@ -1,0 +1,249 @@
+"""Thresholdout as published: what the two papers say of its privacy, of single choices and of dependent rows.
+
+Zhao 2017 (Theorem 1 with quilts and blankets, Lemmas 1 to 3: P1, P4, P5) and Dwork et al. 2015 (NIPS; Lemma 23). Their
+theorems about whole sessions, and the two algorithms, are in `everhold_lab.published.thresholdout`. P3 is in
+`everhold_lab.theory.max_information`; P6 (Lemma 4, chains), and Lemmas 2 and 3 for many rows and quilts in both
+directions, in `everhold_lab.theory.bayesian_privacy`, where dependence models find them.
+
+For independent rows, the default, Zhao's proofs are complete; for dependent rows they are not (theory, erratum 5).
+"""
+
+from __future__ import annotations
+
+import math
+
+from everhold.arguments import fraction, positive
+from everhold_lab.published.bound import check_count, check_nonnegative, check_session
+from everhold_lab.published.thresholdout import (
+    independent_price,
+    zhao_theorem_1_rows,
+    zhao_theorem_2_calibration,
+)
+
+__all__ = [
+    "blanket_price",
+    "dwork_lemma_23_approximate",
+    "dwork_lemma_23_pure",
+    "quilt_price",
+    "zhao_lemma_1",
+    "zhao_lemma_2",
+    "zhao_lemma_3",
+    "zhao_n_sharp",
+    "zhao_n_star",
+    "zhao_privacy",
+    "zhao_theorem_2_rows_as_printed",
+]
+
+
+def dwork_lemma_23_pure(rows: int, *, overfits: int, scale: float) -> float:
+    """Pure privacy loss of Thresholdout about one row: ``2 B / (sigma n)``.
+
+    Raises:
+        ValueError: If a count is below 1 or the scale is not positive.
+
+    Source: Dwork et al. 2015 (NIPS), Lemma 23, first half.
+    """
+    check_count("rows", rows)
+    check_count("overfits", overfits)
+    positive(scale, "scale")
+    return 2.0 * overfits / (scale * rows)
+
+
+def dwork_lemma_23_approximate(rows: int, *, overfits: int, scale: float, delta: float) -> float:
+    """Epsilon of Thresholdout at a given delta: ``sqrt(32 B ln(2/delta)) / (sigma n)``.
+
+    Stated in the source for every delta > 0. It is advanced composition of B tops of ``e = 2/(sigma n)`` each, which
+    yields this number while ``e sqrt(B) <= sqrt(8 ln(2/delta))``. Beyond that it can be false and is refused: for
+    B = 100, e = 10, delta = 1/2 it is 333, while the 100 released answers alone have a mean privacy loss of 401.
+
+    Args:
+        rows: n.
+        overfits: B.
+        scale: sigma, in units of the query.
+        delta: In (0, 1).
+
+    Raises:
+        ValueError: If an argument is out of its range, or the noise is too small for advanced composition.
+
+    Source: Dwork et al. 2015 (NIPS), Lemma 23, second half.
+    """
+    fraction(delta, "delta")
+    check_count("overfits", overfits)
+    top = dwork_lemma_23_pure(rows, overfits=1, scale=scale)
+    if top * math.sqrt(overfits) > math.sqrt(8.0 * math.log(2.0 / delta)):
+        raise ValueError(
+            f"scale is {scale:.6g}, too small for advanced composition of {overfits} overfits; "
+            "use the pure form, a larger scale or more rows"
+        )
+    return math.sqrt(32.0 * overfits * math.log(2.0 / delta)) / (scale * rows)
+
+
+def zhao_privacy(rows: int, *, overfits: int, scale: float) -> float:
+    """Pure privacy loss of Algorithm 1 about one row: ``9 B / (4 sigma n)``.
+
+    Each top costs ``Delta (1/sigma + 2/(2 sigma) + 1/(4 sigma))`` with sensitivity ``Delta = 1/n``.
+
+    Raises:
+        ValueError: If a count is below 1 or the scale is not positive.
+
+    Source: Zhao 2017, Algorithm 1 (theory, section 1).
+    """
+    check_count("rows", rows)
+    check_count("overfits", overfits)
+    positive(scale, "scale")
+    return 9.0 * overfits / (4.0 * scale * rows)
+
+
+def quilt_price(tolerance: float, *, nearby: int = 0, quilt_influence: float = 0.0) -> float:
+    """Price of noise with a Markov quilt, ``(|N|+1) / (tau/3 - 4 b)``, ``inf`` where the quilt does not count.
+
+    Args:
+        tolerance: tau, in units of the query.
+        nearby: |N|, rows between the row and its quilt.
+        quilt_influence: b, the max-influence of the row on its quilt; at ``4 b >= tau/3`` the quilt does not count.
+    """
+    return (nearby + 1) * blanket_price(tolerance, blanket_influence=quilt_influence)
+
+
+def blanket_price(tolerance: float, *, blanket_influence: float = 0.0) -> float:
+    """Price of noise with the Markov blanket, ``1 / (tau/3 - 4 a)``, ``inf`` where that is not positive."""
+    positive(tolerance, "tolerance")
+    check_nonnegative("influence", blanket_influence)
+    room = tolerance / 3.0 - 4.0 * blanket_influence
+    return 1.0 / room if room > 0.0 else math.inf
+
+
+def zhao_n_star(
+    overfits: int, scale: float, tolerance: float, failure: float, *, blanket_influence: float = 0.0
+) -> float:
+    """Rows by Markov blankets, ``n_* = max{9 ln(4/beta)/tau^2, 9B/(4 sigma (tau/3 - 4a))}`` (statement P1).
+
+    With so many rows ``P[|Q_i(X) - Q_i(P)| >= tau] <= beta`` for each question i of Algorithm 1.
+
+    Args:
+        overfits: B.
+        scale: sigma, in units of the query.
+        tolerance: tau, in units of the query.
+        failure: beta, in (0, 1), for one question.
+        blanket_influence: a = max_i a_i; 0 for independent rows.
+
+    Returns:
+        Rows, not rounded; ``inf`` where ``4 a >= tau/3``.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Zhao 2017, Theorem 1. Erratum 1: the proof applies Lemma 2 backwards, the condition is right; erratum 5:
+    for dependent rows the proof has an open gap.
+    """
+    price = blanket_price(tolerance, blanket_influence=blanket_influence)
+    return zhao_theorem_1_rows(overfits, scale, tolerance, failure, price=price)
+
+
+def zhao_n_sharp(
+    overfits: int,
+    scale: float,
+    tolerance: float,
+    failure: float,
+    *,
+    nearby: int = 0,
+    quilt_influence: float = 0.0,
+) -> float:
+    """Rows by Markov quilts, ``n_# = max{9 ln(4/beta)/tau^2, 9B(|N|+1)/(4 sigma (tau/3 - 4b))}`` (statement P1).
+
+    For several rows and quilts take the largest over rows of the smallest over quilts. See :func:`zhao_n_star`
+    for the promise, the arguments and the errata.
+
+    Args:
+        overfits: B.
+        scale: sigma, in units of the query.
+        tolerance: tau, in units of the query.
+        failure: beta, in (0, 1), for one question.
+        nearby: |N_i|; 0 for independent rows.
+        quilt_influence: b_i; 0 for independent rows.
+
+    Returns:
+        Rows, not rounded; ``inf`` where ``4 b >= tau/3``.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Zhao 2017, Theorem 1.
+    """
+    check_nonnegative("nearby", nearby)
+    price = quilt_price(tolerance, nearby=nearby, quilt_influence=quilt_influence)
+    return zhao_theorem_1_rows(overfits, scale, tolerance, failure, price=price)
+
+
+def zhao_theorem_2_rows_as_printed(
+    radius: float, *, queries: int, overfits: int, confidence: float, slack: float
+) -> float:
+    """Rows of the printed (31), ``n_#(B, sigma, tau, beta)``, for comparison only (erratum 2).
+
+    It is smaller than the definition requires and promises nothing.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Source: Zhao 2017, equation (31).
+    """
+    check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
+    scale = zhao_theorem_2_calibration(radius, queries=queries, confidence=confidence, slack=slack).scale
+    return zhao_theorem_1_rows(overfits, scale, radius, 1.0 - confidence, price=independent_price(radius))
+
+
+def zhao_lemma_1(rows: int, *, tolerance: float, epsilon: float, sensitivity: float | None = None) -> float:
+    """Failure probability of one chosen query, ``4 exp(-tau^2 / (9 n Delta^2))`` (statement P4).
+
+    Args:
+        rows: n.
+        tolerance: tau, in units of the query.
+        epsilon: Bayesian privacy loss of the choice; for independent rows its pure privacy loss.
+        sensitivity: Delta, by default 1/n: a statistical query.
+
+    Returns:
+        A bound on ``P[|Y(X) - Y(P)| >= tau]``, at most 1.
+
+    Raises:
+        ValueError: If `epsilon` is above ``tau / (3 n Delta)`` or an argument is out of its range.
+
+    Source: Zhao 2017, Lemma 1. Erratum 5: the proof uses bounded differences of the rows, so it needs them
+    independent.
+    """
+    check_count("rows", rows)
+    positive(tolerance, "tolerance")
+    check_nonnegative("epsilon", epsilon)
+    step = 1.0 / rows if sensitivity is None else sensitivity
+    positive(step, "sensitivity")
+    allowed = tolerance / (3.0 * rows * step)
+    if epsilon > allowed * (1.0 + 1e-12):
+        raise ValueError(f"epsilon is {epsilon:.6g}, above tolerance/(3 n sensitivity) = {allowed:.6g}; add noise")
+    return min(1.0, 4.0 * math.exp(-(tolerance**2) / (9.0 * rows * step**2)))
+
+
+def zhao_lemma_2(epsilon: float, *, nearby: int = 0, quilt_influence: float = 0.0) -> float:
+    """Bayesian privacy loss by a quilt, ``(|N|+1) eps' + 4 b``; ``eps'`` itself for independent rows (statement P5).
+
+    The lemma reads: eps'-DP implies eps-BDP for ``eps' = min_i max_Q (eps - 4 b_i)/(|N_i|+1)``. This is that
+    sentence read forwards for one row and quilt; take the largest over rows of the smallest over quilts (erratum 1).
+
+    Raises:
+        ValueError: If an argument is negative.
+
+    Source: Zhao 2017, Lemma 2.
+    """
+    check_nonnegative("epsilon", epsilon)
+    check_nonnegative("nearby", nearby)
+    check_nonnegative("quilt_influence", quilt_influence)
+    return (nearby + 1) * epsilon + 4.0 * quilt_influence
+
+
+def zhao_lemma_3(epsilon: float, *, blanket_influence: float = 0.0) -> float:
+    """Bayesian privacy loss by the blanket, ``eps' + 4 a``; ``eps'`` itself for independent rows (statement P5).
+
+    Raises:
+        ValueError: If an argument is negative.
+
+    Source: Zhao 2017, Lemma 3 read forwards (erratum 1).
+    """
+    return zhao_lemma_2(epsilon, quilt_influence=blanket_influence)

@@ -1,0 +1,219 @@
+"""How far released answers stray from the sealed averages: ``r(alpha) >= E[max_j (|a_j - f_j(X)| - alpha)_+]``.
+
+Scales and alpha are in the units of a mean. The formulas are those of continuous noise; the library's noise lies on a
+grid. The discrete Laplace is smaller than the continuous one in the convex order, so the formulas hold for it and for
+its sums as they stand; for the discrete Gaussian and for tails they hold up to one step of the grid, which is added.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from everhold.arguments import positive
+
+__all__ = [
+    "comparison_exceedance",
+    "exponential_exceedance",
+    "gaussian_exceedance",
+    "gaussian_norm_allowance",
+    "gaussian_norm_exceedance",
+    "laplace_exceedance",
+    "laplace_pair_tail",
+    "permute_and_flip_exceedance",
+    "wrong_side_exceedance",
+]
+
+_CELLS, _ROUNDS = 1024, 4
+_BEYOND = 50.0  # scales past the point where a candidate is rare: nothing left to find
+
+
+def laplace_exceedance(*, alpha: float, scale: float, answers: int) -> float:
+    """``m b e^{-alpha/b}`` for m answers with Laplace noise of scale b (S1)."""
+    return answers * scale * math.exp(-alpha / scale)
+
+
+def gaussian_exceedance(*, alpha: float, scale: float, answers: int) -> float:
+    """``2 m sigma (phi(z) - z Phi(-z))``, ``z = alpha / sigma``, for m answers with Gaussian noise (S1)."""
+    z = alpha / scale
+    density = float(np.exp(-z * z / 2.0)) / math.sqrt(2.0 * math.pi)  # scipy.stats takes 100 times as long
+    return float(2.0 * answers * scale * (density - z * scipy.special.ndtr(-z)))
+
+
+def comparison_exceedance(
+    *, excess: float, threshold_scale: float, comparison_scale: float, queries: int, overfits: int
+) -> float:
+    """Expected excess over ``T + x`` of a training answer that noise let pass (S1, Thresholdout).
+
+    The training answer is released when ``|f(X) - f(D)| + Lap(s3) <= T + Lap(s1)``. The smaller of the union over all
+    B m pairs (epoch, question), ``B m (s1^3 e^{-x/s1} - s3^3 e^{-x/s3}) / (2 (s1^2 - s3^2))``, and the split bound
+    ``B s1 e^{-x1/s1} / 2 + m s3 e^{-x2/s3} / 2`` minimised over ``x1 + x2 = x``. One-sided.
+    """
+    s1, s3 = threshold_scale, comparison_scale
+    return min(
+        queries * overfits * _pair_mean_excess(excess, s1, s3),
+        _split_mean_excess(excess, s1, s3, queries=queries, overfits=overfits),
+    )
+
+
+def _pair_mean_excess(x: float, s1: float, s3: float) -> float:
+    """E(L1 + L3 - x)_+ for independent Laplaces of scales s1, s3 and x >= 0."""
+    if math.isclose(s1, s3, rel_tol=1e-6):
+        s = max(s1, s3)  # monotone in the scales, so rounding up is safe; the limit of the quotient
+        return (3.0 * s + x) * math.exp(-x / s) / 4.0
+    return (s1**3 * math.exp(-x / s1) - s3**3 * math.exp(-x / s3)) / (2.0 * (s1**2 - s3**2))
+
+
+def _split_mean_excess(x: float, s1: float, s3: float, *, queries: int, overfits: int) -> float:
+    """``B s1 e^{-x1/s1}/2 + m s3 e^{-x2/s3}/2`` at its best split x = x1 + x2."""
+    first = (x / s3 + math.log(overfits / queries)) / (1.0 / s1 + 1.0 / s3)  # where both derivatives agree
+    x1 = min(max(first, 0.0), x)
+    return overfits * s1 * math.exp(-x1 / s1) / 2.0 + queries * s3 * math.exp(-(x - x1) / s3) / 2.0
+
+
+def laplace_pair_tail(*, excess: float, threshold_scale: float, comparison_scale: float) -> float:
+    """``t(x) = P[L1 + L3 > x]`` for independent Laplaces and x >= 0."""
+    x, s1, s3 = excess, threshold_scale, comparison_scale
+    if math.isclose(s1, s3, rel_tol=1e-6):
+        s = max(s1, s3)
+        return (2.0 + x / s) * math.exp(-x / s) / 4.0
+    return (s1**2 * math.exp(-x / s1) - s3**2 * math.exp(-x / s3)) / (2.0 * (s1**2 - s3**2))
+
+
+def wrong_side_exceedance(
+    *,
+    excess: float,
+    threshold: float,
+    threshold_scale: float,
+    comparison_scale: float,
+    answer_scale: float,
+    queries: int,
+    overfits: int,
+    step: float = 0.0,
+) -> float:
+    """What r grows by when a release may fall on the wrong side of the training estimate (S1, no false spending).
+
+    ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``. A tail is not convex, so on a grid of steps ``step`` it is taken one
+    step earlier.
+
+    Raises:
+        ValueError: If ``threshold - excess < answer_scale``: the bound needs it.
+    """
+    distance = threshold - excess
+    if distance < answer_scale:
+        raise ValueError(
+            f"threshold - excess is {distance:.3g}; expected at least the answer's scale {answer_scale:.3g}; "
+            "raise the threshold or lower the scales"
+        )
+    earlier = max(excess - step, 0.0)
+    tail = laplace_pair_tail(excess=earlier, threshold_scale=threshold_scale, comparison_scale=comparison_scale)
+    crossing = overfits * distance * math.exp(-distance / answer_scale)
+    return crossing + answer_scale / math.e * overfits * queries * tail
+
+
+def gaussian_norm_exceedance(*, alpha: float, scale: float, dimension: int) -> float:
+    """Bound on ``E(||Y|| - alpha)_+`` for d independent Gaussians of scale sigma, discrete ones included (S1).
+
+    ``sigma y/(y^2 - d) e^{-(y^2 - d)/2} (y^2/d)^{d/2}`` where ``(y^2 - d)(y - z) = y``, ``z = alpha / sigma``,
+    ``y > sqrt(d)``; it uses nothing of the law but that its moment generating function is at most the Gaussian one.
+
+    Source: docs/theory, vectors and low sensitivity.
+
+    Examples:
+        >>> round(gaussian_norm_exceedance(alpha=13.0, scale=1.0, dimension=100), 6)
+        1.7e-05
+    """
+    z = alpha / scale
+    least = max(z, math.sqrt(dimension))
+    y = float(scipy.optimize.brentq(lambda y: (y - dimension / y) * (y - z) - 1.0, least, least + 2.0, xtol=1e-13))
+    return math.inf if y * y <= dimension else scale * math.exp(_log_norm_exceedance(y, dimension))
+
+
+def gaussian_norm_allowance(*, exceedance: float, scale: float, dimension: int) -> float:
+    """The alpha beyond which the Euclidean length of d Gaussians is expected to stray by this much at most (S1).
+
+    The inverse of `gaussian_norm_exceedance`, rounded up.
+    """
+    wanted, root = exceedance / scale, math.sqrt(dimension)
+    if wanted >= root:  # E ||Y|| itself is no more
+        return 0.0
+    y = scipy.optimize.brentq(lambda y: _log_norm_exceedance(y, dimension) - math.log(wanted), root + 1e-6, root + 36.0)
+    return max(scale * (y - y / (y * y - dimension) + 1e-8), 0.0)
+
+
+def _log_norm_exceedance(y: float, dimension: int) -> float:
+    """Logarithm of the bound for the alpha ``y - y/(y^2 - d)``, all in standard deviations."""
+    beyond = y * y - dimension
+    return math.log(y / beyond) - 0.5 * (beyond - dimension * math.log1p(beyond / dimension))
+
+
+# Choices: regret on the sealed rows, where losses are means over rows in [0, 1] ---------------------------------------
+
+
+def exponential_exceedance(*, alpha: float, scale: float, candidates: int) -> float:
+    """Greatest ``E(regret - alpha)_+`` of the exponential mechanism, ``b W((R-1) e^{-alpha/b-1})`` (S1).
+
+    The regret is that on the sealed rows, W the inverse of ``w e^w``. All losses are covered, and some attain it: all
+    candidates but the best equally bad. It is below the integral of the tail of P11, ``R b e^{-alpha/b}``.
+
+    Args:
+        alpha: Regret that is not counted, at least 0.
+        scale: ``b = 2 Delta / epsilon``, in the units of the loss.
+        candidates: R.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> round(exponential_exceedance(alpha=0.0, scale=0.01, candidates=1000), 4)
+        0.0442
+    """
+    _check(alpha, scale, candidates)
+    return scale * float(scipy.special.lambertw((candidates - 1) * math.exp(-alpha / scale - 1.0)).real)
+
+
+def permute_and_flip_exceedance(*, alpha: float, scale: float, candidates: int) -> float:
+    """Greatest ``E(regret - alpha)_+`` of permute-and-flip (S1), rounded up by less than a part in 10,000.
+
+    ``max over p <= e^{-alpha/b} of (-b ln p - alpha) (1 - (1 - (1-p)^R) / (R p))``: all candidates but the best are
+    equally bad, each comes up with probability p. Never above that of the exponential mechanism, in the tail half of
+    it. The search encloses the maximum: on each cell the first factor is taken at one end, the second at the other.
+
+    Arguments and errors are those of `exponential_exceedance`.
+
+    Examples:
+        >>> round(permute_and_flip_exceedance(alpha=0.0, scale=0.01, candidates=1000), 4)
+        0.0427
+    """
+    _check(alpha, scale, candidates)
+    first = low = alpha / scale
+    high = max(first, math.log(candidates)) + _BEYOND
+    most = 0.0
+    for _ in range(_ROUNDS):
+        edges = np.linspace(low, high, _CELLS + 1)
+        missed = _best_missed(edges, candidates)
+        upper = (edges[1:] - first) * missed[:-1]
+        most = float(upper.max())
+        promising = np.flatnonzero(upper >= float(((edges - first) * missed).max()))
+        low, high = float(edges[promising[0]]), float(edges[promising[-1] + 1])
+    return scale * most
+
+
+def _best_missed(exponent: NDArray[np.float64], candidates: int) -> NDArray[np.float64]:
+    """Chance ``1 - (1 - (1-p)^R) / (R p)`` that the best is not taken, rounded up; ``p = e^{-exponent}``."""
+    p = np.exp(-exponent)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        taken = -np.expm1(candidates * np.log1p(-p)) / (candidates * p)
+        exact = np.where(p > 0.0, 1.0 - taken + 4e-16, 0.0)
+    return np.minimum(exact, (candidates - 1) * p / 2.0)  # as 1/(1+k) >= 1 - k/2 for whole k
+
+
+def _check(alpha: float, scale: float, candidates: int) -> None:
+    if not 0.0 <= alpha < math.inf:
+        raise ValueError(f"alpha is {alpha}; expected a finite number of at least 0")
+    positive(scale, "scale")
+    if candidates < 1:
+        raise ValueError(f"candidates is {candidates}; expected at least 1")

@@ -1,0 +1,95 @@
+"""The kinds of queries that need a privacy budget; their code is imported when one is first asked."""
+
+from __future__ import annotations
+
+from everhold.queries import Detail, Form, Kind, same
+
+__all__ = ["CHOOSE", "FIRST_ABOVE", "GRADIENT", "LOW_SENSITIVITY", "QUANTILE", "SYNTHESIZE"]
+
+_RANGE = same("low", "high")
+_DETAILS = {
+    "level": Detail(Form.NUMBER, "Which quantile; 0.5, the median, by default."),
+    "bins": Detail(Form.WHOLE, "Number of bins, all equally wide; 100 by default."),
+    "dimension": Detail(Form.WHOLE, "Length of the vectors."),
+    "clip": Detail(Form.NUMBER, "Longer vectors are shortened to this length."),
+    "sensitivity": Detail(Form.NUMBER, "The most that replacing one row can move the statistic."),
+    "columns": Detail(Form.LIST, "Columns that the function reads; all by default."),
+    "called": Detail(Form.TEXT, "What makes a function the same question another time; FILE.py:NAME by default."),
+    "marginals": Detail(Form.WHOLE, "Promise all counts of so many columns at a time; 2 by default."),
+    "method": Detail(Form.TEXT, "'mwem', or 'blr' for universes of a few cells."),
+    "rounds": Detail(Form.WHOLE, "Rounds of mwem; by default the best number."),
+    "price": Detail(Form.WHOLE, "Credits that it may cost, 100 by default, as a mean; more of them come closer."),
+}
+
+
+def _brought(*names: str) -> dict[str, Detail]:
+    return {name: _DETAILS[name] for name in names}
+
+
+CHOOSE = Kind(
+    "choose",
+    "everhold_privacy.queries.choice:choose",
+    Form.BEST,
+    "Which of several means is best; their values are not revealed (--mean, --error, ...).",
+    same("price"),
+    several="best",
+    recorded=("choice",),
+    loss="choice",
+    brings=_brought("price"),
+)
+
+FIRST_ABOVE = Kind(
+    "first_above",
+    "everhold_privacy.queries.first_above:first_above",
+    Form.NUMBER,
+    "Which of several means is the first above a threshold (--mean, --error, ...).",
+    same("price"),
+    several="threshold",
+    recorded=("above",),
+    brings=_brought("price"),
+)
+
+GRADIENT = Kind(
+    "gradient",
+    "everhold_privacy.queries.gradient:gradient",
+    Form.CODE,
+    "The mean of a vector that a Python function computes from each row.",
+    same("dimension", "clip", "columns", called="name"),
+    tolerant=True,
+    recorded=("gradient",),
+    loss="noise",
+    brings=_brought("dimension", "clip", "columns", "called"),
+)
+
+LOW_SENSITIVITY = Kind(
+    "low_sensitivity",
+    "everhold_privacy.queries.low_sensitivity:low_sensitivity",
+    Form.CODE,
+    "A statistic of the whole table, by a Python function, with a proven --sensitivity.",
+    {**_RANGE, **same("sensitivity", "columns", called="name")},
+    tolerant=True,
+    recorded=("statistic",),
+    loss="noise",
+    brings=_brought("sensitivity", "columns", "called"),
+)
+
+QUANTILE = Kind(
+    "quantile",
+    "everhold_privacy.queries.quantile:quantile",
+    Form.EXPRESSION,
+    "The median or another quantile of a number, to the width of a bin.",
+    {**_RANGE, **same("bins", "price", level="quantile")},
+    recorded=("quantile",),
+    loss="choice",
+    brings=_brought("level", "bins", "price"),
+)
+
+SYNTHESIZE = Kind(
+    "synthesize",
+    "everhold_privacy.queries.synthesis:synthesize",
+    Form.CELLS,
+    "A table of weighted cells that may be queried for ever at no further cost: see --output.",
+    same("method", "rounds", "price", marginals="questions"),
+    recorded=("synthesis",),
+    brings=_brought("marginals", "method", "rounds", "price"),
+)

@@ -1,0 +1,253 @@
+"""Mechanisms that answer a fixed number of adaptive questions by adding noise to each sealed average (S1)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import scipy
+
+from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, usable_scales
+from everhold.mechanisms.presentation import Presentation
+from everhold.privacy.curves import GaussianCurve, PureCurve
+from everhold_privacy.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
+from everhold_privacy.guarantees.transfer import TransferBound, leakage_bound, transferred_interval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.privacy.curves import PrivacyCurve
+    from everhold.randomness import Noise
+
+__all__ = ["GaussianMechanism", "LaplaceMechanism", "Transferred", "TransferredPromise"]
+
+_MOST_USEFUL_SCALE = 16.0  # of a mean in [0, 1]
+_FAR_OUT = 40.0  # standard deviations, beyond which lies less than e^-799
+_RANGE, _LOOKS = 1e7, 17  # a factor 2.7 from look to look
+
+
+TRANSFER_PAGE = "transfer"
+TRANSFER_THEOREM = (
+    "Because of the noise, what anybody sees can hardly depend on a single sealed row. Then answers that are close "
+    "to the averages over the sealed rows are close to the population's values too, however the questions were "
+    "chosen. With probability at least 1 - beta, every answer is within alpha + tanh(epsilon/4) + excess of the "
+    "population's value. Here excess = (r(alpha) + leak(epsilon)) / beta; r(alpha) bounds by how much the worst "
+    "answer is expected to be further than alpha from its sealed average; leak(epsilon) bounds what the answers "
+    "give away about a single row beyond a factor of exp(epsilon)."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transferred(Mechanism):
+    """What the mechanisms of S1 and S2 share."""
+
+    reads_leakage: ClassVar[bool] = True
+
+    def transferred(
+        self, values: NDArray[np.float64], *, margin: float, epsilon: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Population values consistent with released answers (S2), with what the grid costs at either end.
+
+        Args:
+            values: Released answers, shape (...).
+            margin: ``alpha + (r(alpha) + leak(eps)) / beta``, without rounding.
+            epsilon: The eps of the bound.
+        """
+        step = self.row_step
+        margin += self.rounding - step  # the noise is rounded before the inversion, the rows are after it
+        return transferred_interval(values, margin=margin, epsilon=epsilon, rounded_down=step)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferredPromise(Transferred):
+    """A curve and an exceedance, and the one half-width for all answers that S1 makes of them."""
+
+    _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
+
+    @abstractmethod
+    def curve(self) -> PrivacyCurve:
+        """Hockey-stick curve of the whole transcript for one replaced row."""
+
+    @abstractmethod
+    def _sampling(self) -> tuple[float, float]:
+        """The best alpha and r(alpha) there."""
+
+    def _bound(self, curve: PrivacyCurve | None = None) -> TransferBound:
+        """S1 with this curve; by default with the mechanism's own."""
+        alpha, exceedance = self._sampling()
+        leakage = self.dependence.leakage(self.curve() if curve is None else curve, self.rows)
+        leak = leakage_bound(leakage, confidence=self.statement_confidence)
+        excess = (exceedance + leak.delta) / self.beta
+        return TransferBound(radius=alpha + leak.bias + excess, alpha=alpha, epsilon=leak.epsilon, excess=excess)
+
+    @cached_property
+    def bound(self) -> TransferBound:
+        """S1 with the mechanism's own curve; costly, and wanted for every answer."""
+        return _bound_of(self)
+
+    def interval(self, values: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends for released answers that may stray by this alpha (S2)."""
+        return self.transferred(values, margin=alpha + self.bound.excess, epsilon=self.bound.epsilon)
+
+    def promise(self) -> Promise:
+        """S1 with the curve of all answers together."""
+        bound = self.bound
+        details = {"alpha": bound.alpha, "epsilon": bound.epsilon, "excess": bound.excess}
+        privacy = (_epsilon_of(self), self._privacy_delta)
+        return self._promised(bound.radius + self.rounding, details, privacy=privacy)
+
+    def told(self, state: State) -> PrivacyCurve:
+        """The curve of as many answers as were given."""
+        return replace(self, queries=state.asked).curve() if state.asked else PureCurve(0.0)
+
+
+@lru_cache(maxsize=256)
+def _bound_of(mechanism: TransferredPromise) -> TransferBound:
+    return mechanism._bound()
+
+
+@lru_cache(maxsize=256)
+def _epsilon_of(mechanism: TransferredPromise) -> float:
+    """Epsilon of the whole transcript; costly, too, and part of every quote."""
+    return mechanism.curve().epsilon(mechanism._privacy_delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveNoise(TransferredPromise):
+    """Common steps of the Gaussian and the Laplace mechanism.
+
+    Attributes:
+        scale: Scale of the noise on each mean.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        usable_scales(self, "scale")
+
+    @classmethod
+    def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
+        """The scale with the smallest radius for the wish; see `Mechanism.tuned`."""
+        start = cls(rows=rows, queries=queries, confidence=confidence, scale=1.0, **shared)
+        least = min(math.sqrt(math.sqrt(queries)) / rows / 10.0, 0.1)  # smaller scales tell too much, larger drown all
+        ends = math.log(least), math.log(min(least * _RANGE, _MOST_USEFUL_SCALE))
+
+        def radius(log_scale: float) -> float:
+            return replace(start, scale=math.exp(log_scale))._bound().radius
+
+        # among dependent rows all small scales may tell everything, and be equally useless: look everywhere first
+        steps = np.linspace(*ends, num=_LOOKS)
+        step = int(np.argmin([radius(float(tried)) for tried in steps]))
+        around = float(steps[max(step - 1, 0)]), float(steps[min(step + 1, _LOOKS - 1)])
+        best = scipy.optimize.minimize_scalar(radius, bounds=around, method="bounded", options={"xatol": 1e-5})
+        return replace(start, scale=math.exp(float(best.x)))
+
+    @abstractmethod
+    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]: ...
+
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Each sealed sum plus fresh noise, until the planned number of questions is used up."""
+        size, bound = len(evaluations.totals), self.bound
+        replies, count = Replies.refused(size), min(size, self.queries - state.asked)
+        values = (evaluations.totals[:count, 0] + self._noise(noise, count)) / self.steps
+        ends = self.transferred(values, margin=bound.alpha + bound.excess, epsilon=bound.epsilon)
+        replies.put(slice(0, count), values, ends, Source.HOLDOUT)
+        return state.after(asked=count, charged=count), replies
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianNoise(AdditiveNoise):
+    """What all mechanisms with Gaussian noise share: how it is drawn and how far m answers stray."""
+
+    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
+        return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")
+
+    def _beyond_continuous(self, scale: int) -> float:
+        """By how much the eps of m discrete Gaussians may exceed that of continuous ones (docs/theory, the grid).
+
+        ``m (1/8 + (40 + R/s)^2 / 24) / s^2`` for the scale s and the full range R of a sum, both in grid steps: so far
+        may the sum of a neighbour be shifted when rows depend on each other, and out there the two laws differ most.
+        """
+        reach = _FAR_OUT + self.steps / scale
+        return self.queries * (0.125 + reach**2 / 24.0) / scale**2
+
+    def _sampling(self) -> tuple[float, float]:
+        z = max(
+            float(-scipy.special.ndtri(self.beta / (2.0 * self.queries))), 0.0
+        )  # where d/dalpha (alpha + r/beta) = 0
+        scale = self.drawn_scale(self.scale)
+        return z * scale, gaussian_exceedance(alpha=z * scale, scale=scale, answers=self.queries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianMechanism(GaussianNoise):
+    """Gaussian noise on every answer; m adaptive answers are exactly ``sqrt(m)/(n sigma)``-GDP together (S1).
+
+    Examples:
+        >>> mechanism = GaussianMechanism.tuned(rows=50_000, queries=1_000)
+        >>> round(mechanism.promise().radius, 4)
+        0.0841
+    """
+
+    name: ClassVar[str] = "gaussian"
+    presentation: ClassVar[Presentation] = Presentation(
+        page=TRANSFER_PAGE,
+        colour="#0072b2",
+        explanation=(
+            "Each answer is the average over the sealed rows with fresh Gaussian noise. Every question is charged."
+        ),
+        theorem=TRANSFER_THEOREM,
+    )
+
+    @property
+    def rounding(self) -> float:
+        """Also what the discrete Gaussian's curve may exceed the continuous one's by (docs/theory, the grid)."""
+        return 2.0 * self.row_step + self._beyond
+
+    @cached_property
+    def _beyond(self) -> float:
+        return self._beyond_continuous(self.scale_on_grid(self.scale))
+
+    def curve(self) -> GaussianCurve:
+        """Gaussian differential privacy of all m answers."""
+        return GaussianCurve(mu=math.sqrt(self.queries) * self.unit / self.scale_on_grid(self.scale))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceMechanism(AdditiveNoise):
+    """Laplace noise on every answer; m answers are the m-fold composition of a pure ``1/(n b)`` (S1).
+
+    Examples:
+        >>> mechanism = LaplaceMechanism.tuned(rows=50_000, queries=10)
+        >>> mechanism.promise().statement
+        'S1'
+    """
+
+    name: ClassVar[str] = "laplace"
+    presentation: ClassVar[Presentation] = Presentation(
+        page=TRANSFER_PAGE,
+        colour="#56b4e9",
+        explanation=(
+            "Each answer is the average over the sealed rows with fresh Laplace noise. Every question is charged."
+        ),
+        theorem=TRANSFER_THEOREM,
+    )
+    _privacy_delta: ClassVar[float] = 0.0
+
+    def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
+        return noise.laplace(self.scale_on_grid(self.scale), size, stream="answer")
+
+    def _sampling(self) -> tuple[float, float]:
+        scale = self.drawn_scale(self.scale)
+        alpha = scale * math.log(self.queries / self.beta)  # where d/dalpha (alpha + r/beta) = 0
+        return alpha, laplace_exceedance(alpha=alpha, scale=scale, answers=self.queries)
+
+    def curve(self) -> PureCurve:
+        """m-fold composition of the exact pure loss of one answer."""
+        return PureCurve(self.unit / self.scale_on_grid(self.scale), times=self.queries)

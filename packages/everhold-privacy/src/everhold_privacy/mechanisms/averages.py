@@ -1,0 +1,170 @@
+"""Mechanisms that answer with the bare average: all rows at once, or fresh rows for every question."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from everhold.dependence import Independent
+from everhold.errors import DependenceError
+from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.intervals.means import OfMeans
+from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State
+from everhold.mechanisms.presentation import Presentation
+
+if TYPE_CHECKING:
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.randomness import Noise
+
+__all__ = ["Empirical", "SampleSplitting"]
+
+
+_NO_NOISE = "no noise is added to the answers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BareAverage(Mechanism):
+    """Common steps: the average of the question's part of the rows, nothing added."""
+
+    adds_noise: ClassVar[bool] = False
+
+    @classmethod
+    def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
+        """The mechanism for a wish; it has nothing to tune. See `Mechanism.tuned`."""
+        return cls(rows=rows, queries=queries, confidence=confidence, **shared)
+
+    @property
+    def _log_inverse_level(self) -> float:
+        return math.log(self.queries / self.beta)
+
+    def _on_part(self, procedure: Procedure, rows: int) -> Procedure:
+        """The procedure for so many of the rows; where there are several parts, rows are independent."""
+        if self.parts == 1:
+            return procedure
+        return replace(procedure if isinstance(procedure, OfMeans) else self.procedure, rows=float(rows))
+
+    @property
+    def _rows_per_answer(self) -> int:
+        return self.rows // self.parts
+
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """The averages themselves, until the planned number of questions is used up."""
+        count = min(len(evaluations), self.queries - state.asked)
+        replies = Replies.refused(len(evaluations))
+        parts = (state.asked + np.arange(count)) % self.parts
+        sizes = (self.rows - parts + self.parts - 1) // self.parts  # row i belongs to part i modulo the number of parts
+        values = evaluations.totals[np.arange(count), parts] / (sizes * float(self.unit))
+        procedures = list(map(self._on_part, self.procedures_of(evaluations), sizes.tolist()))
+        interval = self.not_excluded(procedures, values, values, np.full(count, self._log_inverse_level))
+        replies.put(slice(0, count), values, interval, Source.HOLDOUT)
+        return state.after(asked=count, charged=count), replies
+
+    def promise(self) -> Promise:
+        """The union of one two-sided bound per question."""
+        rows = self.effective_rows(self._rows_per_answer)
+        radius = float(hoeffding_radius(rows=rows, log_inverse_level=self._log_inverse_level))
+        return self._promised(radius + self.rounding, {"rows_per_answer": float(self._rows_per_answer)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Empirical(BareAverage):
+    """The bare holdout: right for questions fixed in advance, and the baseline that adaptive use breaks (P9).
+
+    Examples:
+        >>> round(Empirical(rows=20_000, queries=10).promise().radius, 4)
+        0.0122
+    """
+
+    name: ClassVar[str] = "empirical"
+    statement: ClassVar[str] = "P9"
+    presentation: ClassVar[Presentation] = Presentation(
+        no_privacy=_NO_NOISE,
+        page="concentration",
+        colour="#24292f",
+        explanation=(
+            "Each answer is the bare average over all sealed rows. Nothing protects it from questions that were "
+            "chosen after an answer was seen. Every question is charged."
+        ),
+        theorem=(
+            "For a question fixed in advance, the average over n rows is further than sqrt(ln(2 m / beta) / (2 "
+            "n)) from the population's value with probability at most beta / m, where m is the number of "
+            "questions. So with probability at least 1 - beta all of them are within it. It says nothing about a "
+            "question that was chosen after an answer was seen."
+        ),
+        sentence=(
+            "If all questions were fixed before the first answer was seen, every one of up to {answers} is "
+            "{reach}, all of them at once, {holds}; otherwise nothing is promised."
+        ),
+        note="only for questions fixed in advance",
+        legend="questions fixed in advance",
+    )
+    adaptive: ClassVar[bool] = False
+
+    def assumptions(self) -> tuple[str, ...]:
+        """That nobody adapts, besides what is assumed of the rows."""
+        fixed = "all questions were fixed before the first answer was seen; nothing is promised to anyone who adapts"
+        return (*super().assumptions(), fixed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSplitting(BareAverage):
+    """Fresh rows for every question: row i serves question i modulo m (S3 with one node per question).
+
+    It needs rows of one law (independent and identically distributed): a part stands for the whole only if no row is
+    unlike the others, in its law or in what is asked of it. So predictions by position are refused, and it is neither
+    taken by default nor recommended. Parts drawn at random would not do either: answers tell which rows served, and so
+    which are left (docs/theory, description length).
+
+    Examples:
+        >>> round(SampleSplitting(rows=20_000, queries=10).promise().radius, 4)
+        0.0387
+    """
+
+    name: ClassVar[str] = "sample_splitting"
+    statement: ClassVar[str] = "S3"
+    presentation: ClassVar[Presentation] = Presentation(
+        no_privacy=_NO_NOISE,
+        page="description length",
+        colour="#cc79a7",
+        explanation=(
+            "The sealed rows are split by their order into as many parts as questions were planned. Each answer "
+            "is the average over a part that no other question touches. Predictions as arrays or files are "
+            "refused, because no part stands for the whole then. Every question is charged."
+        ),
+        theorem=(
+            "All rows are of one law, and each question is answered from rows that had no part in choosing it. "
+            "For such a question the average over its rows is further than sqrt(ln(2 m / beta) / (2 k)) from the "
+            "population's value with probability at most beta / m, where m is the number of questions and k the "
+            "number of rows for each. So with probability at least 1 - beta all are within it."
+        ),
+        note="only for rows of one law",
+    )
+    one_law: ClassVar[bool] = True
+    independent_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.dependence, Independent):
+            raise DependenceError(
+                "sample splitting needs independent rows and these are declared as "
+                f"{self.dependence.to_dict()['kind']!r}; parts of rows that depend on each other would tell about the "
+                "parts to come; expected independent rows; choose another mechanism"
+            )
+        if self.queries > self.rows:
+            raise ValueError(
+                f"queries is {self.queries} and rows is {self.rows}; expected at least one row per question; "
+                "ask fewer questions or choose another mechanism"
+            )
+
+    @property
+    def parts(self) -> int:
+        """One part for each planned question."""
+        return self.queries
+
+    def assumptions(self) -> tuple[str, ...]:
+        """That all rows are alike, besides that they are independent."""
+        return (*super().assumptions(), "the sealed rows are of one law (independent and identically distributed)")

@@ -1,0 +1,348 @@
+"""One budget for a mix of questions: means as sharp as each has to be, and choices among candidates (S1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import scipy
+
+from everhold.mechanisms.base import REFUSED, Quote, Replies, Source, State
+from everhold.mechanisms.presentation import Presentation
+from everhold.privacy.curves import ZeroConcentratedCurve
+from everhold_privacy.guarantees.exceedance import gaussian_exceedance
+from everhold_privacy.mechanisms.additive import GaussianNoise
+from everhold_privacy.mechanisms.selection import ExponentialMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.randomness import Noise
+
+__all__ = ["CREDITS", "Chosen", "PrivacyBudget"]
+
+CREDITS = 100
+"""What a mean at the planned scale costs."""
+
+_MOST_CREDITS = 10**6  # for one answer
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A candidate that was chosen.
+
+    Attributes:
+        index: Its position among the candidates; -1 where the question was refused.
+        regret: How much worse it is, at most, than the best candidate for the population, in the units of a mean over
+            [0, 1]; holds together with all other answers. nan where refused.
+        charged: Credits.
+    """
+
+    index: int
+    regret: float
+    charged: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyBudget(GaussianNoise):
+    """A budget of zero-concentrated privacy that pays for means of any accuracy and for choices, in any order.
+
+    The planned m means at the scale sigma cost `CREDITS` each and use the whole budget ``rho = m / (2 n^2 sigma^2)``. A
+    mean at another scale s costs ``(sigma/s)^2`` as much. A choice by the exponential mechanism of loss eps is
+    ``eps^2/8``-zero-concentrated. Credits are spent before the answer leaves and never exceed the budget (a filter), so
+    the transcript is rho-zero-concentrated however scales and questions depend on earlier answers.
+
+    Every question may add ``r_0`` to the exceedance r of S1, and at most m are answered. A mean at the scale s has its
+    own ``alpha_s`` with ``r_s(alpha_s) = r_0``. S1's proof, applied to the question whose error exceeds its own alpha
+    most, gives ``|a - f(P)| <= alpha_s + tanh(eps/4) + (m r_0 + leak(eps))/beta`` for all of them at once. A choice is
+    the query ``(1 + l_chosen - l_best)/2`` with the answer 1/2: twice that bounds its regret.
+
+    Attributes:
+        scale: Noise scale sigma of a mean that costs ``CREDITS``.
+
+    Source: Rogers et al. 2016 and Feldman, Zrnic 2021 for filters of zero-concentrated privacy; docs/theory, budget.
+
+    Examples:
+        >>> mechanism = PrivacyBudget.tuned(rows=50_000, queries=1_000)
+        >>> round(mechanism.promise().radius, 4), mechanism.credits_for(mechanism.scale_for(0.2))
+        (0.0899, 9)
+    """
+
+    name: ClassVar[str] = "privacy_budget"
+    presentation: ClassVar[Presentation] = Presentation(
+        page="one budget for many kinds of questions",
+        colour="#e69f00",
+        explanation=(
+            "Every question is paid from one budget of credits. The answer to a mean is the average over the "
+            "sealed rows with fresh Gaussian noise: the sharper it has to be, the more credits it costs; at the "
+            "planned sharpness it costs 100. A choice among candidates prefers those that do well on the sealed "
+            "rows, at random, and the more so the more credits are paid. A scan for the first question above a "
+            "threshold compares with noise on both sides, and a synthetic table is learned from noisy answers: "
+            "each is one question with one price, however many it speaks about. What is charged is counted in "
+            "credits."
+        ),
+        theorem=(
+            "Because of the noise, what anybody sees can hardly depend on a single sealed row. Every question has "
+            "an alpha of its own, fixed before it is answered, beyond which its answer is expected to stray from "
+            "the sealed rows by the same small amount; the amounts of all questions together are r. With "
+            "probability at least 1 - beta, every mean is within its own alpha + tanh(epsilon/4) + excess of the "
+            "population's value, and every choice is worse than the best candidate by at most its own alpha + 2 "
+            "(tanh(epsilon/4) + excess); the levels of quantiles, the verdicts of scans and all the questions "
+            "that a synthetic table was made for are as means are. A gradient is within twice its clipping length "
+            "times the same, with an alpha of its own for its Euclidean length, and a statistic of independent "
+            "rows within n times its sensitivity times the same. Here excess = (r + leak(epsilon)) / beta, and "
+            "leak(epsilon) bounds what all answers give away about a single row beyond a factor of exp(epsilon). "
+            "The alpha that is stated is that of a mean at the planned sharpness."
+        ),
+        sentence=(
+            "Until {questions} or the credits are used up, every mean at the planned sharpness is {reach} and "
+            "every other answer within what was stated with it, all of them at once, {holds}."
+        ),
+    )
+    most_charged: ClassVar[int] = CREDITS
+    sells_tolerances: ClassVar[bool] = True
+    statistics: ClassVar[str] = "everhold_privacy.queries.statistic_purchase:bought"
+    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "credits"
+
+    @cached_property
+    def credits(self) -> int:
+        """The whole budget."""
+        return CREDITS * self.queries
+
+    @property
+    def beyond_curve(self) -> float:
+        """Also what the eps of all answers may exceed that of continuous noise by; zero-concentration needs no such."""
+        return self.rounding + self._beyond_continuous(self._least_steps)
+
+    @property
+    def _least_steps(self) -> int:
+        """The smallest noise scale that the budget can pay, in grid steps."""
+        most = min(self.credits, _MOST_CREDITS)
+        return math.isqrt(-(-CREDITS * self.scale_on_grid(self.scale) ** 2 // most) - 1) + 1  # rounded up
+
+    def curve(self) -> ZeroConcentratedCurve:
+        """What all credits together may tell."""
+        return ZeroConcentratedCurve(self.queries * self.unit**2 / (2.0 * float(self.scale_on_grid(self.scale)) ** 2))
+
+    def loss_of(self, charged: int) -> float:
+        """Zero-concentrated loss of so many credits."""
+        return self.curve().rho * charged / self.credits
+
+    def told(self, state: State) -> ZeroConcentratedCurve:
+        """What the credits that are spent may tell."""
+        return ZeroConcentratedCurve(self.loss_of(state.charged))
+
+    @property
+    def own_exceedance(self) -> float:
+        """r_0, what every question may add to r."""
+        return self._sampling()[1] / self.queries
+
+    def allowance(self, scale: float) -> float:
+        """``alpha_s`` of a mean with noise of the scale s."""
+        wanted = self.own_exceedance / scale  # in standard deviations
+        return scale * deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
+
+    def radius_at(self, scale: float) -> float:
+        """Half-width of a mean with noise of this scale."""
+        return self.reach(_allowance_of(self, self.drawn_scale(scale)))
+
+    def reach(self, alpha: float) -> float:
+        """Half-width of an answer with this allowance, in the units of a mean over [0, 1] (S1)."""
+        return alpha + self.bound.radius - self.bound.alpha + self.rounding
+
+    def scale_for(self, tolerance: float) -> float:
+        """The largest noise scale whose half-width is within the tolerance.
+
+        Raises:
+            ValueError: If no noise that the budget can pay is small enough.
+        """
+        return self.largest_scale(tolerance, self.radius_at)
+
+    def largest_scale(self, tolerance: float, radius_at: Callable[[float], float]) -> float:
+        """The largest noise scale, of at most 1, whose half-width is within the tolerance.
+
+        Args:
+            tolerance: In the units of the half-width.
+            radius_at: From a noise scale to the half-width, increasing.
+
+        Raises:
+            ValueError: If no noise that the budget can pay is small enough.
+        """
+        least = self._least_steps / self.steps
+        if radius_at(least) > tolerance:
+            raise ValueError(
+                f"tolerance is {tolerance:.4g}; the budget cannot pay for less than {radius_at(least):.4g}; "
+                "expected a larger tolerance; seal more rows or plan for fewer questions to get below"
+            )
+        if radius_at(1.0) <= tolerance:
+            return 1.0
+        if radius_at(math.exp(math.log(least))) >= tolerance:
+            return least
+        above = scipy.optimize.brentq(
+            lambda log_scale: radius_at(math.exp(log_scale)) - tolerance, math.log(least), 0.0, xtol=1e-9
+        )
+        return max(math.exp(float(above)) * (1.0 - 1e-8), least)
+
+    def credits_for(self, scale: float) -> int:
+        """Price of a mean with noise of this scale, rounded up."""
+        drawn = max(self.scale_on_grid(scale), 1)
+        return -(-CREDITS * self.scale_on_grid(self.scale) ** 2 // drawn**2)
+
+    def affords(self, state: State, price: int) -> int:
+        """How many more questions of this price, at least 1, are answered."""
+        return max(min(self.queries - state.asked, self._charges_left(state) // price), 0)
+
+    def _charges_left(self, state: State) -> int:
+        return self.credits - state.charged
+
+    def reachable(self, state: State) -> bool:
+        """Every answer has a price of its own."""
+        return state.asked <= self.queries and state.charged <= self.credits
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """Of credits any number."""
+        return charges <= self.credits
+
+    @classmethod
+    def mispriced(cls, *, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
+        """An answer costs at least one credit."""
+        if not taken + lost <= charged <= CREDITS * queries:
+            yield "the credits that were charged are fewer than the answers, or more than there were"
+        if not taken and charged != lost:
+            yield "credits were charged, and no answer was taken from the sealed rows"
+
+    def can_pay(self, state: State, price: int) -> bool:
+        """Whether one more question of this price would be answered."""
+        return self.affords(state, price) > 0
+
+    def surely_answers(
+        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
+    ) -> int:
+        """Means at the planned scale."""
+        return min(most, self.affords(state, CREDITS))
+
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Each sealed sum plus fresh noise of its own scale, while credits and questions last."""
+        replies = Replies.refused(len(evaluations.totals))
+        if evaluations.tolerances is None:
+            count = self.surely_answers(state, len(replies.values))
+            return self._answer(state, evaluations, slice(0, count), self.scale, noise, replies), replies
+        for position, tolerance in enumerate(evaluations.tolerances.tolist()):
+            scale = self.scale if math.isnan(tolerance) else self.scale_for(tolerance)
+            if self.can_pay(state, self.credits_for(scale)):
+                state = self._answer(state, evaluations, slice(position, position + 1), scale, noise, replies)
+        return state, replies
+
+    def _answer(
+        self, state: State, evaluations: Evaluations, where: slice, scale: float, noise: Noise, replies: Replies
+    ) -> State:
+        """Means at one scale; there are credits for them."""
+        count, price, steps = where.stop - where.start, self.credits_for(scale), self.scale_on_grid(scale)
+        values = (evaluations.totals[where, 0] + noise.gaussian(steps, count, stream="answer")) / self.steps
+        interval = self.interval(values, _allowance_of(self, steps / self.steps))
+        replies.put(where, values, interval, Source.HOLDOUT)
+        replies.charged[where] = price
+        return state.after(asked=count, charged=count * price)
+
+    def release(
+        self, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
+    ) -> tuple[State, NDArray[np.int64] | None]:
+        """One vector of sums with one draw of noise, at the price of a mean at this scale; None if that is not left.
+
+        Args:
+            state: The state before.
+            sums: In grid units, shape (dimension,); one row moves them by at most ``unit`` in Euclidean length.
+            noise: Source of randomness.
+            scale: Noise scale of every coordinate, in the units of a mean.
+
+        Source: Canonne, Kamath, Steinke 2020, Theorem 14, for the vector as one question.
+        """
+        price = self.credits_for(scale)
+        if not self.can_pay(state, price):
+            return state, None
+        drawn = sums + noise.gaussian(self.scale_on_grid(scale), len(sums), stream="answer")
+        return state.after(charged=price), drawn
+
+    def choose(
+        self, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int = CREDITS
+    ) -> tuple[State, Chosen]:
+        """The candidate with about the least loss, by the exponential mechanism.
+
+        Args:
+            state: The state before.
+            losses: Sums of the candidates' losses over the sealed rows in grid units, shape (candidates,).
+            noise: Source of randomness.
+            price: Credits that the choice costs; more of them choose better.
+
+        Raises:
+            ValueError: If there is no candidate or the price is below 1.
+        """
+        if price < 1 or not len(losses):
+            raise ValueError(f"there are {len(losses)} candidates for {price} credits; expected at least one of each")
+        if not self.can_pay(state, price):
+            return state, Chosen(-1, math.nan, 0)
+        chosen = self.selection(price).choose(losses, noise)
+        return state.after(charged=price), Chosen(chosen, self.regret(len(losses), price=price), price)
+
+    def selection(self, price: int) -> ExponentialMechanism:
+        """The exponential mechanism that costs so many credits."""
+        rho = price / self.credits * self.curve().rho
+        return ExponentialMechanism(math.sqrt(8.0 * rho) * (1.0 - 1e-12), sensitivity=self.unit)
+
+    def regret(self, candidates: int, *, price: int = CREDITS) -> float:
+        """How much worse a chosen candidate is, at most, than the best one for the population (S1)."""
+        alpha = self._selection_allowance(candidates, price=price, exceedance=2.0 * self.own_exceedance)
+        bound = self.bound
+        return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.rounding, 1.0)
+
+    def level_error(self, bins: int, *, price: int = CREDITS) -> float:
+        """By how much the level of a chosen quantile bin is off, at most, for the population (S1)."""
+        alpha = self._selection_allowance(bins, price=price, exceedance=self.own_exceedance)
+        bound = self.bound
+        return min(alpha + bound.radius - bound.alpha + self.rounding, 1.0)
+
+    def _selection_allowance(self, candidates: int, *, price: int, exceedance: float) -> float:
+        """The alpha with which a choice adds no more than this exceedance."""
+        selection = self.selection(price)
+
+        def missing(alpha: float) -> float:
+            return selection.exceedance(alpha, candidates=candidates, steps=self.steps) - exceedance
+
+        if missing(0.0) <= 0.0:
+            return 0.0
+        return 1.0 if missing(1.0) > 0.0 else float(scipy.optimize.brentq(missing, 0.0, 1.0)) + 1e-9
+
+    def quote_at(self, state: State, tolerance: float) -> Quote:
+        """The price of a mean with a half-width of its own."""
+        scale = self.scale_for(tolerance)
+        price = self.credits_for(scale)
+        if not self.can_pay(state, price):
+            return REFUSED
+        radius = self.radius_at(scale)
+        return Quote(radius, radius, price, price, refused=False)
+
+    def remaining(self, state: State) -> dict[str, int]:
+        """Questions and credits left."""
+        left = max(self._charges_left(state), 0)
+        return {"questions": max(self.queries - state.asked, 0) if left else 0, "credits": left}
+
+
+@lru_cache(maxsize=256)
+def _allowance_of(mechanism: PrivacyBudget, scale: float) -> float:
+    planned = scale == mechanism.drawn_scale(mechanism.scale)
+    return mechanism.bound.alpha if planned else mechanism.allowance(scale)
+
+
+def deviations(missing: Callable[[float], float]) -> float:
+    """The standard deviations at which a falling function of them reaches 0, rounded up."""
+    if missing(0.0) <= 0.0:
+        return 0.0
+    return float(scipy.optimize.brentq(missing, 0.0, 40.0, xtol=1e-12)) + 1e-10

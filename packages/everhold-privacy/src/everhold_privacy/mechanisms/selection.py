@@ -1,0 +1,268 @@
+"""Which of many: the candidate with the least loss, the bin of a quantile, the first value above a threshold.
+
+All are drawn exactly. Values are integers (sums over the sealed rows in grid units), epsilon is the rational number
+that a float is, and every coin is decided as if its probability were known to all digits. Floating point only says
+quickly what is certain; what lies within its error is decided with as many digits as it takes. So the laws are those of
+the formulas, and the work hardly depends on the values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from everhold.arguments import positive
+from everhold.exact_noise import below_exponential, uniform_below
+from everhold.privacy.curves import BoundedRangeCurve, PureCurve
+from everhold.values.evaluation import UNIT
+from everhold_privacy.guarantees.exceedance import exponential_exceedance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.randomness import Noise
+
+__all__ = ["MARGIN", "AboveThreshold", "ExponentialMechanism", "QuantileBins", "chances_of", "gaps_of", "words_of"]
+
+MARGIN = 2.0**-36
+"""Relative error allowed to a floating-point exponential; up to exponent 745 the true one is below 2**-40."""
+
+_BITS = 61  # of the sum of all integer weights of the exponential mechanism
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism:
+    """``P[k]`` proportional to ``exp(-epsilon loss_k / (2 Delta))`` (McSherry, Talwar 2007; P11 bounds its regret).
+
+    Its privacy losses span only epsilon, so that it is far more private than any epsilon-private mechanism where many
+    choices are made (`BoundedRangeCurve`; it is ``epsilon^2/8``-zero-concentrated).
+
+    Attributes:
+        epsilon: Privacy loss of one choice, positive and finite.
+        sensitivity: How much one replaced row moves a loss at most, in grid units.
+
+    Raises:
+        ValueError: If they are not as described.
+
+    Examples:
+        >>> mechanism = ExponentialMechanism(1.0, sensitivity=1)
+        >>> mechanism.law(np.array([0, 2, 2])).round(3)
+        array([0.576, 0.212, 0.212])
+    """
+
+    epsilon: float
+    sensitivity: int = UNIT
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.epsilon < math.inf:
+            raise ValueError(f"epsilon is {self.epsilon}; expected a positive finite number, such as 0.1")
+        whole = isinstance(self.sensitivity, (int, np.integer)) and not isinstance(self.sensitivity, bool)
+        if not whole or self.sensitivity < 1:
+            raise ValueError(f"sensitivity is {self.sensitivity}; expected a whole number of grid units, at least 1")
+
+    @property
+    def slope(self) -> Fraction:
+        """``epsilon / (2 Delta)`` per grid unit, exactly."""
+        return Fraction(float(self.epsilon)) / (2 * int(self.sensitivity))
+
+    def law(self, losses: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probability of each candidate, to about 13 digits; for tests, simulations and pictures.
+
+        Args:
+            losses: Shape (candidates,), integers of at least 0 in grid units; the least is the best.
+
+        Raises:
+            ValueError: If there is no candidate or the losses are not such integers.
+        """
+        weights = chances_of(gaps_of(losses), self.slope)
+        return np.asarray(weights / weights.sum())
+
+    def choose(self, losses: NDArray[np.int64], noise: Noise, *, stream: str = "selection") -> int:
+        """Index of a candidate drawn by the exact law; arguments and errors as for `law`.
+
+        By integers just above the weights, and a last coin for the difference; 30 ms for a million candidates.
+        """
+        gaps = gaps_of(losses)
+        words = words_of(noise, stream)
+        bits = _BITS - len(gaps).bit_length()  # all weights together stay inside 64 bits
+        ceilings = np.floor(chances_of(gaps, self.slope) * (2.0**bits * (1.0 + MARGIN))).astype(np.int64) + 1
+        cumulative = np.cumsum(ceilings)
+        while True:
+            chosen = int(np.searchsorted(cumulative, uniform_below(int(cumulative[-1]), words), side="right"))
+            above = Fraction(int(ceilings[chosen]), 2**bits)
+            exponent = int(gaps[chosen]) * self.slope
+            if below_exponential(next(words), words, exponent=exponent, factor=above):
+                return chosen
+
+    def curve(self) -> BoundedRangeCurve:
+        """Hockey-stick curve of one choice for one replaced row; exact for the family of all losses."""
+        return BoundedRangeCurve(self.epsilon)
+
+    def exceedance(self, alpha: float, *, candidates: int, steps: int) -> float:
+        """``E(L(X, chosen) - min L(X, .) - alpha)_+`` at its greatest (the r of S1).
+
+        Args:
+            alpha: In the units of a mean loss.
+            candidates: Their number.
+            steps: Grid units of a sum that make a mean of 1, ``rows * unit``.
+        """
+        return exponential_exceedance(alpha=alpha, scale=self.scale(steps), candidates=candidates)
+
+    def scale(self, steps: int) -> float:
+        """``2 Delta / epsilon`` in the units of a mean."""
+        return float(1 / (self.slope * steps))
+
+
+def gaps_of(losses: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How much worse than the best each candidate is, in grid units; losses are secret and never quoted."""
+    array = np.asarray(losses)
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(f"the losses have the shape {array.shape}; expected one loss for each of at least 1 candidate")
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"the losses are {array.dtype}; expected integers in grid units, without nan")
+    if bool(np.any(array < 0)) or bool(np.any(array > np.iinfo(np.int64).max)):
+        raise ValueError("a loss is negative or beyond 64 bits; expected sums of row losses, each in [0, unit]")
+    whole = array.astype(np.int64)
+    return np.asarray(whole - whole.min())
+
+
+def chances_of(gaps: NDArray[np.int64], slope: Fraction) -> NDArray[np.float64]:
+    """``exp(-slope gap)``, within a relative `MARGIN` or below the least normal float."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(-gaps * float(slope)))
+
+
+def words_of(noise: Noise, stream: str) -> Iterator[int]:
+    """Endless uniform words, one at a time."""
+    while True:
+        yield int(noise.words(1, stream=stream)[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantileBins:
+    """Bins among which a quantile of a column is searched; the first and the last are open to the outside.
+
+    They are given before the rows are looked at, and all that is read of the rows is how many lie below each inner
+    edge: totals of statistical queries. The loss of a bin is by how many rows the number below its lower edge exceeds
+    ``q n``, or the number below its upper edge falls short of it. Some bin always has the loss 0, and one replaced row
+    moves each loss by at most 1 row.
+
+    Attributes:
+        quantile: q, in [0, 1]; 0.5 is the median.
+        low: Lower end of the first bin.
+        high: Upper end of the last bin.
+        bins: Their number; all are equally wide.
+        rows: Number of sealed rows n.
+        unit: Grid steps of one row.
+
+    Raises:
+        ValueError: If the quantile or an end is out of its range, or bins are too narrow for floating-point numbers.
+    """
+
+    quantile: float
+    low: float
+    high: float
+    bins: int
+    rows: int
+    unit: int = UNIT
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.quantile <= 1.0:
+            raise ValueError(f"quantile is {self.quantile}; expected a number in [0, 1], such as 0.5 for the median")
+        if not -math.inf < self.low < self.high < math.inf:
+            raise ValueError(f"low is {self.low} and high is {self.high}; expected finite numbers, low below high")
+        if not bool(np.all(np.diff(self.edges) > 0.0)):
+            raise ValueError(f"bins is {self.bins}; some would be empty intervals; expected fewer, or a wider range")
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """Ends of all bins, increasing, shape (bins + 1,)."""
+        return np.linspace(self.low, self.high, self.bins + 1)
+
+    def bin(self, index: int) -> tuple[float, float]:
+        """The true ends of a bin: values beyond the range belong to the first and the last bin, nan to the last.
+
+        The lower end belongs to the bin, the upper one to the next.
+        """
+        edges = self.edges
+        low = -math.inf if index == 0 else float(edges[index])
+        return low, math.inf if index == self.bins - 1 else float(edges[index + 1])
+
+    @property
+    def steps(self) -> int:
+        """All rows, in grid units."""
+        return int(self.rows) * int(self.unit)
+
+    @property
+    def target(self) -> int:
+        """``q n`` in grid units, to the nearest; the same whatever the rows are."""
+        return round(Fraction(float(self.quantile)) * self.steps)
+
+    def losses(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The loss of each bin in grid units, shape (bins,).
+
+        Args:
+            below: Rows below each inner edge in grid units, shape (bins - 1,), as of `below`.
+
+        Raises:
+            ValueError: If the shape is another one or they are not integers.
+        """
+        inner = np.asarray(below)
+        if inner.shape != (self.bins - 1,) or inner.dtype.kind not in "iu":
+            raise ValueError(
+                f"below has the shape {inner.shape} of {inner.dtype}; expected ({self.bins - 1},) integers"
+            )
+        counts = np.concatenate([[0], inner.astype(np.int64), [self.steps]])
+        return np.asarray(np.maximum(np.maximum(counts[:-1] - self.target, self.target - counts[1:]), 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboveThreshold:
+    """The first of many values with ``value + Lap(query_scale) >= threshold + Lap(threshold_scale)``.
+
+    The sparse vector technique with one top, however many values there are. Everything is in grid units.
+
+    Attributes:
+        threshold: T.
+        sensitivity: Delta, by which one replaced row moves a value at most, in either direction.
+        threshold_scale: s1, of the Laplace noise on the threshold.
+        query_scale: s3, of the Laplace noise on each value.
+
+    Examples:
+        >>> from everhold.randomness import SeededNoise
+        >>> scan = AboveThreshold.tuned(epsilon=1.0, threshold=500, sensitivity=1)
+        >>> scan.first(np.array([0, 0, 900, 950]), SeededNoise(1))
+        2
+    """
+
+    threshold: int
+    sensitivity: int
+    threshold_scale: int
+    query_scale: int
+
+    @classmethod
+    def tuned(cls, *, epsilon: float, threshold: int, sensitivity: int) -> Self:
+        """The pure epsilon split as ``1 : 2^(2/3)``, the least variance of value against threshold.
+
+        Source: Lyu, Su and Li 2017, section 4.2; docs/theory, the sparse vector technique.
+        """
+        first = positive(epsilon, "epsilon") / (1.0 + 2.0 ** (2.0 / 3.0))
+        return cls(
+            threshold=threshold, sensitivity=sensitivity, threshold_scale=math.ceil(sensitivity / first),
+            query_scale=math.ceil(2 * sensitivity / (epsilon - first)),
+        )  # fmt: skip
+
+    def first(self, values: NDArray[np.int64], noise: Noise) -> int | None:
+        """Index of the first value that is found above; None if none is."""
+        level = self.threshold + int(noise.laplace(self.threshold_scale, 1, stream="threshold")[0])
+        above = values + noise.laplace(self.query_scale, len(values), stream="comparison") >= level
+        return int(np.argmax(above)) if bool(np.any(above)) else None
+
+    def curve(self) -> PureCurve:
+        """Hockey-stick curve of the whole scan: pure ``Delta (1/s1 + 2/s3)``."""
+        return PureCurve(self.sensitivity / self.threshold_scale + self.sensitivity * 2.0 / self.query_scale)

@@ -1,0 +1,221 @@
+"""Minimisation of a convex loss over a continuous parameter: projected gradient descent on sealed rows.
+
+Each step is one `gradient` question, so the sealed rows are seen through its noise alone. The regret follows from the
+answers and their promise: docs/theory, vectors and low sensitivity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief, positive
+from everhold.display import Display, at_most, rounded
+from everhold.errors import QueryRejected
+from everhold_privacy.queries.gradient import GradientPurchase, GradientQuery, VectorAnswer
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.holdout import Holdout
+    from everhold.queries.query_compiler import QueryCompiler
+
+__all__ = ["Minimum", "gradient_regret", "minimise"]
+
+Derivative = Callable[..., Any]
+"""From a table and a parameter of shape (dimension,) to one gradient per row, shape (rows, dimension)."""
+
+_SHOWN = 3
+_MOST_TRIED = 10_000  # training rows
+_TOLERATED = 1e-9  # of the length, for rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum(Display):
+    """A parameter found by gradient descent, and how far it may be from the best one.
+
+    Attributes:
+        parameter: Mean of the iterates, shape (dimension,), read-only.
+        regret: Bound on the population's loss at `parameter` minus its least over the ball, in the units of the loss.
+            It holds together with all other answers of the holdout, if the loss is convex in the parameter and no
+            row's gradient is longer than the clipping length.
+        steps: Gradients that were answered; fewer than wished where the budget ended.
+        charged: Credits of all steps; repeated steps are free.
+        remaining: What is left of the budget, by name.
+        confidence: Probability with which all statements of the holdout hold together.
+        about: What it is about, where that is not the population: labels drawn anew on these very rows.
+    """
+
+    parameter: NDArray[np.float64]
+    regret: float
+    steps: int
+    charged: int
+    remaining: dict[str, int]
+    confidence: float
+    about: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name; the parameter as a list, and `about` only if it has one."""
+        about = {} if self.about is None else {"about": self.about}
+        return {
+            "parameter": self.parameter.tolist(), "regret": self.regret, "steps": self.steps, "charged": self.charged,
+            "remaining": dict(self.remaining), "confidence": self.confidence, **about,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        shown = ", ".join(rounded(value) for value in self.parameter[:_SHOWN])
+        more = f", ...; {len(self.parameter):,} numbers" if len(self.parameter) > _SHOWN else ""
+        return f"({shown}{more}), at most {at_most(self.regret)} above the least loss, {self.steps} steps"
+
+
+def minimise(
+    holdout: Holdout,
+    derivative: Derivative,
+    *,
+    start: ArrayLike,
+    radius: float,
+    clip: float,
+    steps: int,
+    tolerance: float | None = None,
+    name: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Minimum:
+    """Minimise the population's mean loss over a ball around a starting point, by noisy gradients of sealed rows.
+
+    The loss of a row must be convex in the parameter, with gradients of Euclidean length at most `clip` for every row
+    that can occur and every parameter in the ball. That is the analyst's claim. A training row that contradicts the
+    length is reported before the step is asked. The step size adapts to the answers, and any step size is valid.
+
+    Args:
+        holdout: With the mechanism ``"privacy_budget"``; plan at least `steps` questions.
+        derivative: From a table (columns by name, NumPy arrays) and a parameter to each row's gradient, shape
+            (rows, dimension); as the function of `gradient` it looks at each row alone.
+        start: Centre of the ball, shape (dimension,), chosen without the sealed rows.
+        radius: Euclidean radius of the ball.
+        clip: Largest length of a row's gradient, in units of the loss per unit of the parameter.
+        steps: Gradients to ask for, at least 1.
+        tolerance: Euclidean half-width wished for in each gradient; by default the planned noise.
+        name: With a name, equal steps are repeated questions and free. See `gradient`.
+        columns: Columns that the derivative reads; None for all but the row ids.
+
+    Returns:
+        The mean of the iterates with its regret. If the budget ends early, fewer steps were taken.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+        QueryRejected: If the derivative cannot be asked, or a training row's gradient is longer than `clip`. Earlier
+            steps stay in the ledger.
+        BudgetExhausted: If not even one step can be paid for; nothing was charged.
+
+    Source: docs/theory, vectors and low sensitivity (minimisation).
+    """
+    if not callable(derivative):
+        raise ValueError(f"derivative is {brief(derivative)}; pass a function of a table and a parameter")
+    try:
+        centre = np.array(start, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"start is {brief(start)}; pass one finite number per coordinate") from None
+    if centre.ndim != 1 or not len(centre) or not np.all(np.isfinite(centre)):
+        raise ValueError(f"start has shape {centre.shape} or is not finite; pass one finite number per coordinate")
+    positive(radius, "radius")
+    if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
+        raise ValueError(f"steps is {brief(steps)}; pass a whole number of at least 1")
+    places: list[NDArray[np.float64]] = []
+    answers: list[VectorAnswer] = []
+    place = centre.copy()
+    while len(answers) < steps:
+        at_place = partial(derivative, parameter=place.copy())
+        step = _Step(at_place, len(centre), clip, tolerance, name, columns)
+        answer = holdout.ask(step, strict=not answers)
+        if answer.values is None:
+            break
+        places.append(place)
+        answers.append(answer)
+        place = _moved(place, centre, radius, [found.values for found in answers if found.values is not None])
+    regret = gradient_regret(
+        places,
+        [found.values for found in answers if found.values is not None],
+        [found.within or 0.0 for found in answers],
+        start=centre,
+        radius=radius,
+        clip=clip,
+    )
+    parameter = np.mean(places, axis=0)
+    parameter.flags.writeable = False
+    last = answers[-1]
+    return Minimum(
+        parameter=parameter, regret=regret, steps=len(answers), charged=sum(found.charged for found in answers),
+        remaining=dict(last.remaining), confidence=last.confidence, about=last.about,
+    )  # fmt: skip
+
+
+def gradient_regret(
+    places: ArrayLike, gradients: ArrayLike, within: ArrayLike, *, start: ArrayLike, radius: float, clip: float
+) -> float:
+    """Bound on the regret of the mean of the iterates, from gradients that are known up to a distance.
+
+    For a convex loss it is the least of ``clip (|mean - start| + radius)`` and
+    ``(sum <a_t, p_t - start> + radius |sum a_t| + sum w_t (|p_t - start| + radius)) / T``. It holds for every choice of
+    the iterates, whenever each true gradient is within ``w_t`` of ``a_t``.
+
+    Args:
+        places: Iterates p_t, shape (T, dimension).
+        gradients: Answers a_t, shape (T, dimension).
+        within: Distances w_t, shape (T,).
+        start: Centre of the ball, shape (dimension,).
+        radius: Radius of the ball over which the loss is compared.
+        clip: Largest length of a true gradient.
+
+    Returns:
+        The bound, in the units of the loss.
+
+    Source: docs/theory, vectors and low sensitivity (minimisation).
+
+    Examples:
+        >>> gradient_regret([[0.0], [0.5]], [[-1.0], [0.0]], [0.0, 0.0], start=[0.0], radius=1.0, clip=1.0)
+        0.5
+    """
+    moved = np.asarray(places, dtype=np.float64) - np.asarray(start, dtype=np.float64)
+    answers = np.asarray(gradients, dtype=np.float64)
+    reach = np.linalg.norm(moved, axis=1) + radius
+    linear = float((answers * moved).sum()) + radius * float(np.linalg.norm(answers.sum(axis=0)))
+    followed = (linear + float(np.asarray(within, dtype=np.float64) @ reach)) / len(moved)
+    return min(followed, clip * (float(np.linalg.norm(moved.mean(axis=0))) + radius))
+
+
+def _moved(
+    place: NDArray[np.float64], centre: NDArray[np.float64], radius: float, answers: Sequence[NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """The next iterate: a step of ``sqrt(2) radius / sqrt(sum |a|^2)``, projected to the ball."""
+    squares = float(np.square(answers).sum())
+    if squares == 0.0:
+        return place
+    moved = place - math.sqrt(2.0) * radius / math.sqrt(squares) * answers[-1] - centre
+    length = float(np.linalg.norm(moved))
+    return centre + moved * min(1.0, radius / length) if length > 0.0 else centre.copy()
+
+
+class _Step(GradientQuery):
+    """A gradient that is refused where a training row's vector would be clipped, which the regret does not allow."""
+
+    __slots__ = ()
+
+    def purchase(self, compiler: QueryCompiler) -> GradientPurchase:
+        """The gradient for one holdout, after a look at the lengths on training rows."""
+        bought = GradientQuery.purchase(self, compiler)  # also reports what is wrong with the function
+        if compiler.training is not None:
+            table = compiler.public_rows(bought.names, most=_MOST_TRIED)
+            vectors = np.asarray(self.function(table), dtype=np.float64)
+            longest = float(np.max(np.linalg.norm(vectors, axis=1), initial=0.0))
+            if longest > self.clip * (1.0 + _TOLERATED):
+                raise QueryRejected(
+                    f"A training row has a gradient of length {longest:.6g}, above clip = {self.clip:g}, so the regret "
+                    "would not be proved. Pass a larger clip or a smaller radius, or scale the columns; this step was "
+                    "not charged."
+                )
+        return bought

@@ -1,0 +1,410 @@
+"""Markov quilts of a row, and how much its state can change the odds of what is behind them (theory, section 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import islice, pairwise, takewhile
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.errors import DependenceError
+from everhold_privacy.networks.factors import MOST_CELLS, Graph, log_of, log_sum, sum_of_logs
+from everhold_privacy.networks.forest import forest_law, is_forest_model
+from everhold_privacy.networks.inference import conditional_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold_privacy.networks.factors import FactorModel
+
+    Logs = NDArray[np.float64]
+
+__all__ = [
+    "Influence", "Quilt", "conditional_quilt_influence", "empty_quilt", "exact_pairs", "influence_bound",
+    "largest_ratios", "quilt_behind", "quilt_influence", "quilts_behind", "quilts_by_distance", "rounded_outward",
+    "screened_parts", "spheres", "worst_sum",
+]  # fmt: skip
+
+_ROUNDING = 1e-10  # relative and absolute; a thousand steps along a path are off by about 1e-13
+
+
+@dataclass(frozen=True, slots=True)
+class Quilt:
+    """A row and the rows nearby, such that every path from the row to any other row meets the quilt around them.
+
+    Attributes:
+        row: The row.
+        nearby: The rows on its side of the quilt, without the row itself.
+        quilt: The rows of the quilt; may be empty.
+    """
+
+    row: int
+    nearby: tuple[int, ...]
+    quilt: tuple[int, ...]
+
+
+def quilt_behind(graph: Graph, row: int, cut: Iterable[int]) -> Quilt:
+    """The quilt made of the rows of ``cut`` that a path from the row meets first; what it reaches before is nearby.
+
+    Raises:
+        DependenceError: If the row itself is in the cut.
+    """
+    barred = frozenset(cut)
+    if row in barred:
+        raise DependenceError(f"row {row} is in its own quilt; expected other rows only", row=row)
+    nearby = graph.reachable(row, barred)
+    met = {other for node in nearby for other in graph.adjacency[node] if other in barred}
+    return Quilt(row, tuple(sorted(nearby.keys() - {row})), tuple(sorted(met)))
+
+
+def empty_quilt(graph: Graph, row: int) -> Quilt:
+    """All rows that depend on each other with the row are nearby; those of other components are remote."""
+    return Quilt(row, tuple(node for node in graph.component(row) if node != row), ())
+
+
+def quilts_by_distance(
+    graph: Graph, row: int, *, most_radius: int | None = None, most_nearby: int | None = None
+) -> tuple[Quilt, ...]:
+    """Quilts of a row of any graph, by number of nearby rows; the empty one is always there.
+
+    For each radius r two of them: the rows at distance r; and a minimum vertex cut between the row and all rows
+    farther than r, the one nearest to the row if there are several.
+
+    Args:
+        graph: The graph.
+        row: The row.
+        most_radius: Largest radius; None goes on to the end of the component.
+        most_nearby: Leave out quilts with more nearby rows, and stop at the first radius within which there are more;
+            the empty one always stays.
+
+    Raises:
+        DependenceError: If the row does not exist.
+    """
+    found: list[Collection[int]] = []
+    for radius, sphere in spheres(graph, row, most_nearby):
+        if most_radius is not None and radius > most_radius:
+            break
+        found += [sphere, _nearest_cut(graph, row, radius)]
+    return quilts_behind(graph, row, found, most_nearby)
+
+
+def spheres(graph: Graph, row: int, most_nearby: int | None) -> Iterator[tuple[int, dict[int, int]]]:
+    """Radius by radius, the rows at that distance, each with one before it, while few enough rows are nearer."""
+    seen = {row}
+    sphere = dict.fromkeys(graph.neighbours(row), row)
+    radius = 1
+    while sphere and (most_nearby is None or len(seen) - 1 <= most_nearby):
+        yield radius, sphere
+        seen |= sphere.keys()
+        sphere = {other: node for node in sphere for other in graph.adjacency[node] if other not in seen}
+        radius += 1
+
+
+def _nearest_cut(graph: Graph, row: int, radius: int) -> tuple[int, ...]:
+    """A minimum vertex cut between the row and the rows farther than the radius, found in the ball that matters."""
+    ball = graph.ball(row, radius + 1)
+    names = np.array(sorted(ball))
+    place = {int(node): index for index, node in enumerate(names)}
+    edges = [(place[node], place[other]) for node in place for other in graph.adjacency[node] if other in place]
+    local = Graph(len(names), np.array(edges, dtype=np.int64).reshape(-1, 2))
+    far = [place[node] for node, distance in ball.items() if distance > radius]
+    return tuple(names[list(local.minimum_cut(place[row], far))].tolist())
+
+
+def quilts_behind(
+    graph: Graph, row: int, cuts: Iterable[Collection[int]], most_nearby: int | None
+) -> tuple[Quilt, ...]:
+    """The different quilts behind the cuts and the empty one, by number of nearby rows."""
+    quilts = {quilt_behind(graph, row, cut) for cut in cuts if cut}
+    limit = graph.nodes if most_nearby is None else most_nearby
+    kept = {quilt for quilt in quilts if len(quilt.nearby) <= limit} | {empty_quilt(graph, row)}
+    return tuple(sorted(kept, key=lambda quilt: (len(quilt.nearby), len(quilt.quilt), quilt.quilt)))
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """An influence, or an upper bound of it.
+
+    Attributes:
+        value: Natural logarithm of a ratio of probabilities, at least 0; may be infinite.
+        exact: Whether it is the influence itself, up to rounding (upwards), and not only an upper bound.
+    """
+
+    value: float
+    exact: bool
+
+
+def influence_bound(model: FactorModel, targets: Collection[int], row: int) -> Influence:
+    """``I(X_S <~ X_i) = ln max P[x_S | x_i] / P[x_S | x_i']``, or a bound where a table would have over 2**22 cells.
+
+    It is 0 for an empty S. States of probability zero are skipped; a positive probability over a zero is infinite.
+
+    Args:
+        model: The joint law.
+        targets: The rows S.
+        row: The row i.
+
+    Raises:
+        DependenceError: If a row has two roles or does not exist.
+
+    Source: Zhao 2017; docs/theory, quilts.
+    """
+    matrices, exact = [], True
+    for part in screened_parts(model, row, targets):
+        matrix, fits = _exact_or_bound(model, row, part, exact_pairs)
+        matrices.append(matrix)
+        exact = exact and fits
+    return Influence(worst_sum(matrices), exact)
+
+
+def quilt_influence(model: FactorModel, quilt: Quilt) -> float:
+    """``I(X_Q <~ X_i)``; an upper bound where `influence_bound` has to bound it."""
+    return influence_bound(model, quilt.quilt, quilt.row).value
+
+
+def conditional_quilt_influence(model: FactorModel, quilt: Quilt, *, most_nearby: int = 10) -> Influence:
+    """``b_i``, the maximum over all subsets L of the nearby rows of ``I(X_Q <~ X_i | X_L)``.
+
+    Without the row, its component falls into parts that are independent given it, and the maximum is taken in each part
+    alone. Nearby rows that block the way to the quilt never raise it. If a part has at most ``most_nearby`` others, all
+    their subsets are looked at; on a chain there are none left. Otherwise an upper bound holds for every L at once: on
+    forests the projective distance of the row's states, which shrinks along the way to the quilt (Birkhoff), elsewhere
+    the projective distance of the row's own factors.
+
+    Args:
+        model: The joint law.
+        quilt: The quilt.
+        most_nearby: Nearby rows of a part up to which the value is exact.
+
+    Source: Zhao 2017 (P1); docs/theory, quilts.
+    """
+    matrices, exact = [], True
+    for part in _parts(model, quilt.row, quilt.quilt, quilt.nearby):
+        if not part.targets:
+            continue
+        reduced = _unblocked(model.graph, quilt.row, part, most_nearby + 1)
+        few = len(reduced.known) <= most_nearby
+        matrix, fits = _exact_or_bound(model, quilt.row, reduced, _all_contexts if few else None)
+        matrices.append(matrix)
+        exact = exact and fits
+    return Influence(worst_sum(matrices), exact)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of the pieces into which a component falls without the row; given the row, they are independent."""
+
+    nodes: frozenset[int]
+    targets: tuple[int, ...]
+    known: tuple[int, ...]
+
+
+def _exact_or_bound(
+    model: FactorModel, row: int, part: _Part, exactly: Callable[[FactorModel, int, _Part], Logs] | None
+) -> tuple[Logs, bool]:
+    """The pairs of a part, and whether they are exact: a bound where that is not wanted or a table is too large."""
+    if exactly is not None:
+        try:
+            return exactly(model, row, part), True
+        except DependenceError as fault:
+            if "cells" not in fault.data:
+                raise
+    bound = _bound_along_path if is_forest_model(model) else _bound_of_factors
+    return bound(model, row, part), False
+
+
+def _refuse_roles(model: FactorModel, row: int, targets: Collection[int], known: Collection[int]) -> None:
+    roles = [row, *targets, *known]
+    wrong = next((node for node in roles if not 0 <= node < model.nodes), None)
+    if wrong is not None:
+        raise DependenceError(f"row {wrong} does not exist; expected 0 to {model.nodes - 1}", row=wrong)
+    if len(set(roles)) < len(roles):
+        raise DependenceError(f"a row has two roles in an influence of row {row}; expected each row once", row=row)
+
+
+def _parts(model: FactorModel, row: int, targets: Collection[int], known: Collection[int]) -> Iterator[_Part]:
+    """The parts that hold targets or known rows; rows of other components are independent and left out."""
+    _refuse_roles(model, row, targets, known)
+    graph, labels = model.graph, model.graph.components()
+    asked = [node for node in (*targets, *known) if labels[node] == labels[row]]
+    aims, facts = frozenset(targets), frozenset(known)
+    pieces = _branches(graph, row, asked) if graph.is_forest() else _pieces(graph, row, asked)
+    for nodes in pieces:
+        if not nodes.isdisjoint(asked):
+            yield _Part(nodes, tuple(sorted(aims & nodes)), tuple(sorted(facts & nodes)))
+
+
+def _pieces(graph: Graph, row: int, asked: Collection[int]) -> Iterator[frozenset[int]]:
+    """The components of the graph without the row that hold what is asked for."""
+    seen = {row}
+    for start in asked:
+        if start not in seen:
+            nodes = frozenset(graph.reachable(start, (row,)))
+            seen |= nodes
+            yield nodes
+
+
+def _branches(graph: Graph, row: int, asked: Collection[int]) -> Iterator[frozenset[int]]:
+    """The same on a forest, as far out as it takes to find all that is asked for."""
+    branch = {other: other for other in graph.neighbours(row)}
+    order, left = list(branch), set(asked) - branch.keys()
+    branch[row] = row
+    for node in order:
+        if not left:
+            break
+        for other in graph.adjacency[node]:
+            if other not in branch:
+                branch[other] = branch[node]
+                order.append(other)
+                left.discard(other)
+    for start in sorted({branch[node] for node in asked}):
+        yield frozenset(node for node in order if branch[node] == start)
+
+
+def screened_parts(
+    model: FactorModel, row: int, targets: Collection[int], known: Collection[int] = ()
+) -> Iterator[_Part]:
+    """The parts without the targets and known rows that others screen off; the influence stays the same."""
+    for part in _parts(model, row, targets, known):
+        first = _met(model.graph, row, part, {*part.targets, *part.known})
+        border = _met(model.graph, row, part, part.known)
+        yield _Part(part.nodes, tuple(node for node in part.targets if node in first), tuple(sorted(border)))
+
+
+def _met(graph: Graph, row: int, part: _Part, ends: Collection[int]) -> set[int]:
+    """The ends that paths from the row inside the part meet first."""
+    order = [node for node in graph.neighbours(row) if node in part.nodes]
+    seen = {row, *order}
+    left = set(ends) - seen
+    for node in order:
+        if not left:
+            break
+        if node not in ends:
+            fresh = [other for other in graph.adjacency[node] if other not in seen]
+            seen.update(fresh)
+            left.difference_update(fresh)
+            order += fresh
+    return seen.intersection(ends)
+
+
+def _unblocked(graph: Graph, row: int, part: _Part, most: int) -> _Part:
+    """Without screened targets, and with the first ``most`` known rows that do not block all paths to the targets."""
+    first = _met(graph, row, part, part.targets)
+    useful = (node for node in part.known if _met(graph, row, part, {node, *first}) & first)
+    return _Part(part.nodes, tuple(sorted(first)), tuple(islice(useful, most)))
+
+
+def exact_pairs(model: FactorModel, row: int, part: _Part) -> Logs:
+    """For every two states x, x' of the row, the largest ln P[x_S | x, x_K] / P[x_S | x', x_K] of a part.
+
+    -infinity where no context has positive probability with both. Shape (states, states).
+    """
+    logs = conditional_logs(model, row, (*part.targets, *part.known))
+    targets = math.prod(model.states[node] for node in part.targets)
+    return _pairs(logs.reshape(len(logs), targets, -1))
+
+
+def _all_contexts(model: FactorModel, row: int, part: _Part) -> Logs:
+    """The same, the largest over all subsets of the known rows."""
+    logs = conditional_logs(model, row, (*part.targets, *part.known))
+    known = [model.states[node] for node in part.known]
+    return _over_subsets(logs.reshape(len(logs), -1, *known), 2)
+
+
+def _over_subsets(logs: Logs, first: int) -> Logs:
+    """Every subset of the axes from 2 on is kept once; the others are summed over, from the axis ``first`` on."""
+    worst = _pairs(logs.reshape(*logs.shape[:2], -1))
+    for axis in range(first, logs.ndim):
+        worst = np.maximum(worst, _over_subsets(log_sum(logs, axis=axis), axis))
+    return worst
+
+
+def _pairs(logs: Logs) -> Logs:
+    """Largest ratios of conditional laws; logs has shape (states of the row, targets, contexts)."""
+    scale = log_sum(logs, axis=1)
+    possible = scale > -math.inf
+    with np.errstate(invalid="ignore"):
+        laws = np.where(possible[:, None, :], logs - scale[:, None, :], -math.inf)
+    worst = np.full((len(laws), len(laws)), -math.inf)
+    for other, law in enumerate(laws):
+        both = possible & possible[other]
+        with np.errstate(invalid="ignore"):
+            ratio = np.where((laws > -math.inf) & both[:, None, :], laws - law, -math.inf)
+        worst[:, other] = ratio.max(axis=(1, 2))
+    return worst
+
+
+def largest_ratios(kernels: Logs) -> Logs:
+    """Largest ln of ratios of every two rows of each table, 0 for impossible rows; shape (tables, rows, rows)."""
+    possible = np.asarray((kernels > -math.inf).any(axis=2))
+    worst = np.zeros((kernels.shape[0], kernels.shape[1], kernels.shape[1]))
+    for other in range(kernels.shape[1]):
+        with np.errstate(invalid="ignore"):
+            ratio = np.where(kernels > -math.inf, kernels - kernels[:, other, None, :], -math.inf)
+        worst[:, :, other] = np.where(possible & possible[:, other, None], ratio.max(axis=2), 0.0)
+    return worst
+
+
+def worst_sum(matrices: Sequence[Logs]) -> float:
+    """The largest sum over the parts; two states count only if every part has a context for both."""
+    if not matrices:
+        return 0.0
+    both = (np.array(matrices) > -math.inf).all(axis=0)
+    total = np.where(both, np.array(matrices), 0.0).sum(axis=0)
+    return float(rounded_outward(total.max()))
+
+
+def rounded_outward(value: Logs) -> Logs:
+    """Rounded upwards by more than all rounding errors together."""
+    return np.maximum(value, 0.0) * (1.0 + _ROUNDING) + _ROUNDING
+
+
+def _bound_along_path(model: FactorModel, row: int, part: _Part) -> Logs:
+    """On a forest, the projective distance of the row's states, carried along the way that all targets share.
+
+    It holds whatever is known about rows of the part (Birkhoff).
+    """
+    law = forest_law(model)
+    path = _shared_path(model.graph, row, part)
+    distance = _projective(law.kernel(row, path[1]))
+    for node, following in pairwise(path[1:]):
+        widest = float(_projective(law.kernel(node, following)).max())
+        distance = np.minimum(distance * math.tanh(widest / 4.0), widest) if widest else np.zeros_like(distance)
+    return distance
+
+
+def _shared_path(graph: Graph, row: int, part: _Part) -> list[int]:
+    """The way from the row that the paths to all targets have in common."""
+    before = graph.reachable(row, ())
+    paths = []
+    for end in part.targets:
+        path = [end]
+        while path[-1] != row:
+            path.append(before[path[-1]])
+        paths.append(path[::-1])
+    together = zip(*paths, strict=False)
+    return [steps[0] for steps in takewhile(lambda steps: len(set(steps)) == 1, together)]
+
+
+def _bound_of_factors(model: FactorModel, row: int, part: _Part) -> Logs:
+    """The projective distance of the row's states in the factors that it shares with the part."""
+    factors = [f for f in model.component(row) if row in f.variables and not part.nodes.isdisjoint(f.variables)]
+    around = sorted({node for factor in factors for node in factor.variables} - {row})
+    cells = math.prod(model.states[node] for node in (row, *around))
+    groups = [factors] if cells <= MOST_CELLS else [[factor] for factor in factors]
+    distance = np.zeros((model.states[row], model.states[row]))
+    for group in groups:
+        nodes = sorted({node for factor in group for node in factor.variables} - {row})
+        tables = [(factor.variables, log_of(factor.table)) for factor in group]
+        distance += _projective(sum_of_logs(tables, (row, *nodes), model.states).reshape(len(distance), -1))
+    return distance
+
+
+def _projective(logs: Logs) -> Logs:
+    """Projective distances of the rows of a table, without columns where both are zero; 0 for impossible rows."""
+    forth = largest_ratios(logs[None])[0]
+    return np.asarray(forth + forth.T)

@@ -1,0 +1,252 @@
+"""The first of many questions whose mean is above a threshold: the sparse vector technique as one purchase."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+
+from everhold.arguments import brief
+from everhold.display import at_least, at_most
+from everhold.errors import QueryRejected
+from everhold.queries.means import RowwiseQuery
+from everhold.queries.question import QuerySpec, digest
+from everhold.randomness import LARGEST_SCALE
+from everhold.values.base import BoundQuery
+from everhold_privacy.guarantees.exceedance import comparison_exceedance
+from everhold_privacy.mechanisms.privacy_budget import CREDITS
+from everhold_privacy.mechanisms.selection import AboveThreshold
+from everhold_privacy.queries.choice import PricedChoice, check_same_units
+from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, paying, whole_price
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.mechanisms import State
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.randomness import Noise
+    from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
+
+__all__ = ["AbovePurchase", "AboveQuery", "FirstAbove", "first_above", "first_above_exceedance"]
+
+_MOST_QUESTIONS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstAbove(Paid):
+    """Which question was the first to be found above the threshold, and what holds for the population.
+
+    With the confidence of all answers together, the population's value of the question that was found is at least
+    ``threshold - within``, and that of every question before it (of every question, if none was found) at most
+    ``threshold + within``.
+
+    Attributes:
+        index: Its position among the questions; None if none was found or the purchase was refused.
+        found: Whether one was found; None if refused.
+        asked: The question that was found, as people read it; None if there is none.
+        threshold: What it was compared with, in the questions' units.
+        within: See above, in the questions' units; None if refused.
+    """
+
+    index: int | None
+    found: bool | None
+    asked: str | None
+    threshold: float
+    within: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"index", "found", "asked", "threshold", "within", "charged", "remaining", "question"}``."""
+        return {
+            "index": self.index, "found": self.found, "asked": self.asked, "threshold": self.threshold,
+            "within": self.within, **self.payment(),
+        }  # fmt: skip
+
+    def _found(self) -> str | None:
+        if self.found is None:
+            return None
+        what = f"question {self.index}: {self.asked}, the first above" if self.found else "none above"
+        return f"{what} {self.threshold:g}, within {at_most(self.within or 0.0)}"
+
+    def _meaning(self) -> str:
+        within = self.within or 0.0
+        least, most = self.threshold - within, self.threshold + within
+        before = f"each question before it is at most {at_most(most)}" if self.index else ""
+        found = f"{self.asked} is at least {at_least(least)}{' and ' * bool(before)}{before}"
+        none = f"every question is at most {at_most(most)}"
+        return (
+            f"{found if self.found else none}. A higher price, more sealed rows, fewer questions in the scan or fewer "
+            "planned questions bring the bounds closer to the threshold."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AboveQuery(PricedQuery[FirstAbove]):
+    """Which question is the first whose mean is above a threshold? Made by `first_above`."""
+
+    questions: Sequence[RowwiseQuery | str]
+    threshold: float
+    price: int = CREDITS
+
+    def spec(self) -> QuerySpec:
+        """See `Question.made`."""
+        return QuerySpec("first_above", self.questions, {"threshold": self.threshold, "price": self.price})
+
+    def purchase(self, compiler: QueryCompiler) -> AbovePurchase:
+        """The scan of one holdout's rows."""
+        mechanism, price = paying(compiler.mechanism), whole_price(self.price)
+        listed = isinstance(self.questions, (Sequence, np.ndarray)) and not isinstance(self.questions, str)
+        listed = listed and getattr(self.questions, "ndim", 1) > 0
+        if not listed or not 1 <= len(self.questions) <= _MOST_QUESTIONS:
+            one = "one text" if isinstance(self.questions, str) else f"a {type(self.questions).__name__}"
+            found = f"{len(self.questions):,} questions" if listed else one
+            raise QueryRejected(f"there is {found}; expected a list of 1 to {_MOST_QUESTIONS:,}; nothing was charged")
+        bound = tuple(compiler.bind(question) for question in self.questions)
+        prepared = AbovePurchase(bound, price, _checked_threshold(bound, self.threshold))
+        if max(prepared.stream(mechanism).query_scale, prepared.stream(mechanism).threshold_scale) > LARGEST_SCALE:
+            raise QueryRejected(f"price is {price}; it buys nothing here; expected a higher one; nothing was charged")
+        return prepared
+
+
+@dataclass(frozen=True, slots=True)
+class AbovePurchase(PricedChoice[FirstAbove]):
+    """A scan that is ready to be made.
+
+    Attributes:
+        threshold: In the questions' units.
+    """
+
+    threshold: float
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical."""
+        return {
+            "kind": "above",
+            "of": "row values" if self.rises else "their complements",  # an error is an accuracy turned round
+            "threshold": self._mean_threshold,
+            "price": self.credits,
+            "questions": digest([question.question for question in self.bound]),
+        }
+
+    @property
+    def shown(self) -> str:
+        """The scan as people read it."""
+        return f"the first above {self.threshold:g} of {self.listed()}"
+
+    @property
+    def _mean_threshold(self) -> float:
+        """The threshold for means over [0, 1] that grow with the answers."""
+        mean = self.bound[0].to_mean(self.threshold)
+        return mean if self.rises else 1.0 - mean
+
+    def stream(self, mechanism: PrivacyBudget) -> AboveThreshold:
+        """AboveThreshold with the pure loss eps that the credits pay: ``eps^2/2``-zero-concentrated."""
+        rho = self.credits / mechanism.credits * mechanism.curve().rho
+        return AboveThreshold.tuned(
+            epsilon=math.sqrt(2.0 * rho) * (1.0 - 1e-12), sensitivity=mechanism.unit,
+            threshold=round(self._mean_threshold * mechanism.steps),
+        )  # fmt: skip
+
+    def price(self, mechanism: PrivacyBudget) -> Price:
+        """Its credits, and how far beyond the threshold a verdict may be wrong."""
+        return Price(self.credits, self.width * self._within(mechanism))
+
+    def _within(self, mechanism: PrivacyBudget) -> float:
+        stream, steps = self.stream(mechanism), mechanism.steps
+        alpha = _allowance(
+            len(self.bound), stream.threshold_scale / steps, stream.query_scale / steps, mechanism.own_exceedance
+        )
+        return min(mechanism.reach(alpha + 1.0 / steps), 1.0)  # a step, because the threshold is rounded to the grid
+
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
+        """The first whose noisy sum reaches the noisy threshold."""
+        stream = self.stream(mechanism)
+        found = stream.first(seen if self.rises else mechanism.steps - seen, noise)
+        answer = {
+            "value": found, "low": None, "high": None, "source": "holdout",
+            "within": self._within(mechanism),
+        }  # fmt: skip
+        state = state.after(charged=self.credits)
+        return Drawn(state, answer, self.credits)
+
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> FirstAbove:
+        """The question that was found, in the questions' units."""
+        index, within = answer["value"], answer["within"]
+        return FirstAbove(
+            index=index,
+            found=None if answer["source"] == "refused" else index is not None,
+            asked=None if index is None else self.bound[index].shown,
+            threshold=self.threshold,
+            within=None if within is None else within * self.width,
+            **paid,
+        )
+
+
+def first_above(questions: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS) -> AboveQuery:
+    """Which of these questions, taken in order, is the first whose mean is above a threshold?
+
+    The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse
+    vector technique. However many questions there are, it is one question of the plan and has one price.
+
+    Args:
+        questions: Means in the same units, in the order in which they are scanned.
+        threshold: In their units; must not come from the sealed rows.
+        price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
+
+    Examples:
+        >>> first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).price
+        100
+    """
+    return AboveQuery(questions, threshold, price)
+
+
+def first_above_exceedance(alpha: float, *, questions: int, threshold_scale: float, query_scale: float) -> float:
+    """How far beyond alpha the worst verdict of AboveThreshold is expected to be wrong on the sealed rows (r of S1).
+
+    A question above the threshold can only be wronged by "below", one that is not only by "above"; so each has one
+    direction, and the error there is at most the sum of its own Laplace noise and of the threshold's. Either k such
+    sums are united, or the threshold's noise, in both directions, is taken apart: the smaller of the two.
+
+    Args:
+        alpha: In the units of a mean, as the scales are.
+        questions: k, scanned at most.
+        threshold_scale: Of the Laplace noise on the threshold.
+        query_scale: Of the Laplace noise on each question.
+
+    Source: docs/theory, budget.
+    """
+    scales = {"excess": alpha, "threshold_scale": threshold_scale, "comparison_scale": query_scale}
+    return min(
+        questions * comparison_exceedance(**scales, queries=1, overfits=1),
+        comparison_exceedance(**scales, queries=questions, overfits=2),  # 2: the threshold's noise in both directions
+    )
+
+
+@lru_cache(maxsize=256)
+def _allowance(questions: int, threshold_scale: float, query_scale: float, exceedance: float) -> float:
+    """The alpha with which a scan adds no more than this exceedance."""
+
+    def missing(alpha: float) -> float:
+        scales = {"threshold_scale": threshold_scale, "query_scale": query_scale}
+        return first_above_exceedance(alpha, questions=questions, **scales) - exceedance
+
+    if missing(0.0) <= 0.0:
+        return 0.0
+    return 1.0 if missing(1.0) > 0.0 else float(scipy.optimize.brentq(missing, 0.0, 1.0)) + 1e-9
+
+
+def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
+    """A threshold that the questions can be compared with."""
+    check_same_units(bound, "questions")
+    low, high = sorted((bound[0].at_zero, bound[0].at_one))
+    number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
+    if not number or not low <= threshold <= high:
+        raise QueryRejected(
+            f"the threshold is {brief(threshold)}; expected a number from {low:g} to {high:g}; nothing was charged"
+        )
+    return float(threshold)

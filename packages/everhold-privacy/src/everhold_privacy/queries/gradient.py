@@ -1,0 +1,275 @@
+"""The mean of a vector per row, such as a gradient: one draw of noise for all coordinates, at the price of one mean."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief
+from everhold.display import at_most, rounded
+from everhold.errors import QueryRejected
+from everhold.estimand import check_label_is_read
+from everhold.queries.identity import behaviour_digest, content_digest
+from everhold.queries.statistic import check_positive
+from everhold.sealing.probe import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
+from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid
+from everhold_privacy.mechanisms.vector_noise import VectorNoise
+from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, checked_function_name, paying
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.mechanisms import State
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.randomness import Noise
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import RowFunction
+    from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
+
+__all__ = ["GradientPurchase", "GradientQuery", "VectorAnswer", "gradient"]
+
+_MOST_DIMENSIONS = 10_000
+_NUMBERS_AT_ONCE = 2**21  # of a function's values; a few copies of them are in memory
+_MOST_TRIED = 10_000  # training rows
+_SHOWN = 3
+_LEAST_CLIP = 1e-300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorAnswer(Paid):
+    """A noisy mean vector, and where the population's one is.
+
+    Attributes:
+        values: One number for each coordinate, shape (dimension,), read-only; None if the question was refused. They
+            are not cut to the clipping length, so that their noise is on average 0.
+        lows: Lower ends of the intervals of the coordinates; None if refused.
+        highs: Upper ends; None if refused.
+        within: Euclidean distance from the population's clipped mean vector, at most. It holds together with the
+            intervals and with all other answers. None if refused.
+        clip: Euclidean length to which the vector of every row was clipped.
+    """
+
+    values: NDArray[np.float64] | None
+    lows: NDArray[np.float64] | None
+    highs: NDArray[np.float64] | None
+    within: float | None
+    clip: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"values", "lows", "highs", "within", "clip", "charged", "remaining", "question"}``, vectors as lists."""
+        vectors = {"values": self.values, "lows": self.lows, "highs": self.highs}
+        lists = {name: None if vector is None else vector.tolist() for name, vector in vectors.items()}
+        return {**lists, "within": self.within, "clip": self.clip, **self.payment()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each coordinate: coordinate, value, low, high; none if the question was refused."""
+        if self.values is None or self.lows is None or self.highs is None:
+            return []
+        columns = zip(self.values.tolist(), self.lows.tolist(), self.highs.tolist(), strict=True)
+        return [
+            {"coordinate": place, "value": value, "low": low, "high": high}
+            for place, (value, low, high) in enumerate(columns)
+        ]
+
+    def _found(self) -> str | None:
+        if self.values is None:
+            return None
+        shown = ", ".join(rounded(value) for value in self.values[:_SHOWN])
+        more = f", ...; {len(self.values):,} numbers" if len(self.values) > _SHOWN else ""
+        return f"({shown}{more}) within {at_most(self.within or 0.0)}"
+
+    def _meaning(self) -> str:
+        return (
+            f"the mean vector, with each row's clipped to the length {self.clip:g}, is at most "
+            f"{at_most(self.within or 0.0)} away (Euclidean distance), and each coordinate lies between its ends in "
+            "lows and highs. A smaller tolerance= for more credits, a smaller clip=, more sealed rows or fewer "
+            "planned questions make it sharper."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GradientQuery(PricedQuery[VectorAnswer]):
+    """The mean over rows of a clipped vector; made by `gradient`, which says what the attributes are.
+
+    Raises:
+        ValueError: If dimension, clip or tolerance is not a usable number.
+    """
+
+    function: RowFunction
+    dimension: int
+    clip: float
+    tolerance: float | None = None
+    name: str | None = None
+    columns: Sequence[str] | None = None
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(f"the function is a {type(self.function).__name__}; expected one from a table to vectors")
+        whole = isinstance(self.dimension, (int, np.integer)) and not isinstance(self.dimension, bool)
+        if not whole or not 1 <= self.dimension <= _MOST_DIMENSIONS:
+            raise ValueError(
+                f"dimension is {brief(self.dimension)}; expected a whole number from 1 to {_MOST_DIMENSIONS:,}; "
+                "project longer vectors with a fixed random matrix"
+            )
+        check_positive("clip", self.clip)
+        object.__setattr__(self, "clip", float(self.clip))  # NumPy's short floats overflow
+        if not _LEAST_CLIP <= self.clip <= 1.0 / _LEAST_CLIP:
+            raise ValueError(f"clip is {self.clip!r}; expected 1e-300 to 1e300, where doubles keep all their digits")
+        if self.tolerance is not None:
+            check_positive("tolerance", self.tolerance)
+        checked_function_name(self.name)
+
+    def purchase(self, compiler: QueryCompiler) -> GradientPurchase:
+        """The vector for one holdout, tried on public rows."""
+        mechanism = paying(compiler.mechanism)
+        if mechanism.unit > LARGEST_VECTOR_UNIT:
+            raise QueryRejected(
+                f"the holdout's grid has {mechanism.unit} steps; expected at most {LARGEST_VECTOR_UNIT} for vectors; "
+                "nothing was charged"
+            )
+        names = compiler.columns_read(self.columns)
+        check_label_is_read(names, compiler.schema)
+        most = max(min(_MOST_TRIED, _NUMBERS_AT_ONCE // int(self.dimension)), 2)
+        public = compiler.public_rows(names, most=most)
+        seen = [try_vectors_on_public_rows(self.function, public, dimension=self.dimension, clip=self.clip)]
+        if compiler.training is None:
+            varied = varied_rows({name: compiler.schema.columns[name] for name in names})
+            seen.append(made_up_values(self.function, varied, (int(self.dimension),)))
+        content = content_digest(self.function) or self._token
+        noise = VectorNoise(mechanism, int(self.dimension))
+        return GradientPurchase(self, noise, self._scale(noise), names, {
+            "content": content, "on_public_rows": behaviour_digest(seen),
+        })  # fmt: skip
+
+    def _scale(self, noise: VectorNoise) -> float:
+        if self.tolerance is None:
+            return noise.budget.scale
+        try:
+            return noise.budget.largest_scale(self.tolerance, lambda scale: 2.0 * self.clip * noise.radius_at(scale))
+        except ValueError as reason:
+            raise QueryRejected(f"{reason}; nothing was charged") from None
+
+
+@dataclass(frozen=True, slots=True)
+class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
+    """A vector that is ready to be asked for.
+
+    Attributes:
+        query: What was asked.
+        noise: How it is answered.
+        scale: Noise scale of every coordinate, in the units of a mean.
+        names: Columns that the function reads.
+        code: What tells the function from others (`everhold.queries.identity`).
+    """
+
+    query: GradientQuery
+    noise: VectorNoise
+    scale: float
+    names: tuple[str, ...]
+    code: Mapping[str, str]
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical."""
+        query = self.query
+        return {
+            "kind": "gradient", "dimension": int(query.dimension), "clip": float(query.clip),
+            "tolerance": None if query.tolerance is None else float(query.tolerance),
+            "columns": None if query.columns is None else list(self.names),
+            **({"token": query._token} if query.name is None else {"name": query.name}), **self.code,
+        }  # fmt: skip
+
+    @property
+    def shown(self) -> str:
+        """The question as people read it."""
+        query = self.query
+        within = "" if query.tolerance is None else f", within {query.tolerance:g}"
+        return f"gradient {query.name or 'without a name'}, {query.dimension:,} numbers, clip {query.clip:g}{within}"
+
+    def price(self, mechanism: PrivacyBudget) -> Price:
+        """Its credits, and the Euclidean half-width."""
+        return Price(mechanism.credits_for(self.scale), self._width * self.noise.radius_at(self.scale))
+
+    @property
+    def _width(self) -> float:
+        """What a mean over [0, 1] is worth in a coordinate's units."""
+        return 2.0 * float(self.query.clip)
+
+    def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
+        """Sums of the rows' clipped vectors in grid units, shape (dimension,); a row of a fault counts as zero."""
+        table, dimension = sealed.table_for_code(self.names), int(self.query.dimension)
+        total, step = np.zeros(dimension, dtype=np.int64), max(_NUMBERS_AT_ONCE // dimension, 1)
+        for start in range(0, sealed.rows, step):
+            part = {name: column[start : start + step] for name, column in table.items()}
+            vectors = sealed_values(self.query.function, part, min(step, sealed.rows - start), (dimension,))
+            total += vectors_to_grid(vectors.astype(np.float64), clip=self.query.clip, unit=unit).sum(axis=0)
+        return total
+
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
+        """One draw for all coordinates."""
+        state, vector = self.noise.answer(state, seen, noise, scale=self.scale)
+        if vector is None:
+            return Drawn.refused(state)
+        answer = {
+            "value": vector.values.tolist(), "low": vector.lows.tolist(), "high": vector.highs.tolist(),
+            "source": "holdout", "within": vector.within,
+        }  # fmt: skip
+        return Drawn(state, answer, vector.charged)
+
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> VectorAnswer:
+        """The coordinates in the analyst's units."""
+        values, lows, highs = (self._in_units(answer[end]) for end in ("value", "low", "high"))
+        within = None if answer["within"] is None else self._width * answer["within"]
+        return VectorAnswer(
+            values=values, lows=lows, highs=highs, within=within, clip=float(self.query.clip), **paid
+        )  # fmt: skip
+
+    def _in_units(self, means: Sequence[float] | None) -> NDArray[np.float64] | None:
+        if means is None:
+            return None
+        numbers = np.asarray((np.array(means) - 0.5) * self._width)
+        numbers.flags.writeable = False
+        return numbers
+
+
+def gradient(
+    function: RowFunction,
+    *,
+    dimension: int,
+    clip: float,
+    tolerance: float | None = None,
+    name: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> GradientQuery:
+    """The mean over rows of a vector, each clipped to a Euclidean length, with one promise for the whole.
+
+    It costs as much as one mean with the same noise, however long the vector is. The vector of a row must be computed
+    from that row alone. The function is tried on the training rows (without a training set on rows of zeros and of
+    ones), where every fault is reported. On sealed rows faults are never reported: a row on which the function fails,
+    or whose vector is not finite, counts as the zero vector.
+
+    Args:
+        function: From a table (columns by name, NumPy arrays) to one vector per row, shape (rows, dimension); it gets
+            some of the rows at a time.
+        dimension: Length of the vectors, at most 10,000.
+        clip: Longer vectors are shortened to this Euclidean length; the promise is about the mean of those.
+        tolerance: Euclidean half-width wished for, in the vector's units; sharper answers cost more credits. By default
+            the planned noise, for 100 credits.
+        name: Functions of one name that are made of the same code and data (weights, too), and give the same for public
+            rows, are one question. Without a name every new object is a new question.
+        columns: Columns that the function reads; None for all but the row ids.
+
+    Raises:
+        ValueError: If dimension, clip or tolerance is not a usable number.
+
+    Examples:
+        >>> pull = gradient(lambda table: np.column_stack([table["x"], table["y"]]), dimension=2, clip=1.0)
+        >>> pull.dimension, pull.clip
+        (2, 1.0)
+    """
+    return GradientQuery(function, dimension, clip, tolerance, name, columns)

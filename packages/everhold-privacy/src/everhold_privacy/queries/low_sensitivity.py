@@ -1,0 +1,183 @@
+"""A statistic of the whole table that one row can move by a little only, such as an AUC or a variance."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.estimand import check_label_is_read
+from everhold.queries.identity import behaviour_digest, content_digest
+from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_range
+from everhold.sealing.probe import counterexample, values_or_none, varied_rows
+from everhold_privacy.queries.priced import checked_function_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import Table
+
+__all__ = ["LowSensitivityQuery", "low_sensitivity"]
+
+_PARTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LowSensitivityQuery(StatisticQuery):
+    """A statistic of the whole table; made by `low_sensitivity`, which says what the attributes are."""
+
+    function: Callable[[Table], float]
+    sensitivity: float
+    low: float = field(default=0.0, kw_only=True)
+    high: float = field(default=1.0, kw_only=True)
+    columns: Sequence[str] | None = field(default=None, kw_only=True)
+    tolerance: float | None = field(default=None, kw_only=True)
+    name: str | None = field(default=None, kw_only=True)
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
+    probe: InitVar[Mapping[str, Any] | None] = field(default=None, kw_only=True)
+
+    def __post_init__(self, probe: Mapping[str, Any] | None) -> None:
+        if not callable(self.function):
+            raise ValueError(f"the function is a {type(self.function).__name__}; expected one from a table to a number")
+        check_range(self.sensitivity, self.low, self.high, self.tolerance)
+        checked_function_name(self.name)
+        if probe is not None:
+            table = {str(name): np.array(probe[name]) for name in probe} if isinstance(probe, Mapping) else {}
+            shapes = {column.shape for column in table.values()}
+            if len(shapes) != 1 or len(shape := shapes.pop()) != 1 or not shape[0]:
+                raise ValueError("the rows to try are not a table; expected columns by name, all equally long")
+            self._try(table, rows=len(next(iter(table.values()))), label=None)
+
+    def bound_to(self, compiler: QueryCompiler) -> Statistic:
+        """The statistic for one holdout."""
+        names, schema = compiler.columns_read(self.columns), compiler.schema
+        check_label_is_read(names, schema)
+        grid = StatisticGrid(float(self.low), float(self.high), float(self.sensitivity), compiler.mechanism.unit)
+        described: dict[str, Any] = {
+            "kind": "statistic", "low": grid.low, "high": grid.high, "sensitivity": grid.sensitivity,
+            "columns": None if self.columns is None else list(names),
+            **({"token": self._token} if self.name is None else {"name": self.name}),
+            "content": content_digest(self.function) or self._token,
+            "on_public_rows": behaviour_digest(map(self._value, self._samples(compiler, self._public(compiler)))),
+        }  # fmt: skip
+        return Statistic(
+            grid, lambda sealed: self._value(sealed.table(names)), described,
+            shown=f"statistic {self.name or 'without a name'}", reads=names,
+            trained=self._trained(compiler.training, names),
+        )  # fmt: skip
+
+    def check(self, compiler: QueryCompiler) -> None:
+        """Try the claim on public rows."""
+        schema, public = compiler.schema, self._public(compiler)
+        self._try(public, rows=schema.rows, label=schema.label if schema.label in public else None)
+
+    def _public(self, compiler: QueryCompiler) -> Table:
+        return compiler.public_rows(compiler.columns_read(self.columns), most=max(compiler.schema.rows, 2))
+
+    def _trained(self, training: StoredRows | None, names: Sequence[str]) -> Callable[[NDArray[np.intp]], float] | None:
+        """The function's value on some of the training rows."""
+        if training is None:
+            return None
+        table = training.table(names)
+        return lambda places: self._value({name: column[places] for name, column in table.items()})
+
+    def _samples(self, compiler: QueryCompiler, public: Table) -> list[Table]:
+        """Public rows, all and in parts, on which statistics that differ are likely to differ."""
+        if compiler.training is None:
+            public = varied_rows({name: compiler.schema.columns[name] for name in public})
+        parts = ({name: column[part::_PARTS] for name, column in public.items()} for part in range(_PARTS))
+        return [public, *(part for part in parts if len(next(iter(part.values()))))]
+
+    def _value(self, table: Table) -> float:
+        """The function's value whatever happens; nan for a fault."""
+        value = values_or_none(self.function, table, ())
+        return math.nan if value is None else float(value)
+
+    def _try(self, table: Table, *, rows: int, label: str | None) -> None:
+        self._try_once(table)
+        grid = StatisticGrid(float(self.low), float(self.high), float(self.sensitivity))
+        found = counterexample(
+            lambda rows_of: grid.position(self._value(rows_of)), table, rows=rows, allowed=grid.unit, label=label
+        )
+        if found is not None:
+            raise QueryRejected(
+                f"replacing one row moves the statistic by {found.difference * float(grid.step):.4g} on public rows "
+                f"({found.kind}), and its sensitivity was said to be {grid.sensitivity:.4g}; expected a number that no "
+                "row can exceed, whatever is in it, also where the function fails or gives nan; clip the values, fill "
+                "in missing ones, or claim more; nothing was charged",
+                difference=found.difference * float(grid.step),
+                sensitivity=grid.sensitivity,
+            )
+
+    def _try_once(self, table: Table) -> None:
+        """Public rows as they are, where every fault is reported."""
+        try:
+            value = np.asarray(self.function(dict(table)))
+        except (Exception, SystemExit) as fault:
+            raise QueryRejected(
+                f"the function fails on public rows with {type(fault).__name__}: {fault}; expected one number for a "
+                f"table with the columns {', '.join(table)}; nothing was charged"
+            ) from fault
+        if value.shape != () or value.dtype.kind not in "biuf" or not np.isfinite(value):
+            raise QueryRejected(
+                f"the function gives {_in_words(value)} on public rows; expected one finite number; nothing was charged"
+            )
+
+
+def low_sensitivity(
+    function: Callable[[Table], float],
+    sensitivity: float,
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
+    columns: Sequence[str] | None = None,
+    tolerance: float | None = None,
+    name: str | None = None,
+    probe: Mapping[str, Any] | None = None,
+) -> LowSensitivityQuery:
+    """A statistic of the whole table, with the most that one replaced row can move it.
+
+    The interval is for the expected value of the statistic on a fresh sample of as many rows; for a biased statistic
+    that is not its limit. Rows have to be independent; on a holdout that confirms guesses groups of them may be. The
+    claimed sensitivity is tried on pairs of public data sets that differ in one row, and refused if one of them speaks
+    against it; that none does proves nothing, and the promise holds only if the claim is true of all possible rows. If
+    it is false the interval was too narrow, or the noise too small, and what that told counts against the promise of
+    *all* answers of the holdout. On sealed rows a value outside the range is clipped, and nan or a fault counts as
+    ``low``, silently: a function that fails on some data sets may break its own sensitivity.
+
+    Args:
+        function: From a table (columns by name, NumPy arrays) to a number.
+        sensitivity: Delta: replacing one row, by any other, moves the number by at most this.
+        low: The least value; must not come from the sealed rows.
+        high: The largest value.
+        columns: Columns that the function reads; None for all but the row ids.
+        tolerance: Half-width wished for, in the statistic's units; None for the planned noise, at the price of a mean.
+            For a privacy budget only.
+        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
+            question. Without a name every new object is a new question.
+        probe: Public rows to try the claim on at once: columns by name, as many rows as are sealed. Not kept.
+
+    Raises:
+        ValueError: If the sensitivity, the range or the tolerance cannot be used.
+        QueryRejected: If the public rows speak against the sensitivity.
+
+    Examples:
+        >>> low_sensitivity(lambda table: np.median(table["x"]), 0.001, probe={"x": np.arange(100) % 2 * 1.0})
+        Traceback (most recent call last):
+        everhold.errors.QueryRejected: replacing one row moves the statistic by 0.5 on public rows (...), and its
+        sensitivity was said to be 0.001; expected ...
+    """
+    return LowSensitivityQuery(
+        function, sensitivity, low=low, high=high, columns=columns, tolerance=tolerance, name=name, probe=probe
+    )
+
+
+def _in_words(value: Any) -> str:
+    return f"an array of shape {value.shape}" if value.shape else f"a value of type {value.dtype} that is not finite"

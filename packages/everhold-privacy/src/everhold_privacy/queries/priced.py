@@ -1,0 +1,312 @@
+"""Questions with a price of their own: each is answered by one draw, and paid for from a privacy budget."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from everhold.answers import QuotedPrice, estimand_in_words
+from everhold.arguments import brief, is_text
+from everhold.display import Display, left_in_words
+from everhold.errors import QueryRejected
+from everhold.estimand import about_of, marked
+from everhold.ledger import EntryDraft, Outcome
+from everhold.queries import question
+from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
+from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from everhold.ledger import Entry
+    from everhold.mechanisms import Mechanism, State
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.randomness import Noise
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import BoundQuery, Schema
+
+__all__ = [
+    "Bought", "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name", "paying", "whole_price",
+]  # fmt: skip
+
+Seen = TypeVar("Seen")
+Result = TypeVar("Result", bound=Display, covariant=True)
+
+_MOST_PRICE = 10**15
+_LONGEST_NAME = 1_000
+
+
+REFUSED: Mapping[str, Any] = {"value": None, "low": None, "high": None, "source": "refused", "within": None}
+"""What a question that was refused reads like; the ledger knows nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a mechanism drew.
+
+    Attributes:
+        state: The state after it.
+        answer: For the ledger, plain JSON data: value, low, high, source, and ``within`` where it has a meaning.
+        charged: Credits.
+    """
+
+    state: State
+    answer: dict[str, Any]
+    charged: int
+
+    @classmethod
+    def refused(cls, state: State) -> Drawn:
+        """Nothing, because the budget is spent."""
+        return cls(state, dict(REFUSED), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a purchase would cost and how sharp it would be.
+
+    Attributes:
+        charged: Credits.
+        within: Its regret or error, in the question's units.
+    """
+
+    charged: int
+    within: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid(Display):
+    """What every result says beside its own numbers.
+
+    Attributes:
+        charged: Credits that it cost; 0 for a refusal and a repeated question.
+        remaining: What is left of the budget, by name.
+        question: SHA-256 of the question.
+        repeated: Whether it had been answered before.
+        confidence: Probability with which all statements of the holdout hold together.
+        about: What it is about, where that is not the population: labels drawn anew on these very rows.
+        shown: The question as people read it.
+    """
+
+    charged: int
+    remaining: Mapping[str, int]
+    question: str
+    repeated: bool
+    confidence: float
+    about: str | None = None
+    shown: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is no answer, because what is left does not surely pay for it."""
+        return self._found() is None
+
+    def payment(self) -> dict[str, Any]:
+        """``{"charged", "remaining", "question"}``, the last part of every `to_dict`; and ``"about"`` if it has one."""
+        about = {} if self.about is None else {"about": self.about}
+        return {"charged": self.charged, "remaining": dict(self.remaining), "question": self.question, **about}
+
+    @abstractmethod
+    def _found(self) -> str | None:
+        """What was found, in a few words; None if the question was refused."""
+
+    @abstractmethod
+    def _meaning(self) -> str:
+        """What holds for the population, and what would make it sharper; sentences, for an answer."""
+
+    def _headline(self) -> str:
+        return f"{self.shown}: {self}" if self.shown else str(self)
+
+    def __str__(self) -> str:
+        left, found = left_in_words(self.remaining), self._found()
+        if found is None:
+            return f"refused: what is left does not pay for it ({left} left)"
+        return f"{found}, charged {self.charged:,}, {left} left"
+
+    def explain(self) -> str:
+        """In words: what holds for the population, and what would make it sharper."""
+        if self._found() is None:
+            return (
+                "The question was refused because what is left of the budget, or of the analyst's allotment, does not "
+                "pay for it. Nothing was charged. Ask something cheaper; quote says what a question costs."
+            )
+        return (
+            f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
+            f"this holds for {self.about or 'the population'}: {self._meaning()} "
+            f"{estimand_in_words(self.about)}"
+        )
+
+
+class Purchase(ABC, Generic[Seen, Result]):
+    """A question that is ready to be answered; looks at public facts only, until `look`."""
+
+    @property
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """Public and canonical; its SHA-256 is the question's identity."""
+
+    @property
+    @abstractmethod
+    def shown(self) -> str:
+        """The question as people read it."""
+
+    @property
+    def question(self) -> str:
+        """SHA-256 of the description, in hex."""
+        return digest(self.description)
+
+    @property
+    def means(self) -> tuple[BoundQuery, ...]:
+        """The means of rows that it is about, if it is about such."""
+        return ()
+
+    @property
+    def by_position(self) -> bool:
+        """Whether a row's part in it depends on the row's place: predictions as arrays."""
+        return any(question.by_position for question in self.means)
+
+    @abstractmethod
+    def price(self, mechanism: PrivacyBudget) -> Price:
+        """What it would cost."""
+
+    @abstractmethod
+    def evaluate(self, sealed: StoredRows, unit: int) -> Seen:
+        """Exact integers from the sealed rows, ``unit`` grid steps for a row value of 1; secret."""
+
+    @abstractmethod
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: Seen, noise: Noise) -> Drawn:
+        """The mechanism's answer, or a refusal if the budget does not pay for it."""
+
+    @abstractmethod
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> Result:
+        """The ledger's answer in the analyst's units; ``paid`` are the attributes of `Paid`."""
+
+
+class PricedQuery(Query[Result]):
+    """A question with a price of its own, as an analyst writes it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def purchase(self, compiler: QueryCompiler) -> Purchase[Any, Result]:
+        """The question for one holdout.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Result]:
+        """The question with the mechanism that it is paid from."""
+        mechanism = paying(compiler.mechanism)
+        if guess is not None or tolerance is not None:
+            raise QueryRejected(
+                "a question with a price of its own takes no guess and no tolerance here; expected ask(question), with "
+                "what sharpens the answer in the question itself; nothing was charged"
+            )
+        purchase = self.purchase(compiler)
+        if not compiler.answered(purchase.question):
+            compiler.training_totals(purchase.means, plan=mechanism.queries * max(len(purchase.means), 1))
+        return Bought(purchase, compiler.schema, mechanism)
+
+
+@dataclass(frozen=True)
+class Bought(QueryPlan[Result]):
+    """The plan of a purchase: one entry of the ledger.
+
+    Attributes:
+        purchase: What is bought.
+        schema: What is known of the rows.
+        mechanism: What it is paid from.
+    """
+
+    purchase: Purchase[Any, Result]
+    schema: Schema
+    mechanism: PrivacyBudget
+
+    @cached_property
+    def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
+        """Its entry."""
+        purchase = self.purchase
+        described = {**purchase.description, "shown": purchase.shown[:MOST_SHOWN]}
+        return [EntryDraft(purchase.question, marked(described, by_position=purchase.by_position))]
+
+    @cached_property
+    def _price(self) -> Price:
+        return self.purchase.price(self.mechanism)
+
+    @cached_property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """Its price."""
+        return Pricing.fixed(self.mechanism, self._price.charged)
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
+        """Exact integers from the sealed rows."""
+        return self.purchase.evaluate(sealed, self.mechanism.unit)
+
+    def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+        """Its one draw."""
+        drawn = self.purchase.answer(self.mechanism, state, seen, noise)
+        return drawn.state, [Outcome(drawn.answer, drawn.charged)]
+
+    def present(self, told: ExecutionResult) -> Result:
+        """The entry in the analyst's units."""
+        (entry,) = told.entries
+        return self.purchase.result(
+            REFUSED if entry is None else entry.answer,
+            charged=0 if entry is None else entry.charged,
+            remaining=told.remaining,
+            question=self.asked[0].fingerprint,
+            repeated=entry is not None and entry.repeated,
+            confidence=self.mechanism.confidence,
+            about=about_of(self.schema, by_position=self.purchase.by_position),
+            shown=self.purchase.shown,
+        )
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """Its price, and its regret or error as the half-width."""
+        before = stored[0] is not None
+        charged, within = 0 if before else self._price.charged, self._price.within
+        return QuotedPrice(self.asked[0].fingerprint, within, within, charged, charged, False, before, {})
+
+
+def paying(mechanism: Mechanism) -> PrivacyBudget:
+    """The mechanism as a privacy budget.
+
+    Raises:
+        QueryRejected: If it is another one.
+    """
+    if not isinstance(mechanism, PrivacyBudget):
+        question.paying(mechanism)
+        raise QueryRejected(
+            f"{mechanism.name} sells tolerances alone. Create the holdout with mechanism='privacy_budget'."
+        )
+    return mechanism
+
+
+def whole_price(price: int) -> int:
+    """What a purchase may cost, as a plain whole number.
+
+    Raises:
+        QueryRejected: If it is none.
+    """
+    try:
+        number = 0 if isinstance(price, bool) else operator.index(price)
+    except TypeError:
+        number = 0
+    if not 1 <= number <= _MOST_PRICE:
+        raise QueryRejected(f"price is {brief(price)}; expected a whole number of credits; nothing was charged")
+    return number
+
+
+def checked_function_name(name: object) -> None:
+    """Check the name that makes a function the same question another time.
+
+    Raises:
+        ValueError: If it is no text that the ledger can keep.
+    """
+    if name is not None and not is_text(name, longest=_LONGEST_NAME):
+        raise ValueError(f"name is {brief(name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None")

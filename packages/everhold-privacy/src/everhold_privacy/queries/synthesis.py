@@ -1,0 +1,365 @@
+"""A synthetic table from one budget: paid for once, queried for ever."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from everhold.display import at_most
+from everhold.errors import QueryRejected
+from everhold.estimand import check_label_is_read
+from everhold.ledger.chain import canonical
+from everhold.queries.question import QuerySpec
+from everhold.values.expressions import ColumnKind
+from everhold_privacy.mechanisms.privacy_budget import CREDITS
+from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, paying, whole_price
+from everhold_privacy.synthetic.base import ROUNDING
+from everhold_privacy.synthetic.blr import BLR, candidate_tables
+from everhold_privacy.synthetic.documents import universe_from
+from everhold_privacy.synthetic.mwem import MWEM
+from everhold_privacy.synthetic.table import SyntheticTable
+from everhold_privacy.synthetic.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.mechanisms import State
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.randomness import Noise
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import Schema
+    from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
+    from everhold_privacy.synthetic.universe import Column
+
+__all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer", "synthesize"]
+
+_MOST_BYTES = 1_000_000  # of an entry of the ledger
+_MOST_ROUNDS = 2_000
+_MOST_WORK = 2**31  # values of questions that are read while a table is made: some ten seconds
+_MOST_KEPT = 2**26  # values of questions that are not a matrix yet
+_MOST_TABLES = 2**17  # candidates of BLR
+_DRAFTS = 20  # rounds or sizes that are compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticAnswer(Paid):
+    """A synthetic table that may be queried for ever at no further cost.
+
+    Attributes:
+        table: Public weights over the cells of the universe; None if the purchase was refused.
+        within: How far the table's mean of any question of its family is from the population's, at most; for all of
+            them at once, and together with all other answers. None if refused.
+    """
+
+    table: SyntheticTable | None
+    within: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"method", "cells", "questions", "within", "charged", "remaining", "question"}``, without the weights."""
+        table = self.table
+        return {
+            "method": None if table is None else table.method,
+            "cells": None if table is None else table.universe.cells,
+            "questions": None if table is None else table.questions,
+            "within": self.within,
+            **self.payment(),
+        }
+
+    def _found(self) -> str | None:
+        table = self.table
+        if table is None:
+            return None
+        return (
+            f"a synthetic table of {table.universe.cells:,} cells, {table.questions:,} questions within "
+            f"{at_most(self.within or 0.0)}"
+        )
+
+    def _meaning(self) -> str:
+        questions = 0 if self.table is None else self.table.questions
+        return (
+            f"the table's answer to each of its {questions:,} questions is within {at_most(self.within or 0.0)} of the "
+            "truth. Look at it with .table, which may be queried for ever at no further cost. A higher price, more "
+            "sealed rows, fewer cells or fewer planned questions make it closer; for a few cells the method 'blr' "
+            "may, too."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisQuery(PricedQuery[SyntheticAnswer]):
+    """A table of made-up rows whose means are close to the population's; made by `synthesize`.
+
+    Attributes:
+        universe: The cells.
+        queries: The family.
+        method: "mwem" or "blr".
+        price: Credits that it costs.
+        rounds: Rounds of MWEM; None for the best number.
+        marginals: The family as a number of columns; None where it is another one.
+    """
+
+    universe: Universe
+    queries: QueryFamily
+    method: Literal["mwem", "blr"] = "mwem"
+    price: int = CREDITS
+    rounds: int | None = None
+    marginals: int | None = None
+
+    def spec(self) -> QuerySpec:
+        """See `Question.made`."""
+        if self.marginals is None:
+            raise QueryRejected(
+                "a family of questions does not travel, because it is code or as large as its table; expected a number "
+                "k, for all counts of k columns at a time; or ask where the rows are; nothing was charged"
+            )
+        given = {"questions": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
+        return QuerySpec("synthesize", self.universe, given)
+
+    def purchase(self, compiler: QueryCompiler) -> SynthesisPurchase:
+        """The table of one holdout's rows, with the rounds or the size of the smallest error."""
+        mechanism, price = paying(compiler.mechanism), whole_price(self.price)
+        _check_columns(self.universe, compiler.schema)
+        check_label_is_read((column.name for column in self.universe.columns), compiler.schema)
+        try:
+            family = _kept(self.queries)
+            drafts, counts = replace(self, universe=_plain(self.universe))._drafts(mechanism, price, family)
+            allowance = mechanism.own_exceedance
+            alphas = [(draft.allowance(allowance), draft) for draft in map(drafts, counts)]
+        except (ValueError, TypeError, OverflowError) as reason:
+            raise QueryRejected(f"{reason}; nothing was charged") from None
+        alpha, maker = min(alphas, key=lambda found: found[0])
+        prepared = SynthesisPurchase(maker, alpha, price, family.fingerprint(), mechanism)
+        _check_size(prepared, 0 if self.method == "blr" else max(counts))
+        return prepared
+
+    def _drafts(
+        self, mechanism: PrivacyBudget, price: int, family: QueryFamily
+    ) -> tuple[Callable[[int], MWEM | BLR], list[int]]:
+        """Makers by their rounds or size, all of which cost the price, and which ones to compare."""
+        rho = price / mechanism.credits * mechanism.curve().rho * (1.0 - 1e-9)
+        shared: dict[str, Any] = {"universe": self.universe, "queries": family, "rows": mechanism.rows}
+        if self.method == "mwem":
+            rounds = _rounds(self.rounds, work=len(family) * self.universe.cells)
+            return (lambda count: MWEM.concentrated(rho=rho, rounds=count, **shared)), rounds
+        if self.method != "blr" or self.rounds is not None:
+            raise ValueError(
+                f"method is {self.method!r} and rounds is {self.rounds!r}; expected 'mwem', or 'blr' without rounds"
+            )
+        epsilon = math.sqrt(8.0 * rho)  # the losses span epsilon: eps^2/8-zero-concentrated
+        sizes = _sizes(self.universe.cells)
+        return (lambda size: BLR(epsilon=epsilon, size=size, limit=_MOST_TABLES, **shared)), sizes
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
+    """A table that is ready to be made.
+
+    Attributes:
+        maker: MWEM or BLR, for the privacy that the credits pay.
+        alpha: Distance from the sealed rows that is allowed for in full.
+        credits: What it costs.
+        family: Fingerprint of the questions.
+        mechanism: Whose promise the table shares.
+    """
+
+    maker: MWEM | BLR
+    alpha: float
+    credits: int
+    family: str
+    mechanism: PrivacyBudget
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Public and canonical."""
+        return {
+            "kind": "synthesis",
+            "method": self.maker.method,
+            "steps": self.maker.rounds if isinstance(self.maker, MWEM) else self.maker.size,
+            "price": self.credits,
+            "universe": self.maker.universe.to_dict(),
+            "family": self.family,
+        }
+
+    @property
+    def shown(self) -> str:
+        """The table as people read it."""
+        names = ", ".join(column.name for column in self.maker.universe.columns)
+        cells, questions = self.maker.universe.cells, len(self.maker.queries)
+        return f"a synthetic table of {cells:,} cells for {questions:,} questions about {names}"
+
+    def price(self, mechanism: PrivacyBudget) -> Price:
+        """Its credits, and how close the table is to the population."""
+        return Price(self.credits, min(mechanism.reach(self.alpha + ROUNDING), 1.0))
+
+    def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
+        """How many rows lie in each cell, shape (cells,)."""
+        universe = self.maker.universe
+        return universe.histogram(sealed.table([column.name for column in universe.columns]))
+
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
+        """What the table is made from, in few numbers: chosen questions and their noisy sums, or one candidate."""
+        if not mechanism.can_pay(state, self.credits):
+            return Drawn.refused(state)
+        answer = {
+            "value": None, "low": None, "high": None, "source": "holdout", "within": self.price(mechanism).within,
+            "released": self.maker.release(seen, noise), "simulated": noise.simulated,
+        }  # fmt: skip
+        state = state.after(charged=self.credits)
+        return Drawn(state, answer, self.credits)
+
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> SyntheticAnswer:
+        """The table, made anew from what was released."""
+        table = None if answer["source"] == "refused" else self._table(answer, paid["confidence"], paid.get("about"))
+        return SyntheticAnswer(table=table, within=answer["within"], **paid)
+
+    def _table(self, answer: Mapping[str, Any], confidence: float, about: str | None) -> SyntheticTable:
+        promise, maker = self.mechanism.promise(), self.maker
+        assumptions = promise.assumptions if about is None else (*promise.assumptions, f"values are for {about}")
+        return SyntheticTable(
+            universe=maker.universe, weights=maker.learned(answer["released"]), method=maker.method, rows=maker.rows,
+            questions=len(maker.queries), radius=answer["within"], confidence=confidence, statement=promise.statement,
+            assumptions=assumptions, privacy=maker.privacy(), simulated=answer["simulated"],
+            margin=self.alpha + ROUNDING + promise.details["excess"] + self.mechanism.rounding,
+            tilt=promise.details["epsilon"],
+        )  # fmt: skip
+
+
+def synthesize(
+    universe: Universe | Mapping[str, Any],
+    questions: QueryFamily | int = 2,
+    *,
+    method: Literal["mwem", "blr"] = "mwem",
+    price: int = CREDITS,
+    rounds: int | None = None,
+) -> SynthesisQuery:
+    """A table of made-up rows whose means are close to the population's, for all questions of a family.
+
+    It may be queried for ever at no further cost. However many questions the family has, it is one question of the plan
+    and has one price.
+
+    Args:
+        universe: The cells, listed from public knowledge; its columns are columns of the holdout. Rows with other
+            values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
+            describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
+        questions: The family that the table promises to answer, or a number k for ``universe.marginals(k)``, all
+            counts of k columns at a time.
+        method: "mwem", or "blr" for universes of a few cells.
+        price: Credits that it costs; with more of them it comes closer. A mean costs 100.
+        rounds: Rounds of MWEM; by default the number with the smallest error.
+
+    Examples:
+        >>> universe = Universe((ListedColumn("carrier", ("AA", "UA")), BinnedColumn("delay", (-60, 0, 60))))
+        >>> synthesize(universe, universe.marginals(2), price=1_000).method
+        'mwem'
+    """
+    if isinstance(universe, Mapping):
+        universe = universe_from(universe, called="the document")
+    if isinstance(questions, int):
+        return SynthesisQuery(universe, _marginals(universe, questions), method, price, rounds, questions)
+    return SynthesisQuery(universe, questions, method, price, rounds)
+
+
+def _marginals(universe: Universe, width: int) -> QueryFamily:
+    _check_universe(universe)
+    try:
+        return universe.marginals(width)
+    except ValueError as reason:
+        raise QueryRejected(f"marginals is {width}: {reason}; nothing was charged") from None
+
+
+def _check_universe(universe: object) -> None:
+    if not isinstance(universe, Universe):
+        raise QueryRejected(
+            f"the universe is a {type(universe).__name__}; expected Universe((ListedColumn(...), ...)); "
+            "nothing was charged"
+        )
+
+
+def _check_columns(universe: Universe, schema: Schema) -> None:
+    """Refuse a universe of other columns than the rows have, or of values that they cannot have; public facts only."""
+    _check_universe(universe)
+    for column in universe.columns:
+        kind = schema.asked.get(column.name)
+        if kind is None:
+            raise QueryRejected(
+                f"the rows have no column {column.name!r}; expected one of {', '.join(schema.asked)}; "
+                "nothing was charged"
+            )
+        if not _fits(column, kind):
+            raise QueryRejected(
+                f"the column {column.name!r} holds {kind.value}s, and the universe describes it otherwise; expected "
+                "listed values of its kind, or edges for numbers; nothing was charged"
+            )
+
+
+def _fits(column: Column, kind: ColumnKind) -> bool:
+    """Whether a row can have any of these values; only such columns are read as cannot tell what they see."""
+    if type(column) is BinnedColumn:
+        return kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN)
+    if type(column) is not ListedColumn:
+        return False
+    text = [isinstance(value, str) for value in column.values]
+    return kind in (ColumnKind.TIME, ColumnKind.OTHER) or (all(text) if kind is ColumnKind.STRING else not any(text))
+
+
+def _plain(universe: Universe) -> Universe:
+    """The same universe, made of plain values: no code of the analyst's runs while the sealed rows are looked at."""
+    return Universe.from_dict(json.loads(json.dumps(universe.to_dict(), default=lambda number: number.item())))
+
+
+def _kept(queries: QueryFamily) -> QueryMatrix:
+    """The family as a matrix, for the same reason."""
+    if type(queries) is QueryMatrix:
+        return queries
+    if not isinstance(queries, QueryFamily):
+        raise TypeError(f"the questions are a {type(queries).__name__}; expected such as universe.marginals(2)")
+    if queries.count * queries.cells > _MOST_KEPT:
+        raise ValueError(
+            f"the questions have {queries.count * queries.cells:,} values over all cells; expected at most "
+            f"{_MOST_KEPT:,}; use fewer questions or cells"
+        )
+    return QueryMatrix(np.array([queries.vector(index) for index in range(queries.count)]))
+
+
+def _rounds(wished: int | None, *, work: int) -> list[int]:
+    """Rounds of MWEM to compare: the wished number, or some up to what can be worked through."""
+    most = min(_MOST_ROUNDS, _MOST_WORK // work)
+    if most < 1:
+        raise ValueError(
+            f"the questions have {work:,} values over all cells; expected at most {_MOST_WORK:,}; use fewer"
+        )
+    if wished is None:
+        return _geometric(most)
+    if isinstance(wished, bool) or not isinstance(wished, (int, np.integer)) or not 1 <= wished <= most:
+        raise ValueError(f"rounds is {wished!r}; expected a whole number from 1 to {most:,}, or None")
+    return [int(wished)]
+
+
+def _sizes(cells: int) -> list[int]:
+    """Sizes of the tables of BLR to compare."""
+    most = 1
+    while candidate_tables(cells, most + 1) <= _MOST_TABLES and most < 1_000:
+        most += 1
+    return _geometric(most)
+
+
+def _geometric(most: int) -> list[int]:
+    return sorted({int(count) for count in np.geomspace(1, most, _DRAFTS).round()})
+
+
+def _check_size(prepared: SynthesisPurchase, rounds: int) -> None:
+    """Refuse what would not fit into an entry of the ledger."""
+    try:
+        described = len(canonical(prepared.description).encode())
+    except ValueError as reason:
+        raise QueryRejected(f"the universe cannot be written down: {reason}; nothing was charged") from None
+    each = len(str(len(prepared.maker.queries))) + 24  # a question, a sum of up to 20 digits, brackets and commas
+    if described + rounds * each > _MOST_BYTES:
+        raise QueryRejected(
+            f"the universe and what is released fill {described + rounds * each:,} bytes of the ledger; expected at "
+            f"most {_MOST_BYTES:,}; list fewer values or ask for fewer rounds; nothing was charged"
+        )

@@ -1,0 +1,117 @@
+"""How much a transcript has told about any one sealed row so far, as differential privacy."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from everhold.arguments import as_float, brief
+from everhold.display import Display, at_most
+from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, ZeroConcentratedCurve
+from everhold.privacy.composition import composed
+from everhold.queries import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from everhold.ledger import Entry
+    from everhold.mechanisms import Mechanism, State
+
+__all__ = ["Spending", "spending"]
+
+_LEAST_DELTA = 1e-300  # the equation for epsilon cannot be solved near the least of all floats
+_MOST_PARTS = 200  # different prices that are composed one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Spending(Display):
+    """The privacy loss of what was answered so far, for any one sealed row.
+
+    Attributes:
+        delta: The delta at which every epsilon is stated.
+        answers: Answers so far.
+        epsilon: Of any answers that may not spend more than these have, whatever leads to them; None where no secret
+            noise is added. It is that of a limit, set where spending stands now; a limit that was chosen after answers
+            had been seen, out of k possible ones, holds at k times delta (theory, budget).
+        epsilon_if_fixed: Of the same answers if their kinds and prices had been fixed before the first one, by privacy
+            loss distributions; smaller, and not valid for prices that were chosen on the way. None where that makes no
+            difference, or without the extra ``[accounting]``.
+        epsilon_planned: Of the whole budget; None where no noise is added.
+    """
+
+    delta: float
+    answers: int
+    epsilon: float | None
+    epsilon_if_fixed: float | None
+    epsilon_planned: float | None
+
+    def _headline(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        told = f"{self.answers:,} answer{'s' * (self.answers != 1)} so far"
+        if self.epsilon is None or self.epsilon_planned is None:
+            return f"{told}, without secret noise: nothing is promised about what they told about any one row"
+        return (
+            f"{told} told about any one row at most epsilon {at_most(self.epsilon)} at delta {self.delta:g}; "
+            f"{at_most(self.epsilon_planned)} once the whole budget is spent"
+        )
+
+
+def spending(
+    mechanism: Mechanism, state: State, entries: Iterable[Entry], *, delta: float = 1e-6, simulated: bool = False
+) -> Spending:
+    """What the answers so far told about any one row.
+
+    Args:
+        mechanism: The mechanism that answered.
+        state: Its state.
+        entries: What the ledger holds.
+        delta: In (0, 1).
+        simulated: Whether the noise can be predicted; then nothing is private.
+
+    Raises:
+        ValueError: If delta is outside (0, 1).
+
+    Source: filters of zero-concentrated privacy (docs/theory, budget); privacy loss distributions by dp-accounting.
+    """
+    if not _LEAST_DELTA <= as_float(delta) < 1.0:
+        raise ValueError(f"delta is {brief(delta)}; expected a number from {_LEAST_DELTA:g} to below 1, such as 1e-6")
+    delta = float(delta)
+    planned, so_far = mechanism.curve(), mechanism.told(state)
+    if planned is None or so_far is None or simulated:
+        return Spending(delta, state.asked, None, None, None)
+    grid = mechanism.beyond_curve  # covers the difference between discrete and continuous noise
+    fixed = _if_fixed(mechanism, [entry for entry in entries if entry.charged], delta=delta)
+    epsilon = so_far.epsilon(delta) + (grid if state.asked else 0.0)
+    if fixed is not None:  # the composition of a mix rounds up and may gain nothing
+        fixed = fixed + grid if fixed + grid < epsilon else None
+    return Spending(delta, state.asked, epsilon, fixed, planned.epsilon(delta) + grid)
+
+
+def _if_fixed(mechanism: Mechanism, told: list[Entry], *, delta: float) -> float | None:
+    """Epsilon of the mix by privacy loss distributions; None without prices or the package, or with too many parts."""
+    mix = Counter((_family(entry), entry.charged) for entry in told)
+    losses = {charged: mechanism.loss_of(charged) for _, charged in mix}
+    priced = {charged: loss for charged, loss in losses.items() if loss is not None}
+    if not priced or len(mix) > _MOST_PARTS:
+        return None
+    parts = [(_curve(family, priced[charged]), count) for (family, charged), count in mix.items()]
+    try:
+        return composed(parts).epsilon(delta)
+    except ImportError:
+        return None
+
+
+def _family(entry: Entry) -> str:
+    """How an entry's loss is distributed, as the registry of questions says; of an unknown kind nothing is known."""
+    return next((kind.loss for kind in KINDS if entry.description.get("kind") in kind.recorded), "mixed")
+
+
+def _curve(family: str, rho: float) -> PrivacyCurve:
+    """The curve of one answer of this zero-concentrated loss."""
+    if family == "choice":
+        return BoundedRangeCurve(math.sqrt(8.0 * rho))
+    return GaussianCurve(math.sqrt(2.0 * rho)) if family == "noise" else ZeroConcentratedCurve(rho)

@@ -1,0 +1,30 @@
+"""The HTTP API, one file for each resource; `ROUTERS` is what the service mounts under ``/api/v1``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everhold_server.api import (
+    allotments,
+    asking,
+    audit,
+    certificates,
+    competitions,
+    document,
+    events,
+    gates,
+    holdouts,
+    plans,
+    tokens,
+    unsealing,
+)
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+__all__ = ["ROUTERS"]
+
+ROUTERS: tuple[APIRouter, ...] = (
+    holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
+    unsealing.router, plans.router, tokens.router, audit.router, events.router, document.router,
+)  # fmt: skip

@@ -1,0 +1,200 @@
+"""Competitions over HTTP: hand in predictions, try whether they would be received, and see who stands where.
+
+Whoever hands in does so for the team of their own name, which their token proves; so nobody can spend another team's
+submissions, or replace its final one. The steward may hand in for any team.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from everhold_server.api.contract import (
+    HoldoutName,
+    MalformedRequest,
+    Predictions,
+    Strict,
+    arguments_checked,
+    body_of,
+    refusals,
+    result,
+    said,
+    warned_of,
+)
+from everhold_server.audit import noted
+from everhold_server.open_holdouts import Holdouts
+from everhold_server.principals import Analyst, Forbidden, Role, Viewer
+from everhold_server.uploads import Brought
+from everhold_server.wire.predictions import predictions_from
+
+if TYPE_CHECKING:
+    from everhold.values.base import Schema
+    from everhold_server.open_holdouts import OpenHoldouts
+    from everhold_server.principals import Principal
+    from everhold_server.uploads import Received
+
+__all__ = ["HandedIn", "router", "submission_of"]
+
+router = APIRouter(prefix="/holdouts/{name}", tags=["competitions"])
+
+_PREDICTIONS, _TRAINING = "predictions", "training"
+_FILES = {
+    _PREDICTIONS: "Row ids and predictions: CSV, TSV, Parquet or Arrow, told by its content; in any order.",
+    _TRAINING: "The same model's predictions for the training rows, if there are some.",
+}
+_TEXT = {"type": "string", "maxLength": 1_000}
+_FIELDS = {
+    "team": {**_TEXT, "description": "In place of the JSON document."},
+    "guess": {**_TEXT, "description": "Likewise, a number."},
+    "column": {**_TEXT, "description": "Likewise: the column of the predictions, where the file has several."},
+}
+_RECEIVED = {
+    "result": "submission",
+    "team": "owls",
+    "feedback": "none",
+    "number": 1,
+    "left": 19,
+    "final": True,
+    "repeated": False,
+    "leads": None,
+    "answer": None,
+    "refused": False,
+    "predictions": "9f1c...",
+    "warnings": [],
+}
+
+
+class HandedIn(Strict):
+    """Predictions of a team."""
+
+    predictions: Annotated[Predictions, Field(default=None)]
+    team: str | None = Field(None, description="Your own name, for an analyst; that is the default.", max_length=1_000)
+    guess: float | None = Field(None, description="Where scores are told: your own guess.")
+    training: Annotated[Predictions, Field(default=None)]
+
+
+@router.post(
+    "/submissions",
+    summary="Hand in predictions",
+    openapi_extra=body_of(HandedIn, files=_FILES, fields=_FIELDS),
+    responses={
+        200: said("What the host chose that a submission is told.", _RECEIVED),
+        **refusals(400, 404, 409, 413, 415),
+    },
+)
+def submit(
+    name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Hand in a team's predictions; they are checked before anything is received or charged.
+
+    A team's last submission is final. The same predictions again, right after each other, are received once. In a form
+    the part `predictions` is the file, and `team`, `guess` and `column` may be plain fields.
+    """
+    with warned_of() as warned:
+        handed_in = submission_of(name, principal, holdouts, received)
+        told = holdouts.whole(name, principal).competition.submit(**handed_in)
+    noted(request, "submit", team=told.team, number=told.number)
+    return result(told, warned)
+
+
+@router.post(
+    "/submissions/check",
+    summary="Try whether predictions would be received",
+    openapi_extra=body_of(HandedIn, files=_FILES, fields=_FIELDS),
+    responses={
+        200: said(
+            "What the file holds.",
+            {
+                "result": "format_report",
+                "rows": 20_000,
+                "joined_by": "flight",
+                "metric": "accuracy",
+                "values": {"0": 15_000, "1": 5_000},
+                "team": "owls",
+                "left": 20,
+                "warnings": [],
+            },
+        ),
+        **refusals(400, 404, 409, 413, 415),
+    },
+)
+def check(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
+    """Whether predictions would be received; nothing is received, and no label is looked at."""
+    with warned_of() as warned:
+        handed_in = submission_of(name, principal, holdouts, received)
+        report = holdouts.whole(name, principal).competition.check(handed_in["predictions"], team=handed_in["team"])
+    return result(report, warned)
+
+
+def submission_of(name: str, principal: Principal, holdouts: OpenHoldouts, received: Received) -> dict[str, Any]:
+    """What a request hands in, as `holdout.competition.submit` takes it.
+
+    Raises:
+        Forbidden: If it is for another's team.
+        QueryRejected: If the predictions cannot be read.
+    """
+    handed_in, schema = received.document(HandedIn), holdouts.whole(name, principal).schema
+    team = handed_in.team or received.text("team") or principal.name
+    if principal.role is not Role.STEWARD and team != principal.name:
+        raise Forbidden(
+            f"you hand in as {principal.name!r}, and not for another team; expected your own name, or none; nothing "
+            "was received or charged"
+        )
+    return {
+        "team": team,
+        "guess": _number(received.text("guess")) if handed_in.guess is None else handed_in.guess,
+        "predictions": _predictions(handed_in.predictions, _PREDICTIONS, schema, received),
+        "training": _predictions(handed_in.training, _TRAINING, schema, received),
+    }
+
+
+def _predictions(written: Any, part: str, schema: Schema, received: Received) -> Any:
+    """Predictions that are written, or a file in the part of that name."""
+    if written is None and part in received.files:
+        written = {"file": part} | ({} if (column := received.text("column")) is None else {"column": column})
+    if written is None:
+        if part == _TRAINING:
+            return None
+        raise MalformedRequest(
+            "there are no predictions; expected a file in the part 'predictions', or predictions in the document; "
+            "nothing was received or charged"
+        )
+    return predictions_from(written, schema, received.tables(schema))
+
+
+def _number(text: str | None) -> float | None:
+    if not text:
+        return None
+    with arguments_checked():
+        return float(text)
+
+
+@router.get(
+    "/leaderboard",
+    summary="Where the teams stand",
+    responses={
+        200: said(
+            "The teams, the best first.",
+            {
+                "result": "leaderboard",
+                "holdout": "contest",
+                "metric": "accuracy",
+                "final": True,
+                "standings": [{"team": "owls", "score": 0.81, "low": 0.79, "high": 0.83, "rank": 1, "submissions": 3}],
+                "warnings": [],
+            },
+        ),
+        **refusals(404, 409),
+    },
+)
+def leaderboard(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
+    """Where the teams of a competition stand. Free.
+
+    A team's rank is one more than the number of teams that are proved to be better; teams that the rows cannot tell
+    apart share a place.
+    """
+    board = holdouts.whole(name, principal).competition.leaderboard()
+    return result(board)

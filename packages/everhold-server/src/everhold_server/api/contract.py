@@ -1,0 +1,256 @@
+"""What all routes have in common: how things are named, what is refused and how, and what a page about them says."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Path
+from fastapi.responses import JSONResponse
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+
+from everhold.display import Display
+from everhold.errors import EverholdError, QueryRejected, warnings_collected
+from everhold_server.principals import Role
+from everhold_server.problems import PROBLEM
+from everhold_server.uploads import MOST_VALUES, MULTIPART
+from everhold_server.wire.answers import told
+from everhold_server.wire.reading import QUERY, referring
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.errors import EverholdWarning
+    from everhold.values.base import Schema
+    from everhold_server.principals import Principal
+
+__all__ = [
+    "AnalystName", "Asking", "GateName", "HoldoutName", "MalformedRequest", "Plain", "Predictions", "Problem", "Strict",
+    "arguments_checked", "body_of", "check_predictions_allowed", "json_of", "refusals", "result", "said", "warned_of",
+]  # fmt: skip
+
+_DEEPEST, _MOST_ITEMS = 40, 2 * MOST_VALUES  # of which names are one half
+
+HoldoutName = Annotated[
+    str,
+    Path(
+        description="The holdout's name.", max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$",
+        examples=["flights"],
+    ),
+]  # fmt: skip
+GateName = Annotated[str, Path(description="The gate's name.", min_length=1, max_length=100, examples=["gate"])]
+AnalystName = Annotated[
+    str, Path(description="The analyst's name.", min_length=1, max_length=100, examples=["reports"])
+]
+
+
+class MalformedRequest(EverholdError):
+    """An argument cannot be used. Nothing was charged or changed."""
+
+    exit_code = 2
+    http_status = 422
+
+
+class Strict(BaseModel):
+    """What a request may say, and nothing else."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+
+class Problem(BaseModel):
+    """What was wrong, as RFC 9457 has it; whatever is refused costs nothing."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str = Field(examples=["urn:everhold:problem:query-rejected"])
+    title: str = Field(examples=["query rejected"])
+    status: int = Field(examples=[422])
+    detail: str = Field(
+        description="What was wrong, what was expected, what to do.",
+        examples=["there is no column 'dely'; expected one of 'delay', 'carrier'; nothing was charged"],
+    )
+
+
+def _checked(value: Any) -> Any:
+    """Plain data: finite numbers, texts that can be written down, and not too deep."""
+    left, counted = [(value, 0)], 0
+    while left:
+        item, depth = left.pop()
+        counted += 1
+        if depth > _DEEPEST or counted > _MOST_ITEMS:
+            raise ValueError(f"expected at most {_MOST_ITEMS:,} values, {_DEEPEST} deep")
+        if isinstance(item, float) and not math.isfinite(item):
+            raise ValueError("expected finite numbers")
+        if isinstance(item, str) and ("\0" in item or not _writable(item)):
+            raise ValueError("expected texts without zero characters")
+        if isinstance(item, dict):
+            left += [(part, depth + 1) for pair in item.items() for part in pair]
+        elif isinstance(item, list):
+            left += [(part, depth + 1) for part in item]
+    return value
+
+
+def _writable(text: str) -> bool:
+    return not any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
+Plain = Annotated[Any, AfterValidator(_checked)]
+"""Any JSON, looked at before it is used."""
+
+_QUESTION = (
+    'A text, such as "delay > 15": its share is asked. Or an object with a kind, its subject and details by the names '
+    'of the command line: {"kind": "mean", "of": "delay", "low": -60, "high": 180}. Predictions are an object from row '
+    'id to prediction, a list in the order of the rows, a rule, or {"file": "NAME"} and a file in the part NAME.'
+)
+Asking = Annotated[Plain, Field(description=_QUESTION, examples=["delay > 15"]), WithJsonSchema(QUERY)]
+Predictions = Annotated[
+    Plain,
+    Field(
+        description='An object from row id to prediction, a list in the order of the rows, or {"file": "NAME"} and a '
+        "file of that name; for a gate also a rule over the features.",
+        examples=[{"file": "predictions"}],
+    ),
+]
+
+
+@contextlib.contextmanager
+def arguments_checked() -> Iterator[None]:
+    """Context for calls whose ValueError or TypeError speaks of the caller's own arguments, and of no row."""
+    try:
+        yield
+    except EverholdError:
+        raise
+    except (ValueError, TypeError, OverflowError) as fault:
+        detail = str(fault) if isinstance(fault, ValueError) else "an argument is of a type that is not expected"
+        free = "" if "nothing was" in detail else "; nothing was charged or changed"
+        raise MalformedRequest(f"{detail}{free}") from None
+
+
+@contextlib.contextmanager
+def warned_of() -> Iterator[list[EverholdWarning]]:
+    """Context for whatever may warn, and may refuse its arguments: gives the warnings."""
+    with warnings_collected() as warned, arguments_checked():
+        yield warned
+
+
+def result(document: Any, warned: Sequence[EverholdWarning] = (), *, status: int = 200) -> JSONResponse:
+    """A result on its way out, with what was warned of meanwhile.
+
+    Args:
+        document: Plain data, or a result that `told` knows.
+        warned: Warnings.
+        status: Of the response.
+    """
+    plain = told(document) if isinstance(document, Display) else document
+    return JSONResponse({**plain, "warnings": [str(warning) for warning in warned]}, status)
+
+
+def check_predictions_allowed(schema: Schema, principal: Principal, *predictions: Any) -> None:
+    """Refuse predictions for rows whose features nobody may have seen: they would weaken everybody's promise.
+
+    Whoever predicts these very rows has seen their features, and then every answer about the population, whoever asked,
+    would be promised for labels drawn anew on these rows only. A rule is computed where the rows are, so it is taken;
+    and the steward knows what they do.
+
+    Args:
+        schema: What is known of the rows.
+        principal: Who hands them in.
+        predictions: As they are written; None and rules are no predictions.
+
+    Raises:
+        QueryRejected: If they are not taken. Nothing is charged.
+    """
+    handed_in = any(written is not None and not isinstance(written, str) for written in predictions)
+    if handed_in and not schema.features_public and principal.role is not Role.STEWARD:
+        raise QueryRejected(
+            "the features of the sealed rows are sealed, too, so nobody can have made predictions for them without "
+            "having seen what must not be seen; expected a rule, which is computed where the rows are, or a holdout "
+            "created with features 'public'; nothing was charged"
+        )
+
+
+_REASONS = {
+    400: "The body cannot be read.",
+    401: "No token, or one that is not valid.",
+    403: "The token's role does not allow it.",
+    404: "There is no such thing for you.",
+    408: "The body did not come in time.",
+    409: "The rows or the ledger are not what was sealed or written.",
+    413: "The body is too large.",
+    415: "The body is of a type that is not taken.",
+    422: "It cannot be asked, or not so; nothing was charged or changed.",
+    429: "Too many requests; see Retry-After.",
+    500: "A fault of everhold's own.",
+    503: "The ledger is busy or cannot be reached just now; see Retry-After.",
+}
+_ALWAYS = (400, 401, 403, 422, 429, 500, 503)
+_OF_BODIES = (408, 409, 413, 415)
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer besides its result, as problem documents: what any may, and these.
+
+    Args:
+        statuses: 415 stands for all that a body may be refused with.
+    """
+    told_as = {PROBLEM: {"schema": Problem.model_json_schema()}}
+    every = sorted({*_ALWAYS, *statuses, *(_OF_BODIES if 415 in statuses else ())})
+    return {status: {"description": _REASONS[status], "content": told_as} for status in every}
+
+
+def said(description: str, example: Any, *, media_types: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A result as the API's page shows it: a JSON object, or a file of another type."""
+    as_json = {"application/json": {"schema": {"type": "object"}, "example": example}}
+    return {"description": description, "content": {**as_json, **(media_types or {})}}
+
+
+def body_of(
+    model: type[BaseModel], *, part: str = "request", files: Mapping[str, str] | None = None, fields: Any = None,
+    needed: tuple[str, ...] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """The body of a request as the API's page shows it: a JSON document, and a form with that document and files.
+
+    Args:
+        model: The document.
+        part: The part of the form that holds it.
+        files: Names of files with what each is; None where any name will do.
+        fields: Further text fields of the form, with their schemas.
+        needed: Parts of the form that have to be there.
+    """
+    schema = _whole_schema(model)
+    binary = {"type": "string", "format": "binary"}
+    named = {name: {**binary, "description": words} for name, words in (files or {}).items()}
+    form = {
+        "type": "object", "properties": {part: schema, **named, **(fields or {})},
+        "additionalProperties": binary if files is None else False, "required": list(needed),
+    }  # fmt: skip
+    content = {MULTIPART: {"schema": form}}
+    if not needed:  # otherwise no document alone will do
+        content = {"application/json": {"schema": schema}, **content}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def json_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The body of a request that is one small JSON document, as the API's page shows it.
+
+    Args:
+        model: The document.
+    """
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _whole_schema(model)}}}}
+
+
+def _whole_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """A model's schema with its own definitions in place; queries are among the components of the document."""
+    schema = model.model_json_schema()
+    defined = schema.pop("$defs", {})
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            own = {name: each for name, each in value.items() if name != "$ref"}
+            meant = defined[value["$ref"].rpartition("/")[2]] if "$ref" in value else {}
+            return {name: filled(each) for name, each in {**meant, **own}.items()}
+        return [filled(each) for each in value] if isinstance(value, list) else value
+
+    found: dict[str, Any] = referring(filled(schema))
+    return found

@@ -1,0 +1,143 @@
+"""Gates over HTTP: a champion, and challengers of which only a proved improvement is promoted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from everhold.errors import QueryRejected
+from everhold.queries.risk import risk
+from everhold_server.api.contract import (
+    GateName,
+    HoldoutName,
+    Predictions,
+    Strict,
+    body_of,
+    check_predictions_allowed,
+    refusals,
+    result,
+    said,
+    warned_of,
+)
+from everhold_server.audit import noted
+from everhold_server.open_holdouts import Holdouts
+from everhold_server.principals import Analyst, Viewer
+from everhold_server.uploads import Brought
+from everhold_server.wire.answers import told
+from everhold_server.wire.predictions import predictions_from
+
+if TYPE_CHECKING:
+    from everhold.values.base import Schema
+    from everhold_server.principals import Principal
+    from everhold_server.uploads import Received
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/holdouts/{name}/gates", tags=["gates"])
+
+_METRICS, _OF_RISK = ("accuracy", "error", "brier"), {"loss", "low", "high"}
+_GATE = {"gate": "gate", "metric": "accuracy", "margin": 0.0, "champion": "5a0c...", "challenges": 12, "promotions": 2,
+         "limit": None}  # fmt: skip
+
+
+class Opened(Strict):
+    """A gate that is opened with its first champion."""
+
+    champion: Annotated[Predictions, Field(default=None)]
+    name: str = Field("gate", description="The gate's name.", max_length=100)
+    metric: str | dict[str, str | float] = Field(
+        "accuracy", description="What is compared: a name, or a loss with its range.",
+        examples=["accuracy", {"loss": "absolute", "high": 60}],
+    )  # fmt: skip
+    margin: float = Field(0.0, description="A challenger has to be better by more than this.")
+    challenges: int | None = Field(None, description="Most challenges; by default as many as the budget pays.")
+    training: Annotated[Predictions, Field(default=None)]
+
+
+class Challenged(Strict):
+    """A model that wants to be the champion."""
+
+    candidate: Predictions
+    training: Annotated[Predictions, Field(default=None)]
+
+
+@router.get(
+    "", summary="The gates of a holdout",
+    responses={200: said("The gates.", {"gates": [_GATE], "warnings": []}), **refusals(404, 409)},
+)  # fmt: skip
+def list_gates(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
+    """Which champion each gate has, and how often it was challenged."""
+    holdout = holdouts.whole(name, principal)
+    named = [gate["gate"] for gate in holdout.status().get("gates", [])]
+    return result({"gates": [told(holdout.gate(name=gate).status()) for gate in named]})
+
+
+@router.post(
+    "", summary="Open a gate", openapi_extra=body_of(Opened),
+    responses={200: said("The gate, also if it was open already.", _GATE), **refusals(400, 404, 409, 413, 415)},
+)  # fmt: skip
+def open_gate(
+    name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Open a gate with its first champion, which only a steward can; the same again changes nothing.
+
+    Without a champion it is the gate that is there already.
+    """
+    wished, holdout = received.document(Opened), holdouts.asked_by(name, principal)
+    with warned_of() as warned:
+        champion, training = _models(wished.champion, wished.training, holdout.schema, principal, received)
+        gate = holdout.gate(
+            _metric(wished.metric), champion=champion, training=training, margin=wished.margin,
+            challenges=wished.challenges, name=wished.name,
+        )  # fmt: skip
+        status = gate.status()
+    noted(request, "open a gate", gate=wished.name)
+    return result(status, warned)
+
+
+@router.post(
+    "/{gate}/challenges", summary="Challenge the champion", openapi_extra=body_of(Challenged),
+    responses={200: said("Promoted, kept or refused.", {
+        "result": "verdict", "promoted": True, "charged": 1, "repeated": False, "champion": "7b11...", "challenges": 13,
+        "promotions": 3, "remaining": {"questions": 180, "overfits": 3}, "warnings": [],
+    }), **refusals(400, 404, 409, 413, 415)},
+)  # fmt: skip
+def challenge(
+    name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Let a model try to beat the champion: keep or revert.
+
+    Promoted is proved, however many failed before, and costs a surprise; kept promises nothing and costs one of the
+    planned questions. No score is told. The same challenge of the same champion again is free.
+    """
+    wished, holdout = received.document(Challenged), holdouts.asked_by(name, principal)
+    with warned_of() as warned:
+        model, training = _models(wished.candidate, wished.training, holdout.schema, principal, received)
+        verdict = holdout.gate(name=gate).challenge(model, training=training)
+    noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], question=verdict.question)
+    return result(verdict, warned)
+
+
+def _models(model: Any, training: Any, schema: Schema, principal: Principal, received: Received) -> tuple[Any, Any]:
+    """A model's predictions for the sealed and for the training rows, or a rule."""
+    check_predictions_allowed(schema, principal, model, training)
+    tables = received.tables(schema)
+    made = [None if written is None else predictions_from(written, schema, tables) for written in (model, training)]
+    return made[0], made[1]
+
+
+def _metric(metric: str | dict[str, str | float]) -> str | Callable[..., Any]:
+    """What is compared, with its loss where it is a risk."""
+    if isinstance(metric, str) and metric in _METRICS:
+        return metric
+    if not isinstance(metric, dict) or not metric.keys() <= _OF_RISK:
+        raise QueryRejected(
+            f"the metric cannot be compared; expected one of {', '.join(_METRICS)}, or a loss with its range such as "
+            '{"loss": "absolute", "low": 0, "high": 60}; nothing was changed'
+        )
+    return partial(risk, **metric)  # type: ignore[arg-type]  # what does not fit is refused there

@@ -1,0 +1,293 @@
+"""Holdouts over HTTP: which there are, what may be known of one, and how rows are sealed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse
+from pydantic import Field, model_validator
+
+from everhold.asking.create_settings import settings_from
+from everhold.dependence import dependence_from_dict
+from everhold.errors import HoldoutNotFound, HoldoutRejected
+from everhold.holdout import Holdout
+from everhold.ledger import LedgerStore
+from everhold.sealing.configuration import listed_facts
+from everhold.sealing.reading import MOST_ROWS
+from everhold.sealing.resealing import Sealer, sealing_for, untold_matches
+from everhold.sealing.storage import check_name, rows_folder, storage_url
+from everhold_server.api.contract import HoldoutName, Plain, Strict, body_of, refusals, result, said, warned_of
+from everhold_server.audit import AuditLog, noted
+from everhold_server.limits import RateLimiter, TooMany
+from everhold_server.open_holdouts import Holdouts, OpenHoldouts
+from everhold_server.planners import check_network
+from everhold_server.principals import Forbidden, Principal, Role, Steward, Viewer
+from everhold_server.uploads import Brought, Unusable
+from everhold_server.wire.answers import told
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.display import Facts
+    from everhold_server.uploads import Received
+
+__all__ = ["HoldoutSettings", "described", "listed", "one_more_sealing", "router", "seal", "status_for"]
+
+router = APIRouter(prefix="/holdouts", tags=["holdouts"])
+
+_PARQUET, _PACKED = b"PAR1", (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+_OF_ENGINES = frozenset({"engine", "table", "training_table"})
+_ALLOTMENTS = "allotments"
+_DESCRIBED = {
+    "name": "flights", "analyst": "reports", "promised": "Until 1,000 questions ... is within 0.043 ...",
+    "promise": {"result": "promise", "radius": 0.043, "confidence": 0.95, "statement": "S3"},
+    "schema": {"result": "schema", "rows": 20_000, "training_rows": 20_000, "columns": {"delay": "number"}},
+    "status": {"result": "facts", "facts": {"mechanism": "guess_and_check", "questions_asked": 3}},
+    "remaining": {"questions": 197, "overfits": 4}, "may_be_asked": "columns by name ...",
+    "examples": [{"question": "delay > 0"}], "next": "compute a guess ...", "warnings": [],
+}  # fmt: skip
+
+
+class HoldoutSettings(Strict):
+    """What `everhold.Holdout.create` takes, without the rows.
+
+    There is no seed: answers that can be foretold are for simulations, and a service has analysts who would foretell
+    them.
+    """
+
+    name: str = Field(description="Of the holdout.", max_length=64, examples=["flights"])
+    label: str | None = Field(None, description="Column of the truth.", max_length=1_000, examples=["late"])
+    classes: Annotated[
+        list[Annotated[str, Field(max_length=1_000)] | float] | Literal["open"] | None,
+        Field(description="Of the label; by default those of the training labels.", max_length=1_000),
+    ] = None
+    row_id: str | None = Field(None, description="Column that names rows, each once. Public.", max_length=1_000)
+    features: Literal["sealed", "public"] = Field(
+        "sealed", description="'public' if everybody may see all columns but the label."
+    )
+    stratified: str | None = Field(
+        None, description="Column by whose values the table was split in equal shares.", max_length=1_000
+    )
+    mechanism: str | None = Field(None, description="By name; the best by default.", max_length=100)
+    queries: int = Field(1_000, description="Number of questions to plan for.")
+    overfits: int | None = Field(None, description="Number of guesses that may turn out wrong.")
+    confidence: float = Field(0.95, description="Probability with which all answers hold together.")
+    slack: float = Field(0.0, description="Spend nothing on guesses closer than this part of the radius.")
+    dependence: Annotated[
+        dict[str, Plain] | None,
+        Field(description="How rows depend on each other.", examples=[{"kind": "groups", "column": "household"}]),
+    ] = None
+    allow_vacuous: bool = Field(False, description="Seal the rows even if nothing is promised then.")
+    most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**40)
+    equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
+    again: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
+    feedback: Literal["none", "leader", "score"] | None = Field(
+        None, description="For a competition: what a submission is told before the end."
+    )
+    metric: Annotated[
+        str | dict[str, str | float],
+        Field(description="Of a competition, a name or a loss with its range.", examples=["accuracy"]),
+    ] = "accuracy"
+    teams: int = Field(50, description="Most teams of a competition.")
+    submissions: int = Field(20, description="Most submissions of one team.")
+    surprises: int | None = Field(
+        None, description="Most surprises that telling one team may cost; a share by default."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_engine(cls, given: Any) -> Any:
+        """A service connects to no address that somebody sends.
+
+        Raises:
+            Unusable: If one is sent.
+        """
+        if isinstance(given, dict) and not _OF_ENGINES.isdisjoint(given):
+            raise Unusable(
+                "rows that stay in an engine are not sealed over HTTP, because connections are the operator's "
+                "business; run 'everhold create --engine URL --table TABLE' where the service runs, with its storage; "
+                "the service then finds the holdout, and the engine by EVERHOLD_ENGINE; nothing was created"
+            )
+        return given
+
+    def arguments(self) -> dict[str, Any]:
+        """As `Holdout.create` takes them."""
+        check_network(self.dependence)
+        given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
+        return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
+
+
+@router.get(
+    "", summary="The holdouts that you may see",
+    responses={200: said("The holdouts, by name.", {"holdouts": [{
+        "name": "flights", "rows": 20_000, "training_rows": 20_000, "mechanism": "guess_and_check", "queries": 1_000,
+        "confidence": 0.95, "asked": 3, "charged": 1, "created": "2026-01-31T12:00:00.000000+00:00",
+    }], "warnings": []}), **refusals(409)},
+)  # fmt: skip
+def list_holdouts(principal: Viewer, holdouts: Holdouts) -> JSONResponse:
+    """All holdouts of the storage that are there for you, each in a line."""
+    return result({"holdouts": listed(holdouts, principal)})
+
+
+def listed(holdouts: OpenHoldouts, principal: Principal) -> list[dict[str, Any]]:
+    """The holdouts that a principal may see, each in public facts; no sealed file is opened."""
+    try:
+        store = LedgerStore.open(storage_url(holdouts.storage), create=False)
+    except HoldoutNotFound:  # nothing was sealed yet
+        return []
+    with store:
+        records = [store.record(name) for name in store.names() if principal.may_see(name)]
+        return [listed_facts(record, store.head(record.id)) for record in records]
+
+
+@router.get(
+    "/{name}", summary="What may be known of a holdout",
+    responses={200: said("Public facts, and what is left for you.", _DESCRIBED), **refusals(404, 409)},
+)  # fmt: skip
+def describe(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
+    """What is sealed, what may be asked, what is promised, and what is left. Free.
+
+    An analyst sees their own allotment and nobody else's, a viewer none. The certificate is one document for everybody,
+    and lists all of them.
+    """
+    return result(described(holdouts, name, principal))
+
+
+def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[str, Any]:
+    """A holdout as this principal may know it.
+
+    Raises:
+        HoldoutNotFound: If there is none, or it is not for them.
+    """
+    from everhold_server.mcp.words import LANGUAGE, examples, next_step
+
+    whole, status = holdouts.whole(name, principal), status_for(holdouts, name, principal)
+    return {
+        "name": name,
+        "analyst": principal.name if principal.role is Role.ANALYST else None,
+        "promise": told(whole.promise),
+        "promised": whole.promised,
+        "schema": told(whole.schema),
+        "status": told(status),
+        "remaining": dict(status["remaining"]),
+        "may_be_asked": LANGUAGE,
+        "examples": examples(whole.schema),
+        "next": next_step(status),
+    }
+
+
+def status_for(holdouts: OpenHoldouts, name: str, principal: Principal) -> Facts:
+    """The status of a holdout: whole for a steward; for others with no allotment but their own."""
+    whole = holdouts.whole(name, principal)
+    if principal.role is Role.STEWARD:
+        return whole.status()
+    status = whole.status()
+    own = [part for part in status.pop(_ALLOTMENTS, []) if part["analyst"] == principal.name]
+    if principal.role is Role.ANALYST:
+        status["analyst"], status[_ALLOTMENTS] = principal.name, own
+        status["remaining"] = (
+            holdouts.asked_by(name, principal).remaining if own else dict.fromkeys(status["remaining"], 0)
+        )
+    return status
+
+
+def one_more_sealing(request: Request, principal: Steward) -> None:
+    """Count a sealing before its rows are read.
+
+    Raises:
+        TooMany: If the token has sealed, or tried to, too often within an hour.
+    """
+    sealings: RateLimiter = request.app.state.sealings
+    if wait := sealings.take(principal.token):
+        raise TooMany(
+            f"too many sealings with one token, of which {sealings.size} are allowed in an hour; wait "
+            f"{math.ceil(wait)} seconds, or seal on the machine of the service with 'everhold create'; nothing was "
+            "created",
+            wait=wait,
+        )
+
+
+@router.post(
+    "", summary="Seal rows", status_code=201, dependencies=[Depends(one_more_sealing)],
+    openapi_extra=body_of(HoldoutSettings, part="settings", files={
+        "holdout": "The rows to seal: Parquet, or CSV with named columns in UTF-8.",
+        "training": "Open rows of the same columns; they make the guesses. May be left out.",
+    }, needed=("settings", "holdout")),
+    responses={201: said("The holdout as it is now.", _DESCRIBED), **refusals(400, 409, 413, 415)},
+)  # fmt: skip
+def create(request: Request, principal: Steward, holdouts: Holdouts, received: Brought) -> JSONResponse:
+    """Seal rows and record the promise.
+
+    The rows are copied beside the storage and nobody sees them again; put the originals away. What is weak about the
+    promise, and what in the training rows speaks against the declared dependence, is in `warnings`.
+
+    Rows that are sealed already are refused. The token of a steward of some holdouts is told so only about holdouts
+    that it sealed itself, and, for at least 1,000 rows, about others that it reaches and that are at most twice as
+    large. All other matches go to the audit log, for stewards of the whole storage.
+    """
+    settings = received.document(HoldoutSettings, part="settings")
+    with warned_of() as warned:
+        seal(request, holdouts, principal, settings, received)
+    return result(described(holdouts, settings.name, principal), warned, status=201)
+
+
+def seal(
+    request: Request, holdouts: OpenHoldouts, principal: Principal, settings: HoldoutSettings, received: Received
+) -> None:  # fmt: skip
+    """Seal the rows that a request brought; the same request of the same token again changes nothing.
+
+    Matches with holdouts that the principal must not hear of go to the audit log, for stewards of the whole storage.
+
+    Raises:
+        Forbidden: If the principal's token is for other holdouts.
+        HoldoutRejected: If the rows cannot be sealed, or the name is taken. Nothing was created.
+        DependenceError: If the dependence does not match the rows. Nothing was created.
+        ValueError: If the settings contradict each other. Nothing was created.
+        Unusable: If a file is missing or packed. Nothing was created.
+    """
+    check_name(settings.name)
+    if not principal.may_see(settings.name):
+        raise Forbidden(
+            f"the token is for other holdouts than {settings.name!r}; expected a steward's token for all, or for this "
+            "name; nothing was created"
+        )
+    if unknown := received.files.keys() - {"holdout", "training", "settings", "request"}:
+        raise Unusable(f"the form has the file {min(unknown)!r}; expected holdout and training; nothing was created")
+    if "holdout" not in received.files:
+        raise Unusable("the form has no file 'holdout'; expected the rows to seal; nothing was created")
+    secret = request.headers.get("authorization") or request.headers.get("cookie", "")
+    content = received.digest(settings, key=secret)
+    training = _named(received.files["training"], "training") if "training" in received.files else None
+    sealer = None if principal.holdouts is None else Sealer(principal.token, principal.holdouts)
+    log: AuditLog = request.app.state.audit
+    with holdouts.being_made(settings.name):  # a request that was sent again waits for the first one
+        if log.has_sealed(principal, settings.name, content):
+            noted(request, "seal rows again", holdout=settings.name)
+            return
+        with sealing_for(sealer):
+            Holdout.create(
+                holdouts.storage,
+                settings.name,
+                holdout=_named(received.files["holdout"], "holdout"),
+                training=training,
+                **settings_from(settings.arguments()),
+            ).close()
+        noted(request, "seal rows", holdout=settings.name, content=content)
+        log.insert_now(request.scope, 201)
+    if sealer is None:
+        return
+    with LedgerStore.open(storage_url(holdouts.storage), create=False) as store:
+        untold = untold_matches(rows_folder(holdouts.storage), store.record(settings.name))
+    # written whatever was found: the duration must not tell
+    log.insert_act("compare rows", request.state.request_id, principal, sealed=settings.name, same_rows=untold)
+
+
+def _named(path: Path, what: str) -> Path:
+    """The same file with the ending that its content has: the name that somebody sent says nothing."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    if head.startswith(_PACKED):
+        raise HoldoutRejected(f"the {what} file is packed; expected CSV as it is, or Parquet; nothing was created")
+    return path.rename(path.with_name(f"{what}.{'parquet' if head.startswith(_PARQUET) else 'csv'}"))

@@ -1,0 +1,173 @@
+"""Who may come in: ``/me``, and the tokens that stewards make and take back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from everhold.arguments import brief
+from everhold.errors import EverholdError, QueryRejected
+from everhold_server.api.contract import json_of, refusals, said
+from everhold_server.audit import noted
+from everhold_server.open_holdouts import Holdouts, OpenHoldouts
+from everhold_server.principals import Forbidden, Role, Steward, Viewer
+from everhold_server.token_store import LONGEST, TokenStore, said_of
+from everhold_server.uploads import document_of
+
+if TYPE_CHECKING:
+    from everhold_server.principals import Principal
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["people"])
+
+_TOKEN = {
+    "id": "5f2c9a01b3d4e6f7", "role": "analyst", "name": "reports", "holdouts": ["flights"],
+    "made": "2026-01-31T12:00:00.000000+00:00", "made_by": "steward", "expires": None, "revoked": None, "used": None,
+    "state": "valid",
+}  # fmt: skip
+_TOLD_ONCE = "told once, and not kept; revoke this token and make another one if the secret is lost"
+
+
+class TokenNotFound(EverholdError, LookupError):
+    """There is no such token, or it is not for whoever asks."""
+
+    exit_code = 4
+    http_status = 404
+
+
+class Part(BaseModel):
+    """An allotment that is made together with a token."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    questions: int = Field(ge=0, description="Most new questions that may be answered.")
+    charges: int | None = Field(None, ge=0, description="Most that may be charged; by default what they can cost.")
+
+
+class TokenRequest(BaseModel):
+    """A token that is wished for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(description="Who comes with it; an analyst asks, and spends, under this name.", max_length=100)
+    role: Role = Role.ANALYST
+    holdouts: list[str] | None = Field(None, description="To which it is limited; all of yours by default.")
+    days: float | None = Field(None, gt=0, le=LONGEST, description="How long it lasts; for ever by default.")
+    allotments: dict[str, Part] = Field(
+        default_factory=dict, description="For an analyst, what they may spend, by holdout."
+    )
+
+
+def _of_request(request: Request) -> TokenStore:
+    token_store: TokenStore = request.app.state.token_store
+    return token_store
+
+
+TokenId = Annotated[str, Path(description="The token's public part.", examples=["5f2c9a01b3d4e6f7"])]
+Tokens = Annotated[TokenStore, Depends(_of_request)]
+
+
+@router.get(
+    "/me", summary="Who you are",
+    responses={200: said("What the token says of you.", {
+        "name": "reports", "role": "analyst", "holdouts": ["flights"], "token": "5f2c9a01b3d4e6f7", "expires": None,
+        "session": False,
+    }), **refusals()},
+)  # fmt: skip
+def me(principal: Viewer, token_store: Tokens) -> dict[str, Any]:
+    """Who you are to the service, and what you may do."""
+    token = token_store.find(principal.token)
+    return {
+        "name": principal.name,
+        "role": principal.role.value,
+        "holdouts": None if principal.holdouts is None else sorted(principal.holdouts),
+        "token": principal.token,
+        "expires": None if token is None else token.expires,
+        "session": principal.session is not None,
+    }
+
+
+@router.get(
+    "/tokens",
+    summary="The tokens",
+    responses={200: said("All that you may see, newest first.", {"tokens": [_TOKEN]}), **refusals()},
+)
+def tokens(principal: Steward, token_store: Tokens) -> dict[str, Any]:
+    """All tokens that you may see, newest first, without their secrets."""
+    moment = token_store.records.clock()
+    mine = [token for token in token_store.all() if _is_within(token.holdouts, principal)]
+    return {"tokens": [{**token.to_dict(), "state": said_of(token, moment)} for token in mine]}
+
+
+@router.post(
+    "/tokens", summary="Make a token", status_code=201, openapi_extra=json_of(TokenRequest),
+    responses={201: said("The token, with its secret.", {**_TOKEN, "secret": "eh_...", "note": _TOLD_ONCE}),
+               **refusals(404, 415)},
+)  # fmt: skip
+def make(
+    request: Request, principal: Steward, token_store: Tokens, holdouts: Holdouts,
+    wish: Annotated[TokenRequest, Depends(document_of(TokenRequest))],
+) -> dict[str, Any]:  # fmt: skip
+    """Make a token. Its secret is told in this response and never again.
+
+    Allotments are acts of the ledger, and made first: if one of them cannot be made, there is no token.
+    """
+    scope = wish.holdouts
+    if scope is None and principal.holdouts is not None:
+        scope = sorted(principal.holdouts)
+    if not _is_within(None if scope is None else tuple(scope), principal):
+        raise Forbidden(
+            "the token would reach holdouts that yours does not; expected some of yours; name fewer; nothing was made"
+        )
+    _allot(wish, scope, principal, holdouts)
+    made = token_store.make(wish.role, wish.name, holdouts=scope, days=wish.days, by=principal.name)
+    noted(request, "make a token", of=made.token.id, role=made.token.role.value)
+    told = {**made.token.to_dict(), "state": "valid"}
+    return {**told, "secret": made.secret, "note": _TOLD_ONCE}
+
+
+@router.delete(
+    "/tokens/{identifier}",
+    summary="Take a token back",
+    responses={200: said("The token as it is now.", {**_TOKEN, "state": "revoked"}), **refusals(404, 409)},
+)
+def revoke(identifier: TokenId, request: Request, principal: Steward, token_store: Tokens) -> dict[str, Any]:
+    """Take a token back, and end its sessions, at once."""
+    found = token_store.find(identifier)
+    if found is None or not _is_within(found.holdouts, principal):
+        raise TokenNotFound(
+            f"there is no token {brief(identifier)} for you; expected one of GET /tokens; nothing was changed"
+        )
+    revoked = token_store.revoke(identifier)
+    assert revoked is not None
+    noted(request, "revoke a token", of=identifier)
+    return {**revoked.to_dict(), "state": "revoked"}
+
+
+def _is_within(scope: tuple[str, ...] | None, principal: Principal) -> bool:
+    """Whether a token reaches no further than a principal; a steward of some holdouts is no steward of the others."""
+    return principal.holdouts is None or (scope is not None and principal.holdouts.issuperset(scope))
+
+
+def _allot(wish: TokenRequest, scope: list[str] | None, principal: Principal, holdouts: OpenHoldouts) -> None:
+    if wish.allotments and wish.role is not Role.ANALYST:
+        raise QueryRejected(
+            f"a {wish.role.value} spends no allotment; expected the role analyst, or no allotments; nothing was made"
+        )
+    for name in wish.allotments:
+        if scope is not None and name not in scope:
+            raise QueryRejected(
+                f"there is an allotment for {brief(name)}, which the token does not reach; expected its own holdouts; "
+                "name it among them, or leave the allotment out; nothing was made"
+            )
+        holdouts.whole(name, principal)  # all of them are there before the first is changed
+    for name, part in wish.allotments.items():
+        try:
+            holdouts.whole(name, principal).allot(wish.name, questions=part.questions, charges=part.charges)
+        except EverholdError:
+            raise
+        except ValueError as fault:
+            raise QueryRejected(f"{fault}; no token was made") from None

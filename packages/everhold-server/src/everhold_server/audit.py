@@ -1,0 +1,196 @@
+"""The log of acts: who did what with which holdout, when, and how it ended.
+
+Every unsafe request of a principal is one act, and so is every login that fails. An endpoint may say more about its own
+by `noted`. An act is written before its response leaves: what cannot be written is answered with a fault, though it may
+have been done, and the ledger has it. Acts that wait at the same moment are written in one transaction.
+
+The log shows stewards what people did. It holds no question, only hashes, and no secret. It is not chained: whoever can
+write to the database can alter it unnoticed. What was asked, answered and charged stands in the ledger, which is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import sqlalchemy as sa
+
+from everhold.errors import EverholdError
+from everhold_server.authentication import SAFE
+from everhold_server.tables import audit, stamp
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from everhold_server.principals import Principal
+    from everhold_server.tables import Records
+
+__all__ = ["NOT_ACTS", "AuditLog", "AuditMiddleware", "noted"]
+
+NOT_ACTS = ("quote", "check", "plan", "verify")
+"""Last parts of routes that take a POST and change nothing."""
+
+_LONGEST = 200
+TOO_MANY, FAULTS = 429, 400
+
+
+def noted(request: Request, act: str | None = None, *, holdout: str | None = None, **facts: Any) -> None:
+    """Say more about the act of a request than its route does.
+
+    Args:
+        request: Whose act it is.
+        act: Such as ``"ask"``; by default method and route.
+        holdout: Where the route does not name it.
+        facts: Such as ``outcome="holdout"`` or ``question="9f86..."``; short, without data, and without secrets. What
+            is None is left out.
+    """
+    said = request.scope["state"].setdefault("act", {})
+    said.update({name: value for name, value in (("act", act), ("holdout", holdout)) if value is not None})
+    said.setdefault("facts", {}).update({name: value for name, value in facts.items() if value is not None})
+
+
+class AuditLog:
+    """The table, and the acts that wait to be written to it.
+
+    Args:
+        records: The database.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self._waiting: list[tuple[dict[str, Any], asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def write(self, row: dict[str, Any]) -> None:
+        """Write one act; returns when it is committed."""
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(({"at": stamp(self.records.clock()), **row}, done))
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_all())
+        await done
+
+    async def _write_all(self) -> None:
+        try:
+            while self._waiting:
+                together, self._waiting = self._waiting, []
+                fault: Exception | None = None
+                try:
+                    await anyio.to_thread.run_sync(self.insert, [row for row, _ in together])
+                except Exception as failed:
+                    fault = failed
+                for _, done in together:
+                    if done.cancelled():
+                        continue
+                    if fault is None:
+                        done.set_result(None)
+                    else:
+                        done.set_exception(fault)
+        finally:
+            self._writer = None
+
+    def insert_act(self, act: str, request: str, principal: Principal, **facts: Any) -> None:
+        """Write an act that belongs to no holdout, so that only stewards of the whole storage see it."""
+        row = {"request": request, "name": principal.name, "token": principal.token, "act": act, "holdout": None}
+        facts = {"status": 200, **facts}
+        moment = stamp(self.records.clock())
+        self.insert([{"at": moment, **row, "outcome": "done", "facts": json.dumps(facts, sort_keys=True)}])
+
+    def insert_now(self, scope: Scope, status: int) -> None:
+        """Write the act of a request before its response is known; it is not written again."""
+        row = _act(scope, status)
+        assert row is not None
+        self.insert([{"at": stamp(self.records.clock()), **row}])
+        scope["state"]["act"] = {"written": True}
+
+    def has_sealed(self, principal: Principal, holdout: str, content: str) -> bool:
+        """Whether this token has sealed a holdout with a request of this content."""
+        wanted = sa.select(audit.c.facts).where(
+            audit.c.act == "seal rows", audit.c.token == principal.token, audit.c.holdout == holdout
+        )
+        with self.records.reading() as connection:
+            return any(json.loads(facts).get("content") == content for facts in connection.scalars(wanted))
+
+    def insert(self, rows: list[dict[str, Any]]) -> None:
+        """Write acts at once, in one transaction."""
+        with self.records.writing() as connection:
+            connection.execute(sa.insert(audit), rows)
+
+    def page(self, principal: Principal, *, before: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
+        """Acts that a steward may see, newest first.
+
+        Args:
+            principal: Who looks; one who is limited to holdouts sees the acts on those.
+            before: Only acts with a smaller number.
+            limit: At most so many.
+        """
+        wanted = sa.select(audit).order_by(audit.c.number.desc()).limit(limit)
+        if before is not None:
+            wanted = wanted.where(audit.c.number < before)
+        if principal.holdouts is not None:
+            wanted = wanted.where(audit.c.holdout.in_(sorted(principal.holdouts)))
+        with self.records.reading() as connection:
+            rows = [row._asdict() for row in connection.execute(wanted)]
+        return [{**row, "facts": json.loads(row["facts"])} for row in rows]
+
+
+class AuditMiddleware:
+    """Writes the act of every unsafe request before its response leaves.
+
+    Args:
+        app: What comes after it.
+        log: Where they are written.
+    """
+
+    def __init__(self, app: ASGIApp, log: AuditLog) -> None:
+        self.app, self.log = app, log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        fault: EverholdError | None = None
+
+        async def sending(message: Message) -> None:
+            nonlocal fault
+            if message["type"] == "http.response.start":
+                row = _act(scope, message["status"])
+                try:
+                    if row is not None:
+                        await self.log.write(row)
+                except EverholdError as failed:
+                    fault = failed  # raised below: inside the application it would count as a fault of the endpoint
+            if fault is None:
+                await send(message)
+
+        await self.app(scope, receive, sending)
+        if fault is not None:
+            raise fault
+
+
+def _act(scope: Scope, status: int) -> dict[str, Any] | None:
+    """What there is to write about a request; None if it is no act."""
+    from everhold_server.logs import route_of
+
+    state, route = scope["state"], route_of(scope)
+    principal, said = state.get("principal"), state.get("act", {})
+    if "written" in said:
+        return None
+    is_act = scope["method"] not in SAFE and principal is not None and route.rpartition("/")[2] not in NOT_ACTS
+    if not (is_act or said) or status == TOO_MANY:  # a flood of refusals must not become one of writing
+        return None
+    facts = {name: value for name, value in said.get("facts", {}).items() if name not in ("outcome", "name")}
+    params = scope.get("path_params", {})
+    holdout = said.get("holdout") or params.get("name") or params.get("holdout")
+    return {
+        "request": state.get("request_id", ""),
+        "name": said.get("facts", {}).get("name", "") if principal is None else principal.name,
+        "token": "" if principal is None else principal.token,
+        "act": said.get("act") or f"{scope['method']} {route}",
+        "holdout": None if holdout is None else str(holdout)[:_LONGEST],
+        "outcome": str(said.get("facts", {}).get("outcome") or ("done" if status < FAULTS else "not done")),
+        "facts": json.dumps({"status": status, **facts}, sort_keys=True, default=str),
+    }

@@ -1,0 +1,169 @@
+"""Who sent a request: by the token of a program, or by the session of a browser that proves to be its own page.
+
+`request.state.principal` is a `Principal` or None. `request.state.csrf` is the token that forms of a session carry, or
+None without a session. A wrong token is refused at once; a wrong cookie is as none, since browsers keep what has ended.
+
+Unsafe requests of browsers are let through only from the service's own pages. The headers Sec-Fetch-Site and Origin say
+where they come from, which no page can change; a session also has to send its token, as the header ``X-CSRF-Token`` or
+as the field ``csrf``, which comes first in a form of parts. A program's token in the header Authorization needs none:
+no browser adds it by itself.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import parse_qsl
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+
+from everhold_server.limits import RateLimiter, client_of, too_many
+from everhold_server.problems import problem
+from everhold_server.sessions import Sessions, cookie_name, csrf_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from everhold_server.settings import Settings
+    from everhold_server.token_store import Token
+
+__all__ = ["CSRF_FIELD", "CSRF_HEADER", "SAFE", "AuthenticationMiddleware"]
+
+Found = TypeVar("Found")
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+CSRF_HEADER, CSRF_FIELD = "x-csrf-token", "csrf"
+
+_THREADS = 16
+_MOST_OF_FORM = 2**20  # bytes that are read to find the field
+_MOST_OF_FIRST_PART = 2**12
+_FREE = "nothing was changed or charged"
+
+
+class AuthenticationMiddleware:
+    """Sets the principal, and refuses what is forged.
+
+    Args:
+        app: What comes after it.
+        sessions: And the tokens behind them.
+        failures: Wrong tokens that each client address may still send.
+        settings: With the address.
+    """
+
+    def __init__(self, app: ASGIApp, sessions: Sessions, failures: RateLimiter, settings: Settings) -> None:
+        self.app, self.sessions, self.settings = app, sessions, settings
+        self._failures = failures
+        self._threads: anyio.CapacityLimiter | None = None  # its own: endpoints that wait must not keep others out
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        state.update(principal=None, csrf=None)
+        headers = Headers(scope=scope)
+        sent = headers.getlist("authorization")
+        refusal: ASGIApp | None
+        if sent:
+            refusal = await self._program(scope, sent)
+        else:
+            await self._browser(scope, headers)
+            refusal, receive = await self._forged(scope, headers, receive)
+        await (self.app if refusal is None else refusal)(scope, receive, send)
+
+    async def _program(self, scope: Scope, sent: Sequence[str]) -> ASGIApp | None:
+        kind, _, text = sent[0].partition(" ")
+        token: Token | None = None
+        if len(sent) == 1 and kind.lower() == "bearer":
+            token = await self._threaded(self.sessions.token_store.authenticate, text.strip())
+        if token is not None:
+            scope["state"]["principal"] = token.principal()
+            return None
+        wait = self._failures.take(client_of(scope)) if self._failures.size else 0.0
+        if wait:
+            return too_many(wait)
+        response = problem(
+            401,
+            "AuthError",
+            "the token lets nobody in: it is wrong, expired or revoked; expected the header "
+            "'Authorization: Bearer eh_...'; ask the steward for a token; nothing was charged",
+        )
+        response.headers["www-authenticate"] = "Bearer"
+        return response
+
+    async def _browser(self, scope: Scope, headers: Headers) -> None:
+        secret = cookie_parser("; ".join(headers.getlist("cookie"))).get(cookie_name(self.settings))
+        session = None if not secret else await self._threaded(self.sessions.find, secret)
+        if secret is not None and session is not None:
+            scope["state"].update(principal=session.token.principal(session.id), csrf=csrf_of(secret))
+
+    async def _threaded(self, function: Callable[[str], Found], text: str) -> Found:
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(function, text, limiter=self._threads)
+
+    async def _forged(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[ASGIApp | None, Receive]:
+        """The refusal of a request that another site made a browser send; and the body, of which some was read."""
+        if scope["method"] in SAFE:
+            return None, receive
+        site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
+        if site != "same-origin" or (origin is not None and origin.lower() not in self.settings.origins):
+            return _refused("it was sent by a page of another site"), receive
+        expected = scope["state"]["csrf"]
+        if expected is None:
+            return None, receive
+        given, receive = headers.get(CSRF_HEADER), receive
+        if given is None:
+            given, receive = await _field(headers, receive)
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode()):
+            return _refused("it does not carry the token of its session"), receive
+        return None, receive
+
+
+def _refused(why: str) -> ASGIApp:
+    detail = (
+        f"the request may be forged: {why}; expected one from the service's own pages; load the page again; {_FREE}"
+    )
+    return problem(403, "ForgedRequest", detail)
+
+
+async def _field(headers: Headers, receive: Receive) -> tuple[str, Receive]:
+    """The field of a form, and the body anew; an empty text if there is none."""
+    kind = headers.get("content-type", "")
+    boundary = re.search(r'^multipart/form-data;.*\bboundary="?([^";,]{1,70})"?', kind, re.IGNORECASE)
+    if boundary is not None:
+        read, whole, receive = await _peek(receive, _MOST_OF_FIRST_PART)
+        opening = re.escape(f"--{boundary[1]}\r\n".encode())
+        first = re.match(opening + rb'[^\r]*;\s*name="csrf"\r\n\r\n([0-9a-f]{64})\r\n', read, re.IGNORECASE)
+        return ("" if first is None else first[1].decode()), receive
+    if not kind.lower().startswith("application/x-www-form-urlencoded"):
+        return "", receive
+    read, whole, receive = await _peek(receive, _MOST_OF_FORM)
+    try:
+        fields = parse_qsl(read.decode("ascii"), max_num_fields=1_000) if whole else []
+    except ValueError:
+        fields = []
+    given = [value for name, value in fields if name == CSRF_FIELD]
+    return (given[0] if len(given) == 1 else ""), receive
+
+
+async def _peek(receive: Receive, most: int) -> tuple[bytes, bool, Receive]:
+    """The beginning of a body, whether that is all of it, and the body as if nothing had been read."""
+    messages: list[Message] = []
+    read, more = b"", True
+    while more and len(read) < most:
+        message = await receive()
+        messages.append(message)
+        read += message.get("body", b"")
+        more = message["type"] == "http.request" and message.get("more_body", False)
+
+    async def again() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return read, not more, again

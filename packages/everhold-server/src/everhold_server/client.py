@@ -1,0 +1,438 @@
+"""Ask from elsewhere: a holdout behind a service, with the methods and results of one on this machine.
+
+    >>> import everhold as eh
+    >>> with eh.connect("https://holdout.example", "flights", token="eh_...") as holdout:  # doctest: +SKIP
+    ...     print(holdout.ask("arr_delay > 15"))
+
+Queries travel as text and numbers, never as code (`everhold_server.wire`); predictions travel as tables. Errors are
+those that the same call raises on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+from urllib.parse import quote as escaped
+
+from everhold.answers import Answer
+from everhold.arguments import brief
+from everhold.certificate import Certificate
+from everhold.errors import BudgetExhausted, QueryRejected, warn_former
+from everhold.queries.question import Query
+from everhold.queries.risk import risk
+from everhold_server.wire.answers import result_from
+from everhold_server.wire.connection import Connection, Part
+from everhold_server.wire.predictions import written_predictions
+from everhold_server.wire.questions import written
+from everhold_server.wire.table_parts import parquet_of
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import httpx
+
+    from everhold.answers import QuotedPrice, Transcript, Unsealed
+    from everhold.asking.budget import Allotments
+    from everhold.display import Facts
+    from everhold.ledger.allotments import Allotment
+    from everhold.queries.challenge import Verdict
+    from everhold.queries.means import RowwiseQuery
+    from everhold.queries.predictions import PredictionTable
+    from everhold.values.base import Schema
+    from everhold_competitions.leaderboard import Leaderboard
+    from everhold_competitions.submission_result import FormatReport, Submission
+
+__all__ = ["RemoteCompetition", "RemoteGate", "RemoteHoldout", "connect", "create", "holdouts"]
+
+Result = TypeVar("Result")
+
+_FORMER_METHODS = {"submit": "submit", "check_submission": "check", "leaderboard": "leaderboard"}
+
+
+def connect(
+    address: str | None = None, name: str = "holdout", *, token: str | None = None, insecure: bool = False,
+    timeout: float = 300.0, transport: httpx.BaseTransport | None = None,
+) -> RemoteHoldout:  # fmt: skip
+    """A holdout of a service that somebody runs elsewhere, with ``everhold serve``.
+
+    Args:
+        address: Such as ``"https://holdout.example"``; by default the environment variable ``EVERHOLD_URL``.
+        name: Of the holdout.
+        token: Such as ``"eh_..."``, from the steward; by default the environment variable ``EVERHOLD_TOKEN``, which is
+            sent to the service of ``EVERHOLD_URL`` only, if that is set. It says on whose behalf is asked, and is sent
+            to this address alone, never shown and never pickled.
+        insecure: Send the token without TLS to another machine than this one; also ``EVERHOLD_INSECURE=1``.
+        timeout: Seconds to wait for a response. A question that got none is asked again, which is free.
+        transport: How httpx sends requests; for tests.
+
+    Raises:
+        HoldoutNotFound: If there is no such holdout for whoever has this token.
+        AuthError: If the token is not valid, or would travel in the clear.
+        EverholdError: If the service cannot be reached.
+        ValueError: If it is no address.
+        ModuleNotFoundError: If the extra ``client`` is not installed.
+    """
+    connection = Connection(address, token=token, insecure=insecure, timeout=timeout, transport=transport)
+    try:
+        return RemoteHoldout(connection, name)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def holdouts(connection: Connection) -> list[dict[str, Any]]:
+    """The holdouts of a service that a token may see, each in public facts."""
+    found: list[dict[str, Any]] = connection.get("/holdouts")["holdouts"]
+    return found
+
+
+def create(
+    connection: Connection, name: str, *, holdout: Path | str, training: Path | str | None = None, **settings: Any
+) -> RemoteHoldout:
+    """Seal the rows of files in a service; for stewards.
+
+    Args:
+        connection: To the service.
+        name: Of the holdout.
+        holdout: A Parquet or CSV file of the rows to seal. It stays where it is: put it away.
+        training: One of open rows.
+        settings: As for `Holdout.create`; those that are None are left out. An API knows them by their flat names.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be sealed. Nothing was created.
+    """
+    from everhold.sealing.settings import flat_settings
+
+    document = {key: value for key, value in flat_settings(settings).items() if value is not None}
+    if hasattr(document.get("dependence"), "to_dict"):
+        document["dependence"] = document["dependence"].to_dict()
+    files = {"holdout": holdout, "training": training}
+    parts = {what: partial(_opened, path) for what, path in files.items() if path is not None}
+    connection.send("POST", "/holdouts", {"name": name, **document}, parts, named="settings")
+    return RemoteHoldout(connection, name)
+
+
+def _opened(path: Path | str, stack: ExitStack) -> Any:
+    return stack.enter_context(Path(path).open("rb"))
+
+
+class RemoteHoldout:
+    """A holdout of a service; made by `connect`. Its methods are those of `Holdout`, which say what they do."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        """Use `connect` instead."""
+        self._connection, self._name = connection, name
+        self._path = f"/holdouts/{escaped(name, safe='')}"
+        self._schema: Schema = result_from(self._described().get("schema", {}))
+
+    def __repr__(self) -> str:
+        return f"RemoteHoldout({self._name!r}, address={self._connection.address!r}, rows={self._schema.rows})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, tuple[Connection, str]]:
+        return type(self), (self._connection, self._name)
+
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _described(self) -> dict[str, Any]:
+        return self._connection.get(self._path)
+
+    @property
+    def name(self) -> str:
+        """The holdout's name."""
+        return self._name
+
+    @property
+    def schema(self) -> Schema:
+        """See `Holdout.schema`."""
+        return self._schema
+
+    @property
+    def promised(self) -> str:
+        """What is promised, in a sentence."""
+        return str(self._described()["promise"])
+
+    @property
+    def remaining(self) -> dict[str, int]:
+        """What is left of the budget, by name; for an analyst, what is left to them."""
+        return dict(self._described()["remaining"])
+
+    def status(self) -> Facts:
+        """See `Holdout.status`; an analyst sees no allotment but their own."""
+        facts: Facts = result_from(self._described()["status"])
+        return facts
+
+    @overload
+    def ask(
+        self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
+        silent: bool = False,
+    ) -> Answer: ...  # fmt: skip
+    @overload
+    def ask(
+        self, question: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
+        strict: bool = False, silent: bool = False,
+    ) -> Result: ...  # fmt: skip
+    def ask(
+        self, question: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
+        strict: bool = False, silent: bool = False,
+    ) -> Any:  # fmt: skip
+        """See `Holdout.ask`. Where the first response was lost, the answer comes as a repeated one, at no charge.
+
+        Raises:
+            QueryRejected: Also for questions that hold Python code or an estimator, which do not travel.
+        """
+        asked, tables = written(question)
+        document = {"question": asked, "guess": _plain(guess), "tolerance": _plain(tolerance), "silent": silent}
+        answer = result_from(self._send("/ask", document, tables))
+        _check_strict(answer, strict)
+        return answer
+
+    def ask_many(
+        self,
+        questions: Sequence[RowwiseQuery | str],
+        *,
+        guesses: Sequence[float | None] | None = None,
+        silent: bool = False,
+    ) -> list[Answer]:
+        """See `Holdout.ask_many`."""
+        tables: dict[str, PredictionTable] = {}
+        several = [written(question, tables)[0] for question in questions]
+        given = None if guesses is None else [_plain(guess) for guess in guesses]
+        document = {"questions": several, "guesses": given, "silent": silent}
+        return [result_from(answer) for answer in self._send("/ask-many", document, tables)["answers"]]
+
+    def quote(
+        self, question: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QuotedPrice:
+        """See `Holdout.quote`."""
+        asked, tables = (None, {}) if question is None else written(question)
+        document = {"question": asked, "guess": _plain(guess), "tolerance": _plain(tolerance)}
+        price: QuotedPrice = result_from(self._send("/quote", document, tables))
+        return price
+
+    def transcript(self) -> Transcript:
+        """See `Holdout.transcript`; an analyst sees what was new of theirs."""
+        entries: Transcript = result_from(self._connection.get(f"{self._path}/transcript"))
+        return entries
+
+    def certificate(
+        self, answers: Mapping[str, Any] | Sequence[Any] = (), *, queries: bool = True, timestamp: object | None = None
+    ) -> Certificate:
+        """See `Holdout.certificate`; only the steward's lists queries, and no trusted time is added from here.
+
+        Raises:
+            QueryRejected: If a time is wished for, or an answer is given as a question.
+        """
+        if timestamp is not None:
+            raise QueryRejected(
+                "a trusted time is added where the certificate is signed; expected no timestamp from elsewhere; ask "
+                "the steward to save it with one; nothing was signed"
+            )
+        named = answers if isinstance(answers, Mapping) else {_shown(answer): answer for answer in answers}
+        chosen = [f"{_choice(answer)}={label}" for label, answer in named.items()]
+        wished = {"format": "json", "answer": chosen, **({} if queries else {"queries": "false"})}
+        document = self._connection.get(f"{self._path}/certificate", wished)
+        return Certificate(document)
+
+    @property
+    def competition(self) -> RemoteCompetition:
+        """The competition that the holdout was created for."""
+        return RemoteCompetition(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """A method that was moved."""
+        if (now := _FORMER_METHODS.get(name)) is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        warn_former(f"RemoteHoldout.{name} is now holdout.competition.{now}.")
+        return getattr(self.competition, now)
+
+    def gate(
+        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
+        name: str = "gate", training: Any = None,
+    ) -> RemoteGate:  # fmt: skip
+        """See `Holdout.gate`; a champion is named by the steward.
+
+        Args:
+            metric: `accuracy`, `error`, `brier` or their names; or a loss with its range, as
+                ``functools.partial(eh.risk, loss="absolute", high=60)``.
+            champion: A rule or predictions.
+            margin: As for `Holdout.gate`.
+            challenges: As for `Holdout.gate`.
+            name: As for `Holdout.gate`.
+            training: As for `Holdout.gate`.
+        """
+        gate = RemoteGate(self, name)
+        if champion is None:
+            gate.status()
+            return gate
+        document, tables = _models(champion=champion, training=training)
+        document |= {"name": name, "metric": _metric(metric), "margin": _plain(margin), "challenges": challenges}
+        self._send("/gates", document, tables)
+        return gate
+
+    def unseal(self) -> Unsealed:
+        """See `Holdout.unseal`; for stewards."""
+        unsealed: Unsealed = result_from(self._send("/unseal", {"confirm": self._name}))
+        return unsealed
+
+    def losing_their_promise(self) -> list[str]:
+        """See `Holdout.losing_their_promise`."""
+        return list(self._connection.get(f"{self._path}/unseal")["losing_their_promise"])
+
+    def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
+        """See `Holdout.allot`; for stewards."""
+        path = f"{self._path}/allotments/{escaped(str(analyst), safe='')}"
+        document = {"questions": questions, "charges": charges}
+        part: Allotment = result_from(self._connection.send("PUT", path, document))
+        return part
+
+    def allotments(self) -> Allotments:
+        """See `Holdout.allotments`; for stewards."""
+        found: Allotments = result_from(self._connection.get(f"{self._path}/allotments"))
+        return found
+
+    def _send(
+        self, path: str, document: Mapping[str, Any], tables: Mapping[str, PredictionTable] | None = None
+    ) -> dict[str, Any]:
+        parts = {name: _sent(parquet_of(table, self._schema.row_id)) for name, table in (tables or {}).items()}
+        return self._connection.send("POST", self._path + path, document, parts)
+
+
+class RemoteCompetition:
+    """A competition of a service; made by `RemoteHoldout.competition`."""
+
+    def __init__(self, holdout: RemoteHoldout) -> None:
+        """Use `RemoteHoldout.competition` instead."""
+        self._holdout = holdout
+
+    def submit(
+        self, predictions: Any, *, team: str | None = None, guess: float | None = None, training: Any = None
+    ) -> Submission:
+        """See `holdout.competition.submit` of a `Holdout`; an analyst hands in as who they are."""
+        document, tables = _models(predictions=predictions, training=training)
+        document |= {"team": team, "guess": _plain(guess)}
+        received: Submission = result_from(self._holdout._send("/submissions", document, tables))
+        return received
+
+    def check(self, predictions: Any, *, team: str | None = None) -> FormatReport:
+        """Whether predictions would be received; nothing is."""
+        document, tables = _models(predictions=predictions)
+        document |= {"team": team}
+        report: FormatReport = result_from(self._holdout._send("/submissions/check", document, tables))
+        return report
+
+    def leaderboard(self) -> Leaderboard:
+        """Ranking of the teams; free."""
+        found = self._holdout._connection.get(f"{self._holdout._path}/leaderboard")
+        board: Leaderboard = result_from(found)
+        return board
+
+
+class RemoteGate:
+    """A gate of a holdout of a service; made by `RemoteHoldout.gate`."""
+
+    def __init__(self, holdout: RemoteHoldout, name: str) -> None:
+        """Use `RemoteHoldout.gate` instead."""
+        self._holdout, self._name = holdout, name
+
+    def __repr__(self) -> str:
+        return f"RemoteGate({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The gate's name."""
+        return self._name
+
+    @property
+    def champion(self) -> str:
+        """The present champion: SHA-256 of the question about it."""
+        return str(self.status()["champion"])
+
+    def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:
+        """See `Gate.challenge`; the candidate is a rule or predictions."""
+        document, tables = _models(candidate=candidate, training=training)
+        path = f"/gates/{escaped(self._name, safe='')}/challenges"
+        verdict: Verdict = result_from(self._holdout._send(path, document, tables))
+        _check_strict(verdict, strict)
+        return verdict
+
+    def status(self) -> Facts:
+        """The gate in public facts.
+
+        Raises:
+            QueryRejected: If there is none of this name.
+        """
+        told = self._holdout._connection.get(f"{self._holdout._path}/gates")["gates"]
+        found: list[Facts] = [result_from(gate) for gate in told]
+        for gate in found:
+            if gate["gate"] == self._name:
+                return gate
+        names = ", ".join(brief(gate["gate"]) for gate in found) or "none"
+        raise QueryRejected(
+            f"there is no gate {brief(self._name)}; expected one of {names}; open it with a champion; nothing was "
+            "charged"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
+
+
+def _sent(content: bytes) -> Part:
+    return lambda _: content
+
+
+def _plain(number: Any) -> Any:
+    """A number of NumPy as Python's own."""
+    return number.item() if hasattr(number, "item") else number
+
+
+def _models(**models: Any) -> tuple[dict[str, Any], dict[str, PredictionTable]]:
+    tables: dict[str, PredictionTable] = {}
+    told = {name: written_predictions(model, tables) for name, model in models.items() if model is not None}
+    return told, tables
+
+
+def _metric(metric: Any) -> Any:
+    """A metric of a gate by its name, or a loss with its range."""
+    if isinstance(metric, partial) and metric.func is risk and not metric.args:
+        return dict(metric.keywords)
+    return getattr(metric, "__name__", metric)
+
+
+def _check_strict(answer: Any, strict: bool) -> None:
+    if not (strict and answer.refused):
+        return
+    refused = getattr(answer, "first_refused", answer)
+    said = refused.explain() if hasattr(refused, "explain") else str(refused)
+    raise BudgetExhausted(said, **refused.to_dict())
+
+
+def _shown(answer: Any) -> str:
+    return str(getattr(answer, "shown", "")) or str(answer)
+
+
+def _choice(answer: Any) -> str | int:
+    """An answer of the certificate as the transcript names it."""
+    found = getattr(answer, "question", answer)
+    if isinstance(found, bool) or not isinstance(found, (str, int)):
+        raise QueryRejected(
+            f"an answer is chosen as {brief(answer)}; expected an answer that was asked for, or its 'sequence' or "
+            "'question' in the transcript; nothing was signed"
+        )
+    return found

@@ -1,0 +1,28 @@
+"""A service as a storage: what the command line does with an address, see `everhold.remote`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everhold_server.client import connect
+from everhold_server.client import create as _create
+from everhold_server.client import holdouts as _holdouts
+from everhold_server.wire.connection import Connection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold_server.client import RemoteHoldout
+
+__all__ = ["connect", "create", "holdouts"]
+
+
+def create(address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> RemoteHoldout:
+    """Seal the rows of files in the service at an address."""
+    return _create(Connection(address), name, holdout=holdout, training=training, **settings)
+
+
+def holdouts(address: str) -> list[dict[str, Any]]:
+    """Public facts of each holdout that the token may see."""
+    with Connection(address) as service:
+        return _holdouts(service)

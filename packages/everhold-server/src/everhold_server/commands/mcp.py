@@ -1,0 +1,113 @@
+"""The command that serves agents: mcp."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, opened_here, storage_of
+from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.output import note
+from everhold.errors import EverholdError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from everhold.queries.predictions import PredictionTable
+    from everhold.values.base import Schema
+
+__all__ = ["register"]
+
+_HTTP = "Over HTTP"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command()(mcp)
+
+
+def mcp(
+    *,
+    storage: Annotated[
+        str | None, typer.Option(metavar="STORAGE", help=f"A path or URL; {STORAGE_VARIABLE} by default.")
+    ] = None,
+    holdout: Annotated[str, typer.Option(metavar="NAME", help="The holdout's name.")],
+    analyst: AnalystOption = None,
+    predictions_folder: Annotated[
+        Path | None,
+        typer.Option(help="Agents may have files of predictions read from this folder, and from no other."),
+    ] = None,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve many clients at once, at http://HOST:PORT/mcp.", rich_help_panel=_HTTP)
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen at.", rich_help_panel=_HTTP)] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at.", rich_help_panel=_HTTP)] = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME:PORT",
+            help="What clients call this machine; needed if it listens at another address than its own.",
+            rich_help_panel=_HTTP,
+        ),
+    ] = None,
+) -> None:
+    r"""Serve a holdout to agents, by the Model Context Protocol.
+
+    Examples:
+      everhold mcp --storage flights.db --holdout flights --analyst night-agent
+      everhold mcp --storage flights.db --holdout flights --http --port 8000
+
+    Tools: describe, quote, ask, challenge, status, certificate. By default one
+    client is served on stdin and stdout; that is what clients start by themselves:
+      {"mcpServers": {"everhold": {"command": "everhold", "args": ["mcp",
+        "--storage", "/data/flights.db", "--holdout", "flights"]}}}
+
+    With --analyst, the agent spends no more than was allotted: 'everhold allot'.
+    A server may be stopped at any moment: an answer is in the ledger before it
+    is told, and the same question again is free. Who reaches the server may ask;
+    over HTTP it asks for no password, so it listens to this machine only.
+    An agent that can read the files of the storage can read the rows: let the
+    server run as another user.
+
+    Exit codes:
+      0  the client left, or the server was stopped
+      1  the package mcp is missing
+      2  wrong usage, or the port is taken
+      4  no such holdout
+      5  there is no such analyst
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    serving = _package()
+    predictions = None if predictions_folder is None else serving.PredictionsFolder(_folder(predictions_folder), _read)
+    with opened_here(storage_of(storage), holdout, analyst) as found:
+        server = serving.make_server(found, predictions=predictions)
+        if not http:
+            serving.serve_stdio(server)
+            return
+        with arguments_checked():
+            note(f"serving {holdout!r} at http://{host}:{port}/mcp; stop it with Ctrl+C")
+            serving.serve_http(server, host=host, port=port, allowed_hosts=allow_host or ())
+
+
+def _package() -> ModuleType:
+    try:
+        import everhold_server.mcp
+    except ModuleNotFoundError as missing:
+        raise EverholdError(str(missing)) from None
+    return everhold_server.mcp
+
+
+def _folder(path: Path) -> Path:
+    if not path.is_dir() or not os.access(path, os.R_OK | os.X_OK):
+        raise Misuse(f"there is no folder {str(path)!r} that can be read; expected one for files of predictions")
+    return path.resolve()
+
+
+def _read(path: Path, schema: Schema) -> PredictionTable:
+    from everhold.queries.untrusted_files import read_untrusted
+
+    return read_untrusted(path, schema, name=path.name)  # an agent's file, and this process has the key

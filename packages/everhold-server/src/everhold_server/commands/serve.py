@@ -1,0 +1,136 @@
+"""The command that runs the service: serve."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from everhold.cli.arguments import STORAGE_VARIABLE, address_of, storage_of
+from everhold.cli.failures import arguments_checked
+from everhold.cli.output import note
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["register", "service_package"]
+
+_REACH = "Who reaches it"
+_LIMITS = "Limits"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command()(serve)
+
+
+def serve(
+    *,
+    storage: Annotated[
+        str | None, typer.Option(metavar="STORAGE", help=f"A path or URL; {STORAGE_VARIABLE} by default.")
+    ] = None,
+    root: Annotated[
+        bool, typer.Option("--root", help="Print a link that logs a steward in: once, within 15 minutes.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen at.", rich_help_panel=_REACH)] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at.", rich_help_panel=_REACH)] = 8000,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="What it is called from outside, such as https://holdout.example; by default http://HOST:PORT.",
+            rich_help_panel=_REACH,
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:PORT", help="Another name that it is called by.", rich_help_panel=_REACH),
+    ] = None,
+    trust_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS", help="A proxy that says where a request came from.", rich_help_panel=_REACH
+        ),
+    ] = None,
+    plain_http: Annotated[
+        bool,
+        typer.Option(
+            "--plain-http", help="Let tokens and answers travel in the open, to other machines.", rich_help_panel=_REACH
+        ),
+    ] = False,
+    open_metrics: Annotated[
+        bool,
+        typer.Option("--open-metrics", help="Tell /metrics to this machine without a token.", rich_help_panel=_REACH),
+    ] = False,
+    allow_internal_webhooks: Annotated[
+        bool,
+        typer.Option("--allow-internal-webhooks", hidden=True),
+    ] = False,
+    most_megabytes: Annotated[
+        int, typer.Option(min=1, help="Of an upload.", rich_help_panel=_LIMITS)
+    ] = 1_024,
+    requests_a_minute: Annotated[
+        int, typer.Option(min=0, help="Of one token; 0 for as many as it likes.", rich_help_panel=_LIMITS)
+    ] = 6_000,
+) -> None:  # fmt: skip
+    r"""Serve a storage to people, programs and agents, over HTTP.
+
+    Examples:
+      everhold serve --storage flights.db --root
+      everhold serve --storage flights.db --address https://holdout.example
+
+    The rows, the key and the ledger stay in this process; what leaves it is what
+    a holdout answers. Every visitor needs a token or a login:
+
+      everhold token create flights.db reports --holdout flights --days 90
+
+    prints a token, which programs send as 'Authorization: Bearer eh_...' and
+    people paste at http://127.0.0.1:8000/login. With --root a link is printed
+    that logs a steward in. The same storage may be served by several processes,
+    and the other commands work beside it.
+
+    It listens to this machine only. To let others in, put a proxy with TLS in
+    front and say what it is called: --address https://...; cookies are then for
+    TLS alone, and requests meant for another name are refused. A proxy on this
+    machine is believed about client addresses with --trust-proxy 127.0.0.1.
+
+    Agents find their tools at /mcp/HOLDOUT, with the same tokens. /healthz and
+    /readyz say how it is; /metrics needs a steward's token. Logs are lines of
+    JSON on stderr, without anything that was sent or told. Ctrl+C and SIGTERM
+    let it finish what is under way.
+
+    Exit codes:
+      0  it was stopped
+      1  the packages of everhold\[service] are missing
+      2  wrong usage, the port is taken, or others could listen in
+      7  the ledger was altered
+    """
+    service = service_package()
+    if allow_internal_webhooks:
+        note("--allow-internal-webhooks has no effect: webhooks were replaced by GET /api/v1/holdouts/NAME/events")
+    shown = f"[{host}]" if ":" in host else host
+    settings = service.Settings(
+        storage=address_of(storage_of(storage)), address=(address or f"http://{shown}:{port}").rstrip("/"),
+        other_hosts=tuple(allow_host or ()), most_bytes=most_megabytes * 2**20, requests_a_minute=requests_a_minute,
+        open_metrics=open_metrics,
+    )  # fmt: skip
+    listening = service.Listening(host, port, tuple(trust_proxy or ()))
+    with arguments_checked():
+        service.check_reachable(settings, listening, plain=plain_http)
+
+        def started(where: str) -> None:
+            note(f"serving at {where}; stop it with Ctrl+C")
+            if root:
+                link = service.root_link(settings, service.token_store_of(settings.storage))
+                sys.stdout.write(f"log in within 15 minutes: {link}\n")
+                sys.stdout.flush()
+
+        service.listen(settings, listening, started=started)
+
+
+def service_package() -> ModuleType:
+    """What serves; its packages take a while to import."""
+    import everhold_server.serving
+
+    return everhold_server.serving

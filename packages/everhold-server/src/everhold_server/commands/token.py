@@ -1,0 +1,227 @@
+"""Commands about who may use the service: token create, list, revoke."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from everhold.cli.arguments import FormatOption, StorageArgument, address_of, opened, place_of, storage_of
+from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
+from everhold.cli.output import Format, note, show_list, show_record
+from everhold.remote import is_address
+from everhold_server.commands.serve import service_package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everhold_server.token_store import TokenStore
+    from everhold_server.wire.connection import Connection
+
+__all__ = ["register"]
+
+COLUMNS = ("id", "role", "name", "holdouts", "made", "expires", "used", "state")
+
+group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
+
+
+class RoleOption(StrEnum):
+    """What somebody may do."""
+
+    STEWARD = "steward"
+    ANALYST = "analyst"
+    VIEWER = "viewer"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `token`."""
+    app.add_typer(group, name="token", help="Who may use the service: create, list, revoke.")
+
+
+@group.command()
+def create(
+    storage: StorageArgument,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Who comes with it, such as reports.")] = None,
+    *,
+    role: Annotated[RoleOption, typer.Option(help="What it may do.")] = RoleOption.ANALYST,
+    holdout: Annotated[
+        list[str] | None, typer.Option(help="A holdout that it is limited to; may be repeated; all by default.")
+    ] = None,
+    days: Annotated[float | None, typer.Option(help="How long it lasts; for ever by default.")] = None,
+    questions: Annotated[
+        int | None, typer.Option(help="Allot so many new questions of each holdout that is named, too.")
+    ] = None,
+    charges: Annotated[
+        int | None, typer.Option(help="Most that they may be charged; by default what they can cost.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Make a token for the service; its secret is printed once and not kept.
+
+    Examples:
+      everhold token create flights.db reports --holdout flights --questions 200
+      everhold token create flights.db steward --role steward --days 30
+      everhold token create https://holdout.example owls --holdout contest
+
+    Roles: a steward seals rows, sees everything and signs; an analyst asks, and
+    spends the allotment of this name; a viewer sees what is public of a holdout.
+    Send it by a private channel: its holder acts under that name.
+
+    Exit codes:
+      0  made
+      2  wrong usage
+      4  no such holdout or storage
+      5  the name, a holdout or a limit cannot be used; no token was made
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    storage, name = place_of(storage, name)
+    if questions is not None and (role is not RoleOption.ANALYST or not holdout):
+        raise Misuse("an allotment needs an analyst and the holdouts; expected --role analyst and --holdout NAME")
+    if charges is not None and questions is None:
+        raise Misuse("a limit of charges needs one of questions; expected --questions, too")
+    part = None if questions is None else {"questions": questions, "charges": charges}
+    with _tokens(storage) as tokens:
+        made = tokens.make(name, role=role.value, holdouts=holdout, days=days, part=part)
+    show_record(_told(made), form)
+    note("the secret is printed this once and is kept nowhere")
+
+
+@group.command(name="list")
+def list_tokens(
+    storage: Annotated[
+        str | None,
+        typer.Argument(metavar="STORAGE", help="A path or URL, such as flights.db, or https://HOST of a service."),
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Print all tokens, newest first, without their secrets.
+
+    Example:
+      everhold token list flights.db
+
+    Exit codes:
+      0  printed
+      4  no such storage
+      7  the ledger was altered
+    """
+    with _tokens(storage_of(storage)) as tokens:
+        rows = tokens.all()
+    show_list([_told(row) for row in rows], COLUMNS, form, document=rows)
+
+
+@group.command()
+def revoke(
+    storage: StorageArgument,
+    token: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Its public part: see 'everhold token list'.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Take a token back, and end its sessions, at once.
+
+    Example:
+      everhold token revoke flights.db 4f1d2c3b5a697887
+
+    Exit codes:
+      0  revoked
+      2  there is no such token in the storage
+      4  no such storage, or no such token of the service
+      7  the ledger was altered
+    """
+    storage, identifier = place_of(storage, token)
+    with _tokens(storage) as tokens:
+        revoked = tokens.revoke(identifier)
+    show_record(_told(revoked), form)
+
+
+_HERE = "command line"
+
+
+@contextlib.contextmanager
+def _tokens(storage: str) -> Iterator[_Here | _There]:
+    """The tokens of a storage that is there, or of a service."""
+    if is_address(storage):
+        from everhold_server.wire.connection import Connection
+
+        with arguments_checked(), Connection(storage) as connection:
+            yield _There(connection)
+        return
+    token_store = service_package().token_store_of(address_of(storage), create=False)
+    try:
+        yield _Here(storage, token_store)
+    finally:
+        token_store.records.database.close()
+
+
+class _Here:
+    """The tokens of a storage on this machine: its administrator needs none."""
+
+    def __init__(self, storage: str, token_store: TokenStore) -> None:
+        self._storage, self._token_store = storage, token_store
+
+    def all(self) -> list[dict[str, Any]]:
+        """The newest first."""
+        moment, said = self._token_store.records.clock(), service_package().said_of
+        return [{**token.to_dict(), "state": said(token, moment)} for token in self._token_store.all()]
+
+    def make(
+        self, name: str, *, role: str, holdouts: list[str] | None, days: float | None, part: dict[str, Any] | None
+    ) -> dict[str, Any]:  # fmt: skip
+        """One with its secret; an allotment of each holdout comes first."""
+        for each in holdouts or ():
+            with opened(self._storage, each) as found, arguments_checked():
+                if part is not None:
+                    found.allot(name, **part)
+        made = self._token_store.make(service_package().Role(role), name, holdouts=holdouts, days=days, by=_HERE)
+        self._write("make a token", of=made.token.id, role=role)
+        return {**made.token.to_dict(), "secret": made.secret}
+
+    def revoke(self, identifier: str) -> dict[str, Any]:
+        """The token as it is now."""
+        revoked = self._token_store.revoke(identifier)
+        if revoked is None:
+            raise Misuse(f"there is no token {identifier!r}; expected an id of 'everhold token list'")
+        self._write("revoke a token", of=identifier)
+        return revoked.to_dict()
+
+    def _write(self, act: str, **facts: str) -> None:
+        """Into the log of acts, as the service does it."""
+        row = {
+            "at": service_package().stamp(self._token_store.records.clock()), "request": "", "name": _HERE, "token": "",
+            "act": act, "holdout": None, "outcome": "done", "facts": json.dumps(facts, sort_keys=True),
+        }  # fmt: skip
+        service_package().AuditLog(self._token_store.records).insert([row])
+
+
+class _There:
+    """The tokens of a service that a steward's token reaches."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def all(self) -> list[dict[str, Any]]:
+        """The newest first."""
+        found: list[dict[str, Any]] = self._connection.get("/tokens")["tokens"]
+        return found
+
+    def make(
+        self, name: str, *, role: str, holdouts: list[str] | None, days: float | None, part: dict[str, Any] | None
+    ) -> dict[str, Any]:  # fmt: skip
+        """One with its secret, and an allotment of each holdout."""
+        allotments = {} if part is None else dict.fromkeys(holdouts or (), part)
+        wish = {"name": name, "role": role, "holdouts": holdouts, "days": days, "allotments": allotments}
+        return self._connection.send("POST", "/tokens", wish, repeatable=False)
+
+    def revoke(self, identifier: str) -> dict[str, Any]:
+        """The token as it is now."""
+        return self._connection.send("DELETE", f"/tokens/{quote(identifier, safe='')}", {})
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    shown = {name: value for name, value in row.items() if name != "note"}
+    return {**shown, "holdouts": "all" if row["holdouts"] is None else ", ".join(row["holdouts"])}

@@ -1,0 +1,314 @@
+"""What is too much: hosts that are not this one, bodies too large or too slow, requests too many, or too many at once.
+
+All of it is decided before anything is looked up, in this process alone: several processes allow as many times more.
+The limit of failures holds back load, not guessing, which 256 random bits do: it applies to wrong tokens only, so that
+a program with a revoked token does not lock out its neighbours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import math
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from everhold.errors import EverholdError
+from everhold_server.problems import problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from everhold_server.settings import Settings
+
+__all__ = [
+    "BodyLimitMiddleware",
+    "ConcurrencyLimitMiddleware",
+    "HostMiddleware",
+    "RateLimitMiddleware",
+    "RateLimiter",
+    "TooMany",
+    "client_of",
+    "too_many",
+]
+
+PROBES = ("/healthz", "/readyz")
+"""Asked by whatever watches the process, under any name."""
+
+_MOST_BUCKETS = 100_000
+_MINUTE = 60.0
+_MOST_OF_STRANGERS = 2**16  # bytes; whoever is not known has nothing to send but a token
+_MOST_AT_ONCE = 8  # requests of one token, of the 40 threads that endpoints share
+_MOST_WAITING = 100
+_FREE = "nothing was changed or charged"
+
+
+class TooMany(EverholdError):
+    """Too many requests, too much work at once, or no room for more. Nothing was changed or charged.
+
+    Its data has `wait`, the seconds until the next try.
+    """
+
+    exit_code = 6
+    http_status = 429
+
+
+class RateLimiter:
+    """Token buckets, one for each name: full at first, refilled within a period.
+
+    Args:
+        size: Of each; 0 for one without end.
+        clock: Seconds that never go back.
+        period: Seconds in which an empty one is filled.
+
+    Examples:
+        >>> buckets = RateLimiter(2, clock=lambda: 0.0)
+        >>> [buckets.take("a") for _ in range(3)]
+        [0.0, 0.0, 30.0]
+        >>> buckets.take("b")
+        0.0
+    """
+
+    def __init__(self, size: int, clock: Callable[[], float] = time.monotonic, *, period: float = _MINUTE) -> None:
+        self.size, self._clock, self._period = size, clock, period
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str) -> float:
+        """Take one; returns 0, or if there is none the seconds until there is."""
+        level, moment = self._level(name), self._clock()
+        wait = 0.0 if level >= 1 or not self.size else (1 - level) * self._period / self.size
+        self._levels[name] = (level if wait else level - 1, moment)
+        self._levels.move_to_end(name)
+        while len(self._levels) > _MOST_BUCKETS:  # the longest unused, which are full again or nearly so
+            self._levels.popitem(last=False)
+        return wait
+
+    def left(self, name: str) -> int:
+        """How many there are now."""
+        return int(self._level(name))
+
+    def _level(self, name: str) -> float:
+        level, moment = self._levels.get(name, (float(self.size), 0.0))
+        return min(self.size, level + max(0.0, self._clock() - moment) * self.size / self._period)
+
+
+class HostMiddleware(TrustedHostMiddleware):
+    """Starlette's check of the header Host, against DNS rebinding; health probes may use any name."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        handle = self.app if scope["type"] == "http" and scope["path"] in PROBES else super().__call__
+        await handle(scope, receive, send)
+
+
+class BodyLimitMiddleware:
+    """Counts a body while it is read; one that is too large or too slow ends there, and so does one of two lengths.
+
+    Of whoever is not known little is taken, wherever they send it: a body may be read before a route asks who sent it.
+
+    Args:
+        app: What comes after it.
+        settings: With the limits.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        in_parts = headers.get("content-type", "").lower().startswith("multipart/form-data")
+        most = self.settings.most_bytes if in_parts else self.settings.most_bytes_in_memory
+        body = _Body(scope, receive, send, most, self.settings)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            await body.refusal(400)(scope, receive, send)
+            return
+        declared = headers.get("content-length", "0")
+        if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
+            await body.refusal(413, most)(scope, receive, send)  # nobody is known yet
+            return
+        with contextlib.suppress(_Stopped):  # whether or not somebody caught it on its way
+            await self.app(scope, body.receive, body.send)
+        if body.refused and not body.started:
+            await body.refusal(body.refused)(scope, receive, send)
+
+
+class _Stopped(Exception):
+    """Ends an endpoint that reads a body which has been refused."""
+
+
+class _Body:
+    """One body on its way, and the answer, which is a refusal if the body was refused, whoever caught that."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, most: int, settings: Settings) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._most, self._settings = most, settings
+        self._begun: float | None = None
+        self._bytes, self._whole = 0, False
+        self.refused, self.started = 0, False
+
+    async def receive(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        message = await self._in_time()
+        self._bytes += len(message.get("body", b""))
+        self._whole = message["type"] != "http.request" or not message.get("more_body", False)
+        if self._bytes > self._at_most():
+            self._refuse(413)
+        return message
+
+    def _at_most(self) -> int:
+        known = self._scope.get("state", {}).get("principal") is not None
+        return self._most if known else min(self._most, _MOST_OF_STRANGERS)
+
+    async def _in_time(self) -> Message:
+        settings = self._settings
+        if self._begun is None:  # whoever waits for their turn is not slow
+            self._begun = time.monotonic()
+        late = self._begun + settings.patience + self._bytes / settings.slowest - time.monotonic()
+        with anyio.move_on_after(max(0.0, min(settings.patience, late))):
+            return await self._receive()
+        self._refuse(408)
+        raise AssertionError  # the line before has raised
+
+    def _refuse(self, status: int) -> None:
+        self.refused = status
+        raise _Stopped
+
+    async def send(self, message: Message) -> None:
+        if self.refused and not self.started:
+            return
+        self.started = True
+        await self._send(message)
+
+    def refusal(self, status: int, at_most: int | None = None) -> ASGIApp:
+        """What is told instead; the rest of the body is not read, so the connection ends."""
+        most = f"{self._at_most() if at_most is None else at_most:,} bytes"
+        said = {
+            400: (
+                "AmbiguousBody",
+                "the request says the length of its body and that it comes in chunks, so that a proxy "
+                f"could take it for two; expected one of the headers Content-Length and Transfer-Encoding; {_FREE}",
+            ),
+            413: ("BodyTooLarge", f"the body of the request is too large; expected at most {most}; send less; {_FREE}"),
+            408: ("BodyTooSlow", f"the body of the request did not come in time; send it faster; {_FREE}"),
+        }
+        response = problem(status, *said[status])
+        response.headers["connection"] = "close"
+        return response
+
+
+class RateLimitMiddleware:
+    """So many requests a minute for each token, and for each address that comes without one.
+
+    Args:
+        app: What comes after it.
+        settings: With the limits.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self._known, self._strangers = RateLimiter(settings.requests_a_minute), RateLimiter(settings.strangers_a_minute)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        if scope["type"] != "http" or scope["path"] in PROBES:
+            await self.app(scope, receive, send)
+            return
+        principal = scope["state"].get("principal")
+        buckets, name = (self._strangers, client_of(scope)) if principal is None else (self._known, principal.token)
+        if not buckets.size:
+            await self.app(scope, receive, send)
+            return
+        wait = buckets.take(name)
+        limits = {
+            "RateLimit-Policy": f'"requests";q={buckets.size};w={int(_MINUTE)}',
+            "RateLimit": f'"requests";r={buckets.left(name)};t={math.ceil(_MINUTE / buckets.size)}',
+        }
+
+        async def telling(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(limits)
+            await send(message)
+
+        await (too_many(wait) if wait else self.app)(scope, receive, telling)
+
+
+class ConcurrencyLimitMiddleware:
+    """Lets so many requests of one token be worked on at once; others wait for their turn, and hold no thread.
+
+    So a program that asks what takes long, as often as it can, leaves threads to everybody else.
+
+    Args:
+        app: What comes after it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._lines: dict[str, _Line] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        principal = scope.get("state", {}).get("principal") if scope["type"] == "http" else None
+        if principal is None:
+            await self.app(scope, receive, send)
+            return
+        line = self._lines.setdefault(principal.token, _Line())
+        if line.length >= _MOST_AT_ONCE + _MOST_WAITING:
+            await too_many(1.0)(scope, receive, send)
+            return
+        line.length += 1
+        try:
+            async with line.turns:
+                await self.app(scope, receive, send)
+        finally:
+            line.length -= 1
+            if not line.length:
+                del self._lines[principal.token]
+
+
+class _Line:
+    """The requests of one token: those that are worked on, and those that wait."""
+
+    def __init__(self) -> None:
+        self.length, self.turns = 0, anyio.Semaphore(_MOST_AT_ONCE)
+
+
+def too_many(wait: float) -> ASGIApp:
+    """The refusal of a request that came too early.
+
+    Args:
+        wait: Seconds until the next one may come.
+    """
+    seconds = max(1, math.ceil(wait))
+    detail = f"there were too many requests; expected the next one in {seconds} s; wait that long; {_FREE}"
+    response = problem(429, "TooManyRequests", detail, retry_after=seconds)
+    response.headers["retry-after"] = str(seconds)
+    return response
+
+
+def client_of(scope: Scope) -> str:
+    """Where a request comes from; of IPv6 the network, as a client has as many addresses as it likes.
+
+    Examples:
+        >>> client_of({"client": ("2001:db8::17:1", 80)})
+        '2001:db8::/64'
+    """
+    host = (scope.get("client") or ("", 0))[0]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return str(host)
+    if address.version == 4:
+        return str(address)
+    return str(ipaddress.ip_network((int(address), 64), strict=False))

@@ -1,0 +1,125 @@
+"""The door for browsers: log in with a token or a one-use link, and log out.
+
+A link is shown as a page with a button, and used by that button: whatever opens links beforehand, such as a preview in
+a chat, uses nothing up. A login makes a new session and ends the one that the browser had, so that nobody is given one
+that somebody else knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import RedirectResponse, Response
+from starlette.requests import ClientDisconnect
+
+from everhold_server.audit import noted
+from everhold_server.limits import RateLimiter, client_of, too_many
+from everhold_server.sessions import Sessions, cookie_name, give_cookie, take_cookie
+from everhold_server.uploads import Unusable
+from everhold_server.web.rendering import page
+
+if TYPE_CHECKING:
+    from everhold_server.token_store import Token
+
+__all__ = ["LOGIN", "logged_in", "logged_out"]
+
+LOGIN = APIRouter(include_in_schema=False)
+
+_LONGEST, _MOST_FIELDS = 200, 10
+_WRONG_TOKEN = "This token lets nobody in: it is wrong, expired or revoked."
+_WRONG_LINK = "This link cannot be used: it was used already, or is older than 15 minutes."
+
+
+def logged_in(request: Request, token: Token, *, to: str = "/") -> Response:
+    """A response that opens a new session of a token, ends the one that there was, and goes on to a page.
+
+    Args:
+        request: That brought the token.
+        token: That was recognised.
+        to: Path of the next page.
+    """
+    sessions, settings = _of(request), request.app.state.settings
+    before = request.cookies.get(cookie_name(settings))
+    if before is not None:
+        sessions.close(before)
+    response = RedirectResponse(to, 303)
+    give_cookie(response, sessions.open(token), settings)
+    noted(request, "login", outcome="in", name=token.name, of=token.id)
+    return response
+
+
+def logged_out(request: Request) -> Response:
+    """A response that ends the session that the request came with."""
+    secret = request.cookies.get(cookie_name(request.app.state.settings))
+    if secret is not None:
+        _of(request).close(secret)
+    response = RedirectResponse("/login", 303)
+    take_cookie(response, request.app.state.settings)
+    response.headers["clear-site-data"] = '"cache"'
+    return response
+
+
+@LOGIN.get("/login")
+def ask_for_token(request: Request) -> Response:
+    """A page that asks for a token."""
+    return _page(request)
+
+
+async def _token(request: Request) -> str:
+    """The field of the form; of whatever else a stranger sends nothing is made, no file either."""
+    try:
+        fields = dict(parse_qsl((await request.body()).decode("ascii"), max_num_fields=_MOST_FIELDS))
+    except ValueError:
+        return ""
+    except ClientDisconnect:
+        raise Unusable("the body ended early; send it again; nothing was changed") from None
+    return fields.get("token", "").strip()[:_LONGEST]
+
+
+@LOGIN.post("/login")
+def take_token(request: Request, token: Annotated[str, Depends(_token)]) -> Response:
+    """Log in with a token."""
+    found = _of(request).token_store.authenticate(token)
+    return logged_in(request, found) if found is not None else _refused(request, _WRONG_TOKEN)
+
+
+@LOGIN.get("/login/{link}")
+def show_link(request: Request, link: str) -> Response:
+    """A page with a button, which uses the link; the page itself does not look at it."""
+    return _page(request, link=link)
+
+
+@LOGIN.post("/login/{link}")
+def take_link(request: Request, link: str) -> Response:
+    """Log in with a link, which is used up."""
+    found = _of(request).token_store.use_link(link)
+    return logged_in(request, found) if found is not None else _refused(request, _WRONG_LINK, form=False)
+
+
+@LOGIN.post("/logout")
+def log_out(request: Request) -> Response:
+    """Log out."""
+    return logged_out(request)
+
+
+def _of(request: Request) -> Sessions:
+    sessions: Sessions = request.app.state.sessions
+    return sessions
+
+
+def _refused(request: Request, why: str, *, form: bool = True) -> Response:
+    """The same page for whatever was wrong with it."""
+    failures: RateLimiter = request.app.state.failures
+    noted(request, "login", outcome="refused")
+    wait = failures.take(client_of(request.scope)) if failures.size else 0.0
+    if wait:
+        refusal = too_many(wait)
+        assert isinstance(refusal, Response)
+        return refusal
+    return _page(request, why=why, form=form, status=401)
+
+
+def _page(request: Request, *, link: str = "", why: str = "", form: bool = True, status: int = 200) -> Response:
+    return page(request, "login.html", link=link, why=why, form=form, status=status)

@@ -1,0 +1,148 @@
+"""What is written about a request: one line of JSON, without anything that somebody sent or was told.
+
+A line has the time, the request's id, method, route as it is written in the code, status, milliseconds, the public part
+of the token, and how many bytes came and went. No path, query, header, cookie or body. Of a fault it has the class and
+the place in everhold's own code; its message and variables could quote sealed rows. Other libraries' lines are kept
+without their messages, for the same reason.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import secrets
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from starlette.datastructures import MutableHeaders
+
+from everhold.errors import EverholdError
+from everhold_server.authentication import SAFE
+from everhold_server.faults import place_of
+from everhold_server.problems import problem
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from everhold_server.metrics import Metrics
+    from everhold_server.settings import Settings
+
+__all__ = ["JsonLines", "RequestLogMiddleware", "route_of", "write_logs"]
+
+REQUESTS = logging.getLogger("everhold_server.requests")
+_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+_UNEXPECTED = (
+    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
+    "charged is in the ledger; ask the same again: what was answered already is free"
+)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line; messages are kept of everhold's own lines alone."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record as a line."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {"time": at, "level": record.levelname.lower(), "logger": record.name}
+        if isinstance(getattr(record, "facts", None), dict):
+            line |= record.facts  # type: ignore[attr-defined]
+        if record.exc_info and record.exc_info[1] is not None:
+            line |= place_of(record.exc_info[1])
+        return json.dumps(line)
+
+
+def write_logs(level: int = logging.INFO) -> None:
+    """Let this process write its lines to stderr, and nothing else of any library."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.root.handlers[:] = [handler]
+    logging.root.setLevel(logging.WARNING)
+    logging.getLogger("everhold_server").setLevel(level)
+
+
+def route_of(scope: Scope) -> str:
+    """The route of a request as it is written in the code; ``"none"`` if there is no such route."""
+    path = getattr(scope.get("route"), "path", None) or scope.get("state", {}).get("route")
+    if path is None:
+        return "none"
+    prefix = "/api/v1" if scope["path"].startswith("/api/v1/") and not path.startswith("/api/") else ""
+    return prefix + str(path)
+
+
+class RequestLogMiddleware:
+    """Numbers every request, times it, writes its line, and turns what nobody has caught into one fixed text.
+
+    Args:
+        app: What comes after it.
+        metrics: Where it is counted.
+        settings: How long answers wait.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
+        self.app, self.metrics, self.wait = app, metrics, settings.answers_wait_for
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        seen = _Seen(scope, receive, send, self.wait)
+        with self.metrics.in_flight.track_inprogress():
+            try:
+                await self.app(scope, seen.receive, seen.send)
+            except EverholdError as fault:
+                seen.fault = fault
+                if not seen.status:
+                    await problem(fault.http_status, type(fault).__name__, fault.message)(scope, receive, seen.send)
+            except Exception as fault:
+                seen.fault = fault
+                if not seen.status:
+                    await problem(500, "UnexpectedFault", _UNEXPECTED)(scope, receive, seen.send)
+        self._write(scope, seen)
+
+    def _write(self, scope: Scope, seen: _Seen) -> None:
+        state, took = scope["state"], time.perf_counter() - seen.begun
+        method = scope["method"] if scope["method"] in _METHODS else "other"  # a method is a text of the client's own
+        route, principal = route_of(scope), state.get("principal")
+        self.metrics.requests.labels(method, route, seen.status).inc()
+        self.metrics.seconds.labels(method, route).observe(took)
+        outcome = state.get("act", {}).get("facts", {}).get("outcome")
+        if state.get("act", {}).get("act") == "ask" and isinstance(outcome, str):
+            self.metrics.asks.labels(outcome).inc()
+        fault = state.get("fault") or (place_of(seen.fault) if seen.fault is not None else {})
+        facts = {
+            "request": state["request_id"], "method": method, "route": route, "status": seen.status,
+            "ms": round(took * 1_000, 1), "token": None if principal is None else principal.token,
+            "received": seen.received, "sent": seen.sent, **fault,
+        }  # fmt: skip
+        REQUESTS.log(logging.ERROR if seen.status >= 500 else logging.INFO, "request", extra={"facts": facts})
+
+
+class _Seen:
+    """What is seen of one request on its way."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, wait: float) -> None:
+        self._receive, self._send = receive, send
+        self._waits = wait if scope["method"] not in SAFE else 0.0
+        self.begun, self.status, self.received, self.sent = time.perf_counter(), 0, 0, 0
+        self.fault: Exception | None = None
+        self._id = scope.setdefault("state", {})["request_id"] = secrets.token_hex(8)
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self.received += len(message.get("body", b""))
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            MutableHeaders(scope=message)["x-request-id"] = self._id
+            if self._waits:
+                took = time.perf_counter() - self.begun
+                await anyio.sleep(math.ceil(took / self._waits) * self._waits - took)
+        self.sent += len(message.get("body", b""))
+        await self._send(message)

@@ -1,0 +1,173 @@
+"""Models that an agent hands in to challenge a champion: rules, predictions by id, or a file in one folder.
+
+An agent must not be able to make the server read any other file, or run any code. A model is therefore a rule, which is
+parsed, or predictions, which are data; and a file is named without a path, opened without following links, and copied
+before it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.queries.predictions import PredictionTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from everhold.values.base import Schema
+
+__all__ = ["Label", "PredictionsFolder", "candidate", "predictions_wanted"]
+
+Label = int | float | str
+
+_MOST_BYTES = 2**28
+_NAME = "the predictions"
+_COLUMN = "prediction"
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionsFolder:
+    """The one folder from which an agent may have predictions read.
+
+    Attributes:
+        path: The folder; agents may write to it, and nothing secret lies there.
+        read: Reads predictions from a file, for rows of a schema.
+    """
+
+    path: Path
+    read: Callable[[Path, Schema], PredictionTable]
+
+    def table(self, name: str, schema: Schema) -> PredictionTable:
+        """The predictions in a file of the folder.
+
+        Raises:
+            QueryRejected: If it is no plain file there, or cannot be read. Nothing is charged.
+        """
+        content = self._content(name)
+        with tempfile.TemporaryDirectory() as private:  # what is read is what was checked, whoever writes meanwhile
+            copied = Path(private) / name
+            copied.write_bytes(content)
+            return self.read(copied, schema)
+
+    def _content(self, name: str) -> bytes:
+        if name in ("", ".", "..") or Path(name).name != name or "\\" in name or not name.isprintable():
+            raise _rejected(
+                f"file is {brief(name)}", "expected the name of a file in the predictions folder, without a path"
+            )
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        try:
+            with os.fdopen(os.open(self.path / name, flags), "rb") as file:
+                found = os.fstat(file.fileno())
+                if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= _MOST_BYTES:
+                    return file.read(_MOST_BYTES)
+        except (OSError, ValueError):
+            pass
+        raise _rejected(
+            f"there is no plain file {brief(name)} in the predictions folder",
+            f"expected a file of at most {_MOST_BYTES:,} bytes there, no link; write it, and name it without a path",
+        )
+
+
+def predictions_wanted(schema: Schema) -> str:
+    """In words: what a challenger may be."""
+    if not schema.features_public:
+        return "rule, an expression over the features"
+    by = "an object from row id to prediction" if schema.row_id else "a list in the order of the rows"
+    return f"rule, an expression over the features; predictions, {by}; or file"
+
+
+def candidate(
+    schema: Schema,
+    folder: PredictionsFolder | None,
+    *,
+    rule: str | None,
+    predictions: Mapping[str, Label] | Sequence[Label] | None,
+    file: str | None,
+) -> str | PredictionTable:
+    """The model that an agent names.
+
+    Args:
+        schema: What is known of the rows.
+        folder: Where files lie; None where none are taken.
+        rule: An expression over the features.
+        predictions: By row id, or in the order of the rows where they have none.
+        file: The name of a file.
+
+    Raises:
+        QueryRejected: If there is not exactly one, or it cannot be taken. Nothing is charged.
+    """
+    given = {"rule": rule, "predictions": predictions, "file": file}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        raise _rejected(
+            f"a challenger is given as {' and '.join(named) or 'nothing'}",
+            f"expected exactly one of {predictions_wanted(schema)}",
+        )
+    if rule is not None:
+        return rule
+    _check_public(schema)
+    if predictions is not None:
+        return _inline(predictions, schema)
+    if folder is None:
+        raise _rejected("this server reads no files", "expected predictions themselves, or a rule")
+    return folder.table(str(file), schema)
+
+
+def _check_public(schema: Schema) -> None:
+    """Refuse predictions for rows whose features nobody may have seen: they would weaken everybody's promise."""
+    if not schema.features_public:
+        raise _rejected(
+            "the features of the sealed rows are sealed, too, so nobody can have made predictions for them without "
+            "having seen what must not be seen",
+            "expected a rule, which is computed where the rows are; the steward takes predictions for a holdout "
+            "created with --features public",
+        )
+
+
+def _inline(predictions: Mapping[str, Label] | Sequence[Label], schema: Schema) -> PredictionTable:
+    row_id = schema.row_id
+    if isinstance(predictions, Mapping) != (row_id is not None):
+        expected = (
+            "a list of predictions in the order of the rows" if row_id is None
+            else f"an object from each {row_id!r} to its prediction"
+        )  # fmt: skip
+        raise _rejected(f"the rows have {'no' if row_id is None else 'their'} ids", f"expected {expected}")
+    if not isinstance(predictions, Mapping) or row_id is None:
+        return PredictionTable({_COLUMN: _array(list(predictions))}, name=_NAME)
+    ids = _ids(list(predictions), text=schema.columns[row_id].value != "number")
+    return PredictionTable({row_id: ids, _COLUMN: _array(list(predictions.values()))}, name=_NAME)
+
+
+def _ids(names: list[str], *, text: bool) -> Any:
+    """Ids as the rows have them: an object's names are texts, whatever they stand for."""
+    if text:
+        return np.array(names, dtype=object)  # whose memory is that of the texts, however long one of them is
+    try:
+        return np.array([int(name) for name in names])
+    except ValueError:
+        pass
+    try:
+        return np.array([float(name) for name in names])
+    except ValueError:
+        raise _rejected(
+            "the ids of these rows are numbers and some of the predictions have others", "check them"
+        ) from None
+
+
+def _array(values: list[Label]) -> Any:
+    """An array of numbers; with texts among them one of objects, to be checked."""
+    return np.array(values, dtype=object if any(isinstance(value, str) for value in values) else None)
+
+
+def _rejected(problem: str, advice: str) -> QueryRejected:
+    return QueryRejected(f"{problem}; {advice}; nothing was charged")

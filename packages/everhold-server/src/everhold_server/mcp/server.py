@@ -1,0 +1,290 @@
+"""The tools on the official SDK: schemas, errors that teach, stdio and streamable HTTP.
+
+Nothing but everhold's own messages leaves, to the agent or to a log: the message of any other error could quote sealed
+rows. An error of a call leaves as the tool's result, because that is what an agent reads.
+"""
+
+from __future__ import annotations
+
+import socket
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import ToolAnnotations
+from pydantic import ValidationError
+from starlette.responses import JSONResponse
+
+from everhold.arguments import brief
+from everhold.errors import EverholdError
+from everhold_server.mcp.tools import Tools
+from everhold_server.mcp.words import INSTRUCTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mcp.server.mcpserver import Context
+    from mcp_types import CallToolResult, InputRequiredResult
+    from starlette.applications import Starlette
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from everhold.holdout import Holdout
+    from everhold_server.mcp.candidates import PredictionsFolder
+
+__all__ = ["LOOPBACK", "count_values", "http_app", "listening", "make_server", "serve_http", "serve_stdio"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Hosts that nobody reaches from another machine."""
+
+_MOST_BYTES = 2**22  # of a request: predictions for some hundred thousand rows
+_MOST_VALUES = 400_000
+_UNEXPECTED = (
+    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
+    "charged is in the ledger; call status, and ask the same again: what was answered already is free"
+)
+_FREE = "nothing was charged"
+
+
+class _Server(MCPServer[Any]):
+    """The SDK's server, whose errors are everhold's own words.
+
+    Args:
+        tools: What agents can call.
+    """
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        from everhold import __version__
+
+        self._schemas = {tool.name: tool.parameters for tool in tools}
+        super().__init__(
+            "everhold", title="everhold", version=__version__, instructions=INSTRUCTIONS, tools=list(tools),
+            log_level="ERROR",
+        )  # fmt: skip
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        schema = self._schemas.get(name)
+        if schema is None:
+            raise ToolError(f"there is no tool {brief(name)}; expected one of {', '.join(self._schemas)}; {_FREE}")
+        _check_names(name, arguments, schema)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as fault:
+            message = _in_words(name, fault, schema)
+        raise ToolError(message)  # outside, so that nothing of the fault goes along
+
+
+def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = None) -> MCPServer[Any]:
+    """The server of an open holdout, on behalf of whoever it was opened for.
+
+    Args:
+        holdout: Stays open as long as the server is used; several servers and processes may share a ledger.
+        predictions: The folder from which files of predictions are read; none by default.
+
+    Examples:
+        >>> import anyio, tempfile, numpy as np, everhold as eh
+        >>> from mcp import Client
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> rows = {"delay": np.random.default_rng(0).normal(5.0, 30.0, 4_000)}
+        >>> holdout = eh.Holdout.create(f"{folder.name}/study.db", "flights", holdout=rows, queries=100,
+        ...                             mechanism="guess_and_check")
+        >>> async def agent():
+        ...     async with Client(make_server(holdout)) as client:
+        ...         answer = await client.call_tool("ask", {"question": "delay > 15", "guess": 0.37})
+        ...         return answer.structured_content["source"]
+        >>> anyio.run(agent)
+        'guess'
+        >>> holdout.close(); folder.cleanup()
+    """
+    tools = Tools(holdout, predictions)
+    spending = (tools.ask, tools.challenge)
+    methods = (tools.describe, tools.quote, *spending, tools.status, tools.certificate)
+    return _Server([_tool(method, free=method not in spending) for method in methods])
+
+
+def serve_stdio(server: MCPServer[Any]) -> None:
+    """Serve one client on stdin and stdout, which carries nothing but the protocol, until it leaves."""
+    anyio.run(server.run_stdio_async)
+
+
+def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: Sequence[str] = ()) -> None:
+    """Serve clients on streamable HTTP at the path ``/mcp`` until the process is stopped.
+
+    No call depends on another one, so a client goes on with a server that was started anew. Requests that were meant
+    for another host are refused, against pages that rebind a name to this machine.
+
+    Args:
+        server: Made by `make_server`.
+        host: Address to listen at; see `LOOPBACK`.
+        port: Port to listen at.
+        allowed_hosts: Names by which clients call this machine, such as ``"lab.example:8000"``; needed where it is
+            reached by others than itself.
+
+    Raises:
+        ValueError: If others could reach the address and nobody said under which names, or it cannot be used.
+    """
+    import uvicorn
+
+    settings = uvicorn.Config(
+        http_app(server, host, allowed_hosts), log_level="error", access_log=False, server_header=False,
+        log_config=None,  # its own would close every handler that the process has
+    )  # fmt: skip
+    with listening(host, port) as taken:
+        uvicorn.Server(settings).run(sockets=[taken])
+
+
+def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = ()) -> Starlette:
+    """What `serve_http` serves; every call stands for itself.
+
+    Raises:
+        ValueError: If others could reach the address and nobody said under which names.
+    """
+    app = server.streamable_http_app(
+        stateless_http=True, json_response=True, host=host, max_request_body_size=_MOST_BYTES,
+        transport_security=_security(host, allowed_hosts),
+    )  # fmt: skip
+    app.add_middleware(_BodyCount)
+    return app
+
+
+def count_values(written: bytes) -> int:
+    """Upper bound on the values of a JSON document, at the cost of looking at its bytes.
+
+    An object of Python takes up to fifty times the bytes that stand for it, so values are counted before they are made.
+    """
+    return 1 + sum(map(written.count, (b",", b"[", b"{")))
+
+
+class _BodyCount:
+    """Refuses a body of too many bytes or values before it becomes objects.
+
+    Args:
+        app: What comes after it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.app(scope, receive, send)
+            return
+        messages: list[Message] = []
+        body, more = b"", True
+        while more and len(body) <= _MOST_BYTES:
+            messages.append(await receive())
+            body += messages[-1].get("body", b"")
+            more = messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False)
+        if messages[-1]["type"] == "http.disconnect":
+            return
+        if len(body) > _MOST_BYTES or count_values(body) > _MOST_VALUES:
+            told = (
+                f"the request is too large; expected at most {_MOST_BYTES:,} bytes and {_MOST_VALUES:,} values; name a "
+                f"file of predictions instead, or send it to the HTTP API; {_FREE}"
+            )
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": told}}
+            await JSONResponse(error, 413, {"connection": "close"})(scope, receive, send)
+            return
+        messages.reverse()
+
+        async def again() -> Message:
+            return messages.pop() if messages else await receive()
+
+        await self.app(scope, again, send)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens, and whose answers leave at once.
+
+    Args:
+        host: Address of this machine.
+        port: Port; 0 for a free one.
+
+    Raises:
+        ValueError: If nobody can listen there.
+    """
+    reason = "there is no such port"
+    if 0 <= port < 2**16:
+        try:
+            taken = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        except OSError as fault:
+            reason = (fault.strerror or "it fails").lower()
+        else:
+            taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on sockets of its own alone
+            return taken
+    raise ValueError(
+        f"nobody can listen at {brief(host)}, port {port}: {reason}; expected an address of this machine and a free "
+        "port; choose another one"
+    )
+
+
+def _security(host: str, allowed_hosts: Sequence[str]) -> TransportSecuritySettings:
+    if host not in LOOPBACK and not allowed_hosts:
+        raise ValueError(
+            f"the address {brief(host)} can be reached from other machines, and nobody is asked who they are; expected "
+            "127.0.0.1; or name what clients call this machine, and let a proxy in front ask for a password"
+        )
+    names = [*allowed_hosts, *(("127.0.0.1:*", "localhost:*", "[::1]:*") if host in LOOPBACK else ())]
+    origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
+    return TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
+
+
+def _tool(method: Callable[..., Any], *, free: bool = False) -> Tool:
+    """A method as a tool whose schema takes no argument besides its own."""
+    hints = ToolAnnotations(
+        read_only_hint=free, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    )  # fmt: skip
+    tool = Tool.from_function(
+        _guarded(method), name=method.__name__, description=_description(method), annotations=hints
+    )
+    tool.parameters["additionalProperties"] = False
+    return tool
+
+
+def _description(method: Callable[..., Any]) -> str:
+    return "\n".join(line.strip() for line in (method.__doc__ or "").strip().splitlines())
+
+
+def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The same method, whose errors leave as messages that may be told, and without what they came from."""
+
+    @wraps(method)
+    def called(**arguments: Any) -> Any:
+        try:
+            return method(**arguments)
+        except EverholdError as fault:
+            message = fault.message
+        except Exception:
+            message = _UNEXPECTED
+        raise ToolError(message)
+
+    return called
+
+
+def _check_names(name: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    known = schema.get("properties", {})
+    if unknown := [argument for argument in arguments if argument not in known]:
+        expected = f"expected some of {', '.join(known)}" if known else "expected no arguments"
+        raise ToolError(f"{name} has no argument {brief(unknown[0])}; {expected}; {_FREE}")
+
+
+def _in_words(name: str, fault: ToolError, schema: Mapping[str, Any]) -> str:
+    """The message of a failed call."""
+    cause = fault.__cause__
+    if isinstance(fault, UnexpectedToolError) or cause is None:
+        return _UNEXPECTED
+    if not isinstance(cause, ValidationError):
+        return str(cause)
+    wrong = list(dict.fromkeys(str(error["loc"][0]) for error in cause.errors(include_input=False) if error["loc"]))
+    missing = [argument for argument in schema.get("required", ()) if argument in wrong]
+    problem = f"{name} cannot use {' and '.join(map(repr, wrong))} as given"
+    expected = [f"{argument}: {schema['properties'][argument].get('description', '')}" for argument in wrong]
+    if missing:
+        problem = f"{name} needs {missing[0]!r}, a text"
+    return f"{problem}; expected {' '.join(expected).removesuffix('.')}; {_FREE}"

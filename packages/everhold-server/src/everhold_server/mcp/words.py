@@ -1,0 +1,111 @@
+"""What an agent is told to do next, and the language of its questions; public facts only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.answers import Answer, QuotedPrice
+    from everhold.queries.challenge import Verdict
+    from everhold.values.base import Schema
+
+__all__ = [
+    "INSTRUCTIONS", "LANGUAGE", "examples", "next_after_answer", "next_after_quote", "next_after_verdict", "next_step",
+]  # fmt: skip
+
+INSTRUCTIONS = (
+    "A sealed holdout answers questions about a population, thousands of times; every interval stays true, however you "
+    "choose your questions. Call `describe` first. Work on your own training rows, make a guess there, and ask with "
+    "it: guesses that hold are free. To improve a model, `challenge` the champion and go on from it only when the "
+    "verdict is 'promoted'; 'kept' means revert. What was asked before is free, so after a lost connection ask the "
+    "same again. What is refused costs nothing. When the budget is spent, stop."
+)
+
+LANGUAGE = (
+    "columns by name (in double quotes if the name is no plain word), numbers, texts in single quotes, true, false; "
+    "+ - * /, = <> < <= > >=, between, in (...), and, or, not, is null, case when ... then ... else ... end, abs, "
+    "least, greatest; no other functions, casts or sub-selects. A condition is asked for its share; a number needs low "
+    "and high, at which it is clipped"
+)
+
+_SPENT = "what was asked before stays free; stop here, and ask the steward for a larger allotment or for new rows"
+
+
+def _named(column: str) -> str:
+    return column if column.isidentifier() and column.isascii() else '"' + column.replace('"', '""') + '"'
+
+
+def examples(schema: Schema) -> list[dict[str, Any]]:
+    """Arguments of `ask` that fit these columns, at most three; with a guess where nobody else makes one."""
+    numbers = [_named(name) for name in schema.features if schema.columns[name].value == "number"]
+    texts = [_named(name) for name in schema.features if schema.columns[name].value == "string"]
+    some = [f"{name} > 0" for name in numbers[:1]] + [f"{name} in ('a', 'b')" for name in texts[:1]]
+    found: list[dict[str, Any]]
+    if schema.label is None or schema.label_kind == "string":
+        found = [{"question": text} for text in some]
+        found += [{"question": name, "low": -1, "high": 1} for name in numbers[:1]]
+    else:
+        label = f"{_named(schema.label)} = 1"
+        found = [{"question": label}, *({"question": f"{label} and {text}"} for text in some[:1])]
+        found += [{"question": label, "given": text} for text in some[:1] if schema.training_rows]
+    return [{**one, "guess": 0.3} if schema.training_rows == 0 else one for one in found]
+
+
+def next_step(status: Mapping[str, Any]) -> str:
+    """After `describe` and `status`."""
+    if status["closed"]:
+        return "the study was unsealed, so nothing new is answered; what was asked before stays free; stop here"
+    if not all(status["remaining"].values()):
+        return f"some of the budget is spent, and questions that could cost it are refused; {_SPENT}"
+    if status.get("gates"):
+        return "improve your model on rows of your own, then challenge the champion; or ask, with a guess"
+    return "compute a guess on rows of your own and ask with it; quote says beforehand what a question would cost"
+
+
+def next_after_quote(price: QuotedPrice) -> str:
+    """After `quote`."""
+    if price.answered_before:
+        return "ask it: the stored answer is free"
+    if price.refused:
+        return f"do not ask it now; {_SPENT}"
+    if price.charged_if_confirmed < price.charged_at_most:
+        return "make a guess on rows of your own and ask with it: a guess that holds costs none of the surprises"
+    return "ask it if the answer is worth that price"
+
+
+def next_after_answer(answer: Answer, *, guessed: bool, trained: bool) -> str:
+    """After `ask`."""
+    if answer.refused:
+        return f"refused, and nothing was charged; {_SPENT}"
+    if answer.repeated:
+        return "this was asked before, so it was free; ask something else"
+    if answer.source in ("training", "guess"):
+        whose = "your guess" if answer.source == "guess" else "the estimate from the training rows"
+        return f"{whose} was confirmed, which cost none of the surprises: all that is told is the interval; go on"
+    if answer.source == "declared":
+        return "this is what the sealed rows say: members of declared families cost nothing; ask as many as you like"
+    if answer.source == "standing":
+        return "this does not beat the best so far by enough to show; try something else"
+    if answer.charged and (guessed or trained):
+        whose = "your guess" if guessed else "the estimate from the training rows"
+        return (
+            f"{whose} was wrong by more than the sealed rows allow, so the answer was released from them and cost a "
+            "surprise; guess from rows that the model was not fitted on, as by cross-validation, to spend none"
+        )
+    return "the answer was released from the sealed rows and paid for; go on"
+
+
+def next_after_verdict(verdict: Verdict) -> str:
+    """After `challenge`."""
+    if verdict.refused:
+        return f"refused, and nothing was charged; the champion stays; {_SPENT}"
+    if verdict.promoted and verdict.repeated:
+        return "this model is the champion already; change it and challenge again"
+    if verdict.promoted:
+        return "keep this model: it is the champion now; change it further and challenge again"
+    return (
+        "revert to the champion: nothing is proved. The step may be too small to be seen, so gather several that look "
+        "good on rows of your own into one, and challenge with that"
+    )

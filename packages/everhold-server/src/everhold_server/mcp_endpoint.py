@@ -1,0 +1,85 @@
+"""The tools for agents, at ``/mcp/{holdout}``, under the same tokens: each agent asks as the analyst of its token.
+
+No call depends on another one. Whether the token lets in, and the holdout is there for it, is asked at every call; the
+server that lists the tools is kept, one for each analyst of each holdout.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+from starlette.requests import Request
+from starlette.routing import Route
+
+from everhold_server.mcp.server import http_app, make_server
+from everhold_server.principals import Role, requires
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from anyio.abc import TaskGroup, TaskStatus
+    from starlette.applications import Starlette
+    from starlette.types import Receive, Scope, Send
+
+    from everhold.holdout import Holdout
+    from everhold_server.open_holdouts import OpenHoldouts
+    from everhold_server.settings import Settings
+
+__all__ = ["AGENTS", "Agents"]
+
+AGENTS = "/mcp/{holdout}"
+
+_INSIDE = {"path": "/mcp", "raw_path": b"/mcp", "root_path": ""}
+_principal = requires(Role.ANALYST)
+
+
+class Agents:
+    """The servers of one process, made when first called.
+
+    Args:
+        holdouts: That agents ask.
+        settings: With the names by which they call.
+    """
+
+    def __init__(self, holdouts: OpenHoldouts, settings: Settings) -> None:
+        self._holdouts, self._hosts = holdouts, sorted(settings.hosts)
+        self._apps: dict[tuple[str, str | None], Starlette] = {}
+        self._tasks: TaskGroup | None = None
+
+    @property
+    def route(self) -> Route:
+        """Where they are found."""
+        return Route(AGENTS, self, methods=["POST"], include_in_schema=False)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Context in which they answer."""
+        async with anyio.create_task_group() as self._tasks:
+            yield
+            self._tasks.cancel_scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand one call to the server of whoever sent it."""
+        scope["state"]["route"] = AGENTS
+        principal, name = _principal(Request(scope)), scope["path_params"]["holdout"]
+        asked = await anyio.to_thread.run_sync(self._holdouts.asked_by, name, principal)
+        key = (name, None if principal.role is Role.STEWARD else principal.name)
+        if key not in self._apps:
+            app = await anyio.to_thread.run_sync(partial(self._made, asked))
+            if key not in self._apps:  # another call may have been faster
+                assert self._tasks is not None
+                await self._tasks.start(_kept_running, app)
+                self._apps[key] = app
+        await self._apps[key]({**scope, **_INSIDE}, receive, send)
+
+    def _made(self, holdout: Holdout) -> Starlette:
+        return http_app(make_server(holdout), "service", self._hosts)
+
+
+async def _kept_running(app: Starlette, *, task_status: TaskStatus[None]) -> None:
+    async with app.router.lifespan_context(app):
+        task_status.started()
+        await anyio.sleep_forever()

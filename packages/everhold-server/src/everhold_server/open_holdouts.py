@@ -1,0 +1,107 @@
+"""The holdouts that a process has open, each once; a principal gets the view that is theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Annotated
+from weakref import WeakValueDictionary
+
+from fastapi import Depends, Request
+
+from everhold.errors import HoldoutNotFound
+from everhold.holdout import Holdout
+from everhold.ledger import LedgerStore
+from everhold.sealing.storage import storage_url
+from everhold_server.principals import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everhold_server.principals import Principal
+
+__all__ = ["Holdouts", "OpenHoldouts"]
+
+
+class OpenHoldouts:
+    """All holdouts of a storage, opened when first asked for; safe to share between threads.
+
+    Args:
+        storage: URL of the storage.
+    """
+
+    def __init__(self, storage: str) -> None:
+        self.storage = storage
+        self._open: dict[str, Holdout] = {}
+        self._opening: dict[str, threading.Lock] = {}  # an engine may read a whole table then; nobody else waits
+        self._making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def whole(self, name: str, principal: Principal) -> Holdout:
+        """The holdout as the steward has it, for facts that are public to this principal, and for stewards.
+
+        Raises:
+            HoldoutNotFound: If there is none, or it is not for them: the two look alike.
+        """
+        if not principal.may_see(name):
+            raise _not_found(name)
+        with self._lock:
+            if name in self._open:
+                return self._open[name]
+            opening = self._opening.setdefault(name, threading.Lock())
+        with opening:
+            if name not in self._open:
+                try:
+                    self._open[name] = Holdout.open(self.storage, name)
+                except HoldoutNotFound:  # its own message names others
+                    raise _not_found(name) from None
+                finally:
+                    self._opening.pop(name, None)
+            return self._open[name]
+
+    def asked_by(self, name: str, principal: Principal) -> Holdout:
+        """The holdout on behalf of a principal: whole for a steward, an allotment for an analyst.
+
+        Raises:
+            HoldoutNotFound: If there is none, or it is not for them.
+            QueryRejected: If an analyst has no allotment.
+        """
+        whole = self.whole(name, principal)
+        return whole if principal.role is Role.STEWARD else whole.analyst(principal.name)
+
+    def told_to(self, principal: Principal, text: str) -> str:
+        """A text about several holdouts, as it is told to a principal: others than theirs have no name in it."""
+        if principal.holdouts is None:
+            return text
+        with LedgerStore.open(storage_url(self.storage), create=False) as store:
+            hidden = [name for name in store.names() if not principal.may_see(name)]
+        for name in hidden:
+            text = text.replace(repr(name), "one that is not for you")
+        return text
+
+    @contextlib.contextmanager
+    def being_made(self, name: str) -> Iterator[None]:
+        """Context in which no other request of this process makes a holdout of this name."""
+        with self._lock:
+            making = self._making.setdefault(name, threading.Lock())
+        with making:
+            yield
+
+    def close(self) -> None:
+        """Close all of them."""
+        with self._lock, contextlib.ExitStack() as stack:
+            for holdout in self._open.values():
+                stack.callback(holdout.close)
+            self._open = {}
+
+
+def _not_found(name: str) -> HoldoutNotFound:
+    return HoldoutNotFound(f"there is no holdout named {name!r} for you; check the name, or ask the steward", name=name)
+
+
+def _of_request(request: Request) -> OpenHoldouts:
+    holdouts: OpenHoldouts = request.app.state.holdouts
+    return holdouts
+
+
+Holdouts = Annotated[OpenHoldouts, Depends(_of_request)]

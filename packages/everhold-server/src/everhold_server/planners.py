@@ -1,0 +1,268 @@
+"""Planning in worker processes: limits of time and memory, a short line, and an end when the client hangs up.
+
+A viewer may plan, and a plan with a network can take minutes. So no plan is made in the process that has the keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import anyio
+from fastapi import Depends, Request
+
+from everhold.errors import DependenceError, EverholdError, Unavailable
+from everhold.planning.worker import CPU_SECONDS
+from everhold_server.limits import TooMany
+from everhold_server.principals import current_principal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["MOST_NODES", "MOST_STATES", "Planner", "Planners", "TooMuchWork", "check_network"]
+
+MOST_NODES = 1_000
+"""Nodes of a network that comes over HTTP."""
+
+MOST_STATES = 32
+"""States of each of its nodes."""
+
+_AT_ONCE = 2
+_MOST_WAITING = 8
+_MOST_OF_A_TOKEN = 3
+_LONGEST = 3.0 * CPU_SECONDS  # seconds on a clock: a busy machine gives a process less than all of one
+_LONGEST_KEPT = 10_000  # characters of a wish
+_MOST_KEPT = 256
+_POLL = 0.05
+_WAIT = 5  # seconds until the next try
+_START = "from everhold.planning.worker import work; work()"
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG", "LC_ALL")  # of the environment, which may hold passwords
+
+
+class TooMuchWork(EverholdError):
+    """The request takes more time or memory than one request gets. Nothing was changed or charged."""
+
+    exit_code = 2
+    http_status = 422
+
+
+def check_network(data: Mapping[str, Any] | None) -> None:
+    """Refuse a model that is too large for a request, before it is made.
+
+    Raises:
+        TooMuchWork: If it has too many nodes or states.
+    """
+    data = {} if data is None else data
+    names, states = data.get("names"), data.get("states")
+    if isinstance(names, list) and len(names) > MOST_NODES:
+        raise _too_large(f"{len(names):,} nodes", f"{MOST_NODES:,} nodes")
+    if isinstance(states, list) and any(isinstance(count, int) and count > MOST_STATES for count in states):
+        raise _too_large("a node of too many states", f"{MOST_STATES} states")
+
+
+def _too_large(what: str, most: str) -> TooMuchWork:
+    return TooMuchWork(
+        f"the network has {what}; expected at most {most} over HTTP; use 'everhold plan' or 'everhold create' on a "
+        "machine of your own; nothing was changed or charged"
+    )
+
+
+class _Worker:
+    """One process; it makes one plan at a time."""
+
+    def __init__(self) -> None:
+        environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
+        environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, start_new_session=True, env=environment,
+        )  # fmt: skip
+
+    def answer(self, line: str) -> dict[str, Any] | None:
+        """The plan for a line; None if the process ended before."""
+        late = threading.Timer(_LONGEST, self.kill)
+        late.start()
+        try:
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+            said: dict[str, Any] | None = json.loads(self._process.stdout.readline() or "null")
+        except (OSError, ValueError):
+            return None
+        finally:
+            late.cancel()
+        return said
+
+    def kill(self) -> None:
+        """End it, whatever it is doing."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it and free what it had, once no thread reads from it."""
+        self.kill()
+        with contextlib.suppress(OSError):
+            self._process.communicate()
+
+
+class Planners:
+    """The worker processes of a service, and the line in front of them.
+
+    A plan that was made is kept, as it is the same for everybody.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns = threading.Semaphore(_AT_ONCE)
+        self._in_line: Counter[str] = Counter()
+        self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
+        self._closed = False
+        self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+    async def plan(self, request: Request, wish: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a plan, or tell one that was made before.
+
+        Args:
+            request: On whose behalf; when its client hangs up, the work ends.
+            wish: As for `everhold.planning.worker.answer`.
+
+        Returns:
+            See there.
+
+        Raises:
+            TooMany: If the token has too many plans in line.
+            Unavailable: If the line is full, or the service ends.
+            TooMuchWork: If the plan takes too much time or memory.
+            DependenceError: If the dependence is not a model.
+            ValueError: If the wish contradicts itself.
+        """
+        check_network(wish.get("dependence"))
+        line = json.dumps(dict(wish), sort_keys=True)
+        said = self._known(line)
+        if said is None:
+            with self._place(current_principal(request).token):
+                said = await self._made(request, line)
+            self._keep(line, said)
+        if "refused" in said:
+            raise (DependenceError if said["dependence"] else ValueError)(said["refused"])
+        return said
+
+    def _known(self, line: str) -> dict[str, Any] | None:
+        with self._lock:
+            if line in self._kept:
+                self._kept.move_to_end(line)
+            return self._kept.get(line)
+
+    def _keep(self, line: str, said: dict[str, Any]) -> None:
+        with self._lock:
+            if len(line) <= _LONGEST_KEPT:
+                self._kept[line] = said
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+
+    @contextlib.contextmanager
+    def _place(self, token: str) -> Iterator[None]:
+        """A place in line."""
+        with self._lock:
+            if self._in_line[token] >= _MOST_OF_A_TOKEN:
+                raise TooMany(
+                    f"too many plans at once with one token, of which {_MOST_OF_A_TOKEN} are allowed; wait {_WAIT} "
+                    "seconds; nothing was changed or charged",
+                    wait=_WAIT,
+                )
+            if self._in_line.total() >= _AT_ONCE + _MOST_WAITING:
+                raise Unavailable("too many plans are being made; wait a few seconds; nothing was changed or charged")
+            self._in_line[token] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._in_line[token] -= 1
+                if not self._in_line[token]:
+                    del self._in_line[token]
+
+    async def _made(self, request: Request, line: str) -> dict[str, Any]:
+        while not self._turns.acquire(blocking=False):  # waits without a thread
+            await self._check_there(request)
+        worker, said = None, None
+        try:
+            worker = await anyio.to_thread.run_sync(self._taken)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._end_with, request, worker)
+                said = await anyio.to_thread.run_sync(worker.answer, line)
+                tasks.cancel_scope.cancel()
+        finally:
+            if worker is not None:
+                self._give_back(worker, usable=said is not None)
+            self._turns.release()
+        if said is not None:
+            return said
+        await self._check_there(request)
+        if self._closed:
+            raise _ending()
+        raise TooMuchWork(
+            f"the plan takes more than {CPU_SECONDS} seconds of processor time, or too much memory; plan for a smaller "
+            "network, or use 'everhold plan' on a machine of your own; nothing was changed or charged"
+        )
+
+    async def _check_there(self, request: Request) -> None:
+        if self._closed:
+            raise _ending()
+        if await request.is_disconnected():
+            raise Unavailable("the client hung up; nothing was changed or charged")
+        await anyio.sleep(_POLL)
+
+    async def _end_with(self, request: Request, worker: _Worker) -> None:
+        """End a worker when the client hangs up."""
+        while not await request.is_disconnected():
+            await anyio.sleep(_POLL)
+        worker.kill()
+
+    def _taken(self) -> _Worker:
+        with self._lock:
+            if self._closed:
+                raise _ending()
+            worker = self._idle.pop() if self._idle else _Worker()
+            self._busy.add(worker)
+            return worker
+
+    def _give_back(self, worker: _Worker, *, usable: bool) -> None:
+        with self._lock:
+            self._busy.discard(worker)
+            if usable and not self._closed:
+                self._idle.append(worker)
+                return
+        worker.close()
+
+    def stop(self) -> None:
+        """End all plans at once; those who wait for them are told to come again."""
+        with self._lock:
+            self._closed = True
+            busy, idle, self._idle = [*self._busy], self._idle, []
+        for worker in busy:
+            worker.kill()
+        for worker in idle:
+            worker.close()
+
+    def start(self) -> None:
+        """Make plans again."""
+        self._closed = False
+
+
+def _ending() -> Unavailable:
+    return Unavailable("the service is being stopped; try again when it is back; nothing was changed or charged")
+
+
+def _of_request(request: Request) -> Planners:
+    planners: Planners = request.app.state.planners
+    return planners
+
+
+Planner = Annotated[Planners, Depends(_of_request)]

@@ -1,0 +1,99 @@
+"""Who is asking, and what they may do: every request has a principal, and every route says which role it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from everhold.errors import AuthError, EverholdError
+
+__all__ = ["Analyst", "Forbidden", "Principal", "Role", "Steward", "Viewer", "current_principal", "requires"]
+
+
+class Role(StrEnum):
+    """What somebody may do; each may do what those below may.
+
+    A steward seals rows, sees everything and signs; an analyst asks, and sees their own answers; a viewer sees what is
+    public of a holdout.
+    """
+
+    STEWARD = "steward"
+    ANALYST = "analyst"
+    VIEWER = "viewer"
+
+
+_RANKS = (Role.VIEWER, Role.ANALYST, Role.STEWARD)
+
+
+class Forbidden(EverholdError):
+    """The principal is known and may not do this."""
+
+    exit_code = 8
+    http_status = 403
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whoever sent a request.
+
+    Attributes:
+        role: What they may do.
+        name: Who they are; an analyst asks, and spends, under this name.
+        holdouts: The holdouts that they may see; None for all.
+        token: The public part of the token that they came with, or that their session was opened with.
+        session: Identifier of the browser session; None for a program.
+    """
+
+    role: Role
+    name: str
+    holdouts: frozenset[str] | None = None
+    token: str = ""
+    session: str | None = None
+
+    def at_least(self, role: Role) -> bool:
+        """Whether they may do what this role may."""
+        return _RANKS.index(self.role) >= _RANKS.index(role)
+
+    def may_see(self, holdout: str) -> bool:
+        """Whether this holdout is there for them at all."""
+        return self.holdouts is None or holdout in self.holdouts
+
+
+def current_principal(request: Request) -> Principal:
+    """The principal, whom the middleware has recognised by token or session.
+
+    Raises:
+        AuthError: If there is none.
+    """
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if principal is None:
+        raise AuthError(
+            "nobody is logged in and no token was sent; expected the header 'Authorization: Bearer eh_...'; ask the "
+            "steward for a token; nothing was charged"
+        )
+    return principal
+
+
+def requires(role: Role) -> Callable[[Request], Principal]:
+    """The dependency of a route that needs this role: from a request to its principal."""
+
+    def principal(request: Request) -> Principal:
+        found = current_principal(request)
+        if not found.at_least(role):
+            raise Forbidden(
+                f"this needs the role {role.value}, and the token has the role {found.role.value}; ask the steward "
+                "for another token; nothing was changed or charged"
+            )
+        return found
+
+    principal.__name__ = role.value
+    return principal
+
+
+Viewer = Annotated[Principal, Depends(requires(Role.VIEWER))]
+Analyst = Annotated[Principal, Depends(requires(Role.ANALYST))]
+Steward = Annotated[Principal, Depends(requires(Role.STEWARD))]

@@ -1,0 +1,129 @@
+"""Errors as problem documents (RFC 9457): everhold's own messages, and of every other error only that there was one."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from everhold.display import printable
+from everhold.errors import EverholdError
+from everhold_server.faults import place_of
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["PROBLEM", "ProblemMiddleware", "add_problems", "problem"]
+
+PROBLEM = "application/problem+json"
+_RETRY = 2  # seconds
+_MOST_PLACES, _LONGEST_PLACE = 20, 100
+_OF_HTTP = {
+    404: (
+        "NoSuchAddress", "there is nothing at this address; expected one that /api/v1/docs lists, or a page of the "
+        "service; nothing was changed or charged",
+    ),
+    405: (
+        "NoSuchMethod", "this cannot be done at this address; expected one of the methods in the header Allow, as "
+        "/api/v1/docs lists them; nothing was changed or charged",
+    ),
+}  # fmt: skip
+_UNEXPECTED = (
+    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; what was "
+    "charged is in the ledger; ask the same again: what was answered already is free"
+)
+
+
+def problem(status: int, name: str, detail: str, /, **facts: Any) -> JSONResponse:
+    """A problem document.
+
+    Args:
+        status: Of the response.
+        name: Of the error, such as ``"QueryRejected"``.
+        detail: What was wrong, what was expected, what to do.
+        facts: Public facts about it.
+    """
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    document = {
+        **facts, "type": f"urn:everhold:problem:{words.replace(' ', '-')}", "title": words, "status": status,
+        "detail": detail,
+    }  # fmt: skip
+    return JSONResponse(document, status, media_type=PROBLEM)
+
+
+def add_problems(app: FastAPI) -> None:
+    """Let every error of an app leave as a problem document."""
+    app.add_exception_handler(EverholdError, _own)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+class ProblemMiddleware:
+    """Lets errors of the middleware leave as problem documents, too: the database may be busy before a route is found.
+
+    Args:
+        app: What comes after it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one request."""
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, sending)
+        except EverholdError as fault:
+            if begun or scope["type"] != "http":
+                raise
+            await _own(Request(scope), fault)(scope, receive, send)
+
+
+def _own(request: Request, fault: Exception) -> JSONResponse:
+    assert isinstance(fault, EverholdError)
+    if fault.http_status >= 500:
+        request.state.fault = place_of(fault)  # for the log
+    response = problem(fault.http_status, type(fault).__name__, fault.message, **_plain(fault.data))
+    if fault.http_status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if fault.http_status == 503:
+        response.headers["Retry-After"] = str(_RETRY)
+    if fault.http_status == 429 and "wait" in fault.data:
+        response.headers["Retry-After"] = str(max(1, math.ceil(fault.data["wait"])))
+    return response
+
+
+def _malformed(_: Request, fault: Exception) -> JSONResponse:
+    assert isinstance(fault, RequestValidationError)
+    places = [printable(".".join(map(str, error["loc"])))[:_LONGEST_PLACE] for error in fault.errors()]
+    where = list(dict.fromkeys(places))[:_MOST_PLACES]  # whoever sent them has chosen names and number
+    detail = f"the request cannot be used: see {', '.join(where)}; expected what the API's page says"
+    return problem(422, "MalformedRequest", f"{detail}; nothing was charged", places=where)
+
+
+def _of_http(_: Request, fault: Exception) -> JSONResponse:
+    assert isinstance(fault, HTTPException)
+    response = problem(fault.status_code, *_OF_HTTP.get(fault.status_code, ("HTTPError", str(fault.detail))))
+    response.headers.update(fault.headers or {})
+    return response
+
+
+def _unexpected(_: Request, __: Exception) -> JSONResponse:
+    return problem(500, "UnexpectedFault", _UNEXPECTED)
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if isinstance(value, (str, int, float, bool, list, type(None)))}

@@ -1,0 +1,180 @@
+"""The service as a process: where it listens, what it writes down, and how it ends.
+
+At SIGTERM or SIGINT it takes no new connection, ends plans, finishes the other requests that are under way, and closes
+the holdouts. Work that has not ended by then ends with the process, which loses nothing: an answer is committed before
+it leaves. A second process on the same storage is welcome: the database decides between them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from everhold.arguments import brief
+from everhold.ledger import LedgerStore
+from everhold.sealing.storage import storage_url
+from everhold_server.application import make_app
+from everhold_server.audit import AuditLog
+from everhold_server.logs import write_logs
+from everhold_server.mcp.server import LOOPBACK
+from everhold_server.mcp.server import listening as socket_at
+from everhold_server.principals import Role
+from everhold_server.settings import Settings
+from everhold_server.tables import Records, stamp
+from everhold_server.token_store import TokenStore, said_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import uvicorn
+
+    from everhold_server.planners import Planners
+
+__all__ = [
+    "AuditLog",
+    "Listening",
+    "Role",
+    "Settings",
+    "check_reachable",
+    "listen",
+    "root_link",
+    "said_of",
+    "stamp",
+    "token_store_of",
+]
+
+_ROOT_DAYS = 0.5
+_FINISH = 30  # seconds for requests that are under way
+_POLL = 0.1
+_LEAVE = 3.0  # seconds for threads that work for a client that is no longer there
+_MOST_AT_ONCE = 1_000  # connections; more are told to come again
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a process listens, and whom it believes.
+
+    Attributes:
+        host: Address of this machine.
+        port: Port; 0 for a free one.
+        proxies: Addresses of proxies that say where a request came from.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    proxies: tuple[str, ...] = field(default=())
+
+
+def check_reachable(settings: Settings, listening: Listening, *, plain: bool) -> None:
+    """Refuse to let tokens travel in the open.
+
+    Args:
+        settings: With the address.
+        listening: Where it is to listen.
+        plain: Whether the operator says that plain HTTP is all right.
+
+    Raises:
+        ValueError: If others reach it and not by TLS, or the address is none.
+    """
+    parts = urlsplit(settings.address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise ValueError(
+            f"the address {brief(settings.address)} cannot be used; expected a URL without a path, such as "
+            "https://holdout.example"
+        )
+    if plain or settings.secure or (listening.host in LOOPBACK and parts.hostname in LOOPBACK):
+        return
+    raise ValueError(
+        f"{brief(listening.host)}, as {brief(settings.address)}, can be reached from other machines, and tokens and "
+        "answers would travel in the open; expected a proxy with TLS in front and --address https://...; or, on a "
+        "network where nobody listens, --plain-http"
+    )
+
+
+def listen(
+    settings: Settings, listening: Listening, *, started: Callable[[str], None] = lambda _: None
+) -> None:  # fmt: skip
+    """Serve until the process is told to stop.
+
+    Args:
+        settings: What the operator decided.
+        listening: Where.
+        started: Called with the address when connections are taken.
+
+    Raises:
+        ValueError: If nobody can listen there.
+    """
+    import uvicorn
+
+    with socket_at(listening.host, listening.port) as taken:
+        app = make_app(settings)
+        write_logs()
+        config = uvicorn.Config(
+            app, log_config=None, log_level="error", access_log=False, server_header=False, lifespan="on",
+            timeout_graceful_shutdown=_FINISH, limit_concurrency=_MOST_AT_ONCE,
+            proxy_headers=bool(listening.proxies), forwarded_allow_ips=list(listening.proxies), ws="none",
+        )  # fmt: skip
+        started(settings.address)
+        before = [signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)]
+        others = {*threading.enumerate()}
+        server = uvicorn.Server(config)
+        ending = threading.Thread(target=_end_plans, args=(server, app.state.planners), daemon=True)
+        ending.start()
+        try:
+            server.run(sockets=[taken])
+        finally:
+            server.should_exit = True
+            for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+                signal.signal(number, handler)
+        _leave(others)
+
+
+def token_store_of(storage: str, *, create: bool = True) -> TokenStore:
+    """The tokens of a storage.
+
+    Args:
+        storage: Path or URL.
+        create: Whether it is made if it is not there.
+
+    Raises:
+        HoldoutNotFound: If it is not there and not made.
+    """
+    return TokenStore(Records(LedgerStore.open(storage_url(storage), create=create).database))
+
+
+def root_link(settings: Settings, token_store: TokenStore) -> str:
+    """The address of a login link for a steward of everything; the token behind it lasts half a day.
+
+    Nobody is told the token's secret, so the link is the only way in. It is listed as any other, and can be revoked.
+    """
+    made = token_store.make(Role.STEWARD, "root", days=_ROOT_DAYS, by="everhold serve --root")
+    return f"{settings.address.rstrip('/')}/login/{token_store.link(made.token.id)}"
+
+
+def _end_plans(server: uvicorn.Server, planners: Planners) -> None:
+    """End plans as soon as the process is told to stop: requests that wait for them would delay it."""
+    while not server.should_exit:
+        time.sleep(_POLL)
+    planners.stop()
+
+
+def _leave(others: set[threading.Thread]) -> None:
+    """End the process if threads go on that were started meanwhile: they cannot be stopped, and nobody waits."""
+    until = time.monotonic() + _LEAVE
+    for thread in {*threading.enumerate()} - others:
+        if not thread.daemon:
+            thread.join(max(0.0, until - time.monotonic()))
+    if any(thread.is_alive() and not thread.daemon for thread in {*threading.enumerate()} - others):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _ended(*_: object) -> None:
+    """Uvicorn raises the signal again after it has shut down: it ended as it should."""

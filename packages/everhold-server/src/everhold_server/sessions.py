@@ -1,0 +1,119 @@
+"""Browser sessions: a cookie that nobody can make up, read from a page, or send from another site.
+
+The cookie holds 32 random bytes, of which the database keeps the SHA-256. It is HttpOnly and SameSite=Strict, so that
+no other site has a request sent with it, not even by a link; over TLS it has the prefix ``__Host-``, so that no other
+host and no page without TLS can set it. A new one is made at every login. A session ends after two hours without a
+request, after twelve in any case, at logout, and with its token.
+
+The token against forged requests (CSRF) is a keyed hash under the cookie's own secret: nothing is kept, and whoever
+reads a page cannot compute the cookie from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from everhold_server.tables import sessions, stamp
+from everhold_server.token_store import hashed
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from everhold_server.settings import Settings
+    from everhold_server.token_store import Token, TokenStore
+
+__all__ = ["IDLE", "LASTS", "Session", "Sessions", "cookie_name", "csrf_of", "give_cookie", "take_cookie"]
+
+IDLE = timedelta(hours=2)
+LASTS = timedelta(hours=12)
+_SEEN_EVERY = timedelta(minutes=1)
+_LENGTH = 43  # characters of 32 bytes
+_CSRF = b"everhold csrf"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session that is open.
+
+    Attributes:
+        id: Hash of its cookie; public to nobody, secret to nobody who has the database.
+        token: With which it was opened.
+    """
+
+    id: str
+    token: Token
+
+
+class Sessions:
+    """All sessions of a storage; safe to share between threads.
+
+    Args:
+        token_store: Whose tokens open them.
+    """
+
+    def __init__(self, token_store: TokenStore) -> None:
+        self.token_store, self.records = token_store, token_store.records
+
+    def open(self, token: Token) -> str:
+        """Open a session; returns the secret for its cookie. Sessions that are over are forgotten meanwhile."""
+        moment, secret = self.records.clock(), secrets.token_urlsafe(32)
+        row = {
+            "secret_hash": hashed(secret), "token": token.id, "expires": stamp(moment + LASTS), "seen": stamp(moment),
+        }  # fmt: skip
+        over = sa.or_(sessions.c.expires <= stamp(moment), sessions.c.seen <= stamp(moment - IDLE))
+        with self.records.writing() as connection:
+            connection.execute(sa.delete(sessions).where(over))
+            connection.execute(sa.insert(sessions), row)
+        return secret
+
+    def find(self, secret: str) -> Session | None:
+        """The session of a cookie, if it is open and its token still lets its owner in."""
+        if len(secret) != _LENGTH:
+            return None
+        moment, mine = self.records.clock(), sessions.c.secret_hash == hashed(secret)
+        with self.records.reading() as connection:
+            row = connection.execute(sa.select(sessions).where(mine)).first()
+        if row is None or row.expires <= stamp(moment) or row.seen <= stamp(moment - IDLE):
+            return None
+        token = self.token_store.find(row.token)
+        if token is None or token.ended(moment):
+            return None
+        if row.seen <= stamp(moment - _SEEN_EVERY):
+            with self.records.writing() as connection:
+                connection.execute(sa.update(sessions).where(mine).values(seen=stamp(moment)))
+        return Session(row.secret_hash, token)
+
+    def close(self, secret: str) -> None:
+        """End a session, if there is one."""
+        with self.records.writing() as connection:
+            connection.execute(sa.delete(sessions).where(sessions.c.secret_hash == hashed(secret)))
+
+
+def csrf_of(secret: str) -> str:
+    """The token that every unsafe request of a session has to carry."""
+    return hmac.new(secret.encode(), _CSRF, hashlib.sha256).hexdigest()
+
+
+def cookie_name(settings: Settings) -> str:
+    """Under TLS with the prefix that binds it to this host."""
+    return "__Host-everhold" if settings.secure else "everhold"
+
+
+def give_cookie(response: Response, secret: str, settings: Settings) -> None:
+    """Let the browser keep a session's secret."""
+    response.set_cookie(
+        cookie_name(settings), secret, max_age=int(LASTS.total_seconds()), path="/", secure=settings.secure,
+        httponly=True, samesite="strict",
+    )  # fmt: skip
+
+
+def take_cookie(response: Response, settings: Settings) -> None:
+    """Let the browser forget it."""
+    response.delete_cookie(cookie_name(settings), path="/", secure=settings.secure, httponly=True, samesite="strict")

@@ -1,0 +1,113 @@
+"""What the service keeps beside the ledger, in the same database: tokens, sessions and the audit log.
+
+None of it is part of the chain: who may write to the database can let anybody in, and can answer nothing in the
+ledger's name. Secrets are kept as their SHA-256 alone. Moments are texts (UTC, to the second), so that they sort.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from everhold.ledger.database import database_errors, metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from everhold.ledger.database import LedgerDatabase
+
+__all__ = ["Records", "audit", "login_links", "now", "sessions", "stamp", "tokens"]
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("secret_hash", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("holdouts", sa.Text),  # a JSON list; null for all
+    sa.Column("made", sa.Text, nullable=False),
+    sa.Column("made_by", sa.Text, nullable=False),
+    sa.Column("expires", sa.Text),
+    sa.Column("revoked", sa.Text),
+    sa.Column("used", sa.Text),
+    sqlite_strict=True,
+)
+
+login_links = sa.Table(
+    "login_links",
+    metadata,
+    sa.Column("secret_hash", sa.Text, primary_key=True),
+    sa.Column("token", sa.Text, sa.ForeignKey("tokens.id"), nullable=False),
+    sa.Column("expires", sa.Text, nullable=False),
+    sa.Column("used", sa.Text),
+    sqlite_strict=True,
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("secret_hash", sa.Text, primary_key=True),
+    sa.Column("token", sa.Text, sa.ForeignKey("tokens.id"), nullable=False),
+    sa.Column("expires", sa.Text, nullable=False),
+    sa.Column("seen", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("token", sa.Text, nullable=False),
+    sa.Column("act", sa.Text, nullable=False),
+    sa.Column("holdout", sa.Text),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("facts", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+
+
+def now() -> datetime:
+    """This moment."""
+    return datetime.now(UTC)
+
+
+def stamp(moment: datetime) -> str:
+    """A moment as the tables hold it.
+
+    Examples:
+        >>> from datetime import UTC, datetime
+        >>> stamp(datetime(2026, 1, 31, 12, tzinfo=UTC))
+        '2026-01-31T12:00:00+00:00'
+    """
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+class Records:
+    """The database of a storage, for the tables of this module; safe to share between threads.
+
+    Args:
+        database: As the ledger has it.
+        clock: What time it is.
+    """
+
+    def __init__(self, database: LedgerDatabase, clock: Callable[[], datetime] = now) -> None:
+        self.database, self.clock = database, clock
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection that sees one moment."""
+        with self.database.transaction() as connection, database_errors():
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A connection whose changes are committed together, if nothing is raised."""
+        with self.database.transaction(writing=True) as connection, database_errors():
+            yield connection

@@ -1,0 +1,262 @@
+"""Tokens and login links: who may come in, as whom, to which holdouts, and for how long.
+
+A token is ``eh_<id>_<secret>``. The secret has 32 random bytes and is told once; its SHA-256 is kept, which nobody
+inverts, as there is no shorter list of secrets than all of them. A login link opens one browser session of a token,
+once, within 15 minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from everhold.arguments import brief
+from everhold.asking.budget import checked_name
+from everhold.display import Display
+from everhold.errors import QueryRejected
+from everhold.sealing.storage import check_name
+from everhold_server.principals import Principal, Role
+from everhold_server.tables import login_links, sessions, stamp, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from everhold_server.tables import Records
+
+__all__ = ["LINK_LASTS", "LONGEST", "NewToken", "Token", "TokenStore", "hashed", "said_of"]
+
+LINK_LASTS = timedelta(minutes=15)
+LONGEST = 3_650
+"""The most days that a token may last, if it ends at all."""
+
+_USED_EVERY = timedelta(minutes=1)
+_NO_SECRET = hashlib.sha256(b"").hexdigest()
+_MOST_HOLDOUTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Token(Display):
+    """A token without its secret.
+
+    Attributes:
+        id: The public part.
+        role: What it may do.
+        name: Who comes with it; an analyst asks, and spends, under this name.
+        holdouts: To which it is limited, sorted; None for all.
+        made: When, as all moments UTC in ISO 8601.
+        made_by: Name of whoever made it.
+        expires: When it ends; None for never.
+        revoked: When it was taken back; None if it was not.
+        used: When it was used last, to the minute; None for never.
+    """
+
+    id: str
+    role: Role
+    name: str
+    holdouts: tuple[str, ...] | None
+    made: str
+    made_by: str
+    expires: str | None = None
+    revoked: str | None = None
+    used: str | None = None
+
+    def ended(self, moment: datetime) -> bool:
+        """Whether it lets nobody in any more."""
+        return self.revoked is not None or (self.expires is not None and self.expires <= stamp(moment))
+
+    def principal(self, session: str | None = None) -> Principal:
+        """Whoever comes with it."""
+        scope = None if self.holdouts is None else frozenset(self.holdouts)
+        return Principal(self.role, self.name, scope, self.id, session)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name."""
+        return {
+            "id": self.id, "role": self.role.value, "name": self.name,
+            "holdouts": None if self.holdouts is None else list(self.holdouts), "made": self.made,
+            "made_by": self.made_by, "expires": self.expires, "revoked": self.revoked, "used": self.used,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token at the one moment at which its secret is known.
+
+    Attributes:
+        token: All but the secret.
+        secret: The whole text ``eh_<id>_<secret>``; in no repr.
+    """
+
+    token: Token
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"NewToken({self.token.id!r})"
+
+
+class TokenStore:
+    """All tokens and login links of a storage; safe to share between threads.
+
+    Args:
+        records: The database.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def make(
+        self, role: Role, name: str, *, holdouts: Iterable[str] | None = None, days: float | None = None, by: str
+    ) -> NewToken:
+        """Make a token; its secret is told here and never again.
+
+        Args:
+            role: What it may do.
+            name: Who comes with it.
+            holdouts: To which it is limited; they need not exist yet. All by default.
+            days: How long it lasts; for ever by default.
+            by: Name of whoever makes it.
+
+        Raises:
+            QueryRejected: If name, holdouts or days cannot be used; nothing was made.
+        """
+        moment, secret = self.records.clock(), secrets.token_urlsafe(32)
+        token = Token(
+            secrets.token_hex(8), role, _checked(name), _scope(holdouts), stamp(moment), by, _end(moment, days)
+        )  # fmt: skip
+        row = {**token.to_dict(), "holdouts": None if token.holdouts is None else json.dumps(token.holdouts)}
+        with self.records.writing() as connection:
+            connection.execute(sa.insert(tokens), {**row, "secret_hash": hashed(secret)})
+        return NewToken(token, f"eh_{token.id}_{secret}")
+
+    def authenticate(self, text: str) -> Token | None:
+        """The token that was sent; None if it is not one that lets anybody in, whatever the reason.
+
+        Unknown, revoked, expired and wrong ones take the same steps, and the secret is compared in constant time.
+        """
+        moment = self.records.clock()
+        begins, _, rest = text.partition("_")
+        identifier, _, secret = rest.partition("_")
+        with self.records.reading() as connection:
+            row = connection.execute(sa.select(tokens).where(tokens.c.id == _readable(identifier))).first()
+        expected = _NO_SECRET if row is None else row.secret_hash
+        right = hmac.compare_digest(hashed(secret), expected) and begins == "eh" and bool(secret)
+        token = None if row is None else _token(row)
+        if not right or token is None or token.ended(moment):
+            return None
+        return self._noting_use(token, moment)
+
+    def _noting_use(self, token: Token, moment: datetime) -> Token:
+        """Written at most once a minute, so that reading stays reading."""
+        if token.used is not None and token.used > stamp(moment - _USED_EVERY):
+            return token
+        with self.records.writing() as connection:
+            connection.execute(sa.update(tokens).where(tokens.c.id == token.id).values(used=stamp(moment)))
+        return replace(token, used=stamp(moment))
+
+    def all(self) -> list[Token]:
+        """All tokens, newest first."""
+        with self.records.reading() as connection:
+            rows = connection.execute(sa.select(tokens).order_by(tokens.c.made.desc(), tokens.c.id)).all()
+        return [_token(row) for row in rows]
+
+    def find(self, identifier: str) -> Token | None:
+        """The token of this public part."""
+        with self.records.reading() as connection:
+            row = connection.execute(sa.select(tokens).where(tokens.c.id == _readable(identifier))).first()
+        return None if row is None else _token(row)
+
+    def revoke(self, identifier: str) -> Token | None:
+        """Take a token back, and end its sessions and login links; None if there is none."""
+        moment = stamp(self.records.clock())
+        with self.records.writing() as connection:
+            mine = tokens.c.id == _readable(identifier)
+            connection.execute(sa.update(tokens).where(mine, tokens.c.revoked.is_(None)).values(revoked=moment))
+            for table in (sessions, login_links):
+                connection.execute(sa.delete(table).where(table.c.token == _readable(identifier)))
+        return self.find(identifier)
+
+    def link(self, identifier: str) -> str:
+        """The secret of a new login link for a token."""
+        secret, until = secrets.token_urlsafe(32), self.records.clock() + LINK_LASTS
+        with self.records.writing() as connection:
+            connection.execute(
+                sa.insert(login_links),
+                {"secret_hash": hashed(secret), "token": identifier, "expires": stamp(until)},
+            )
+        return secret
+
+    def use_link(self, secret: str) -> Token | None:
+        """Use a login link up; None if there is none that can be used.
+
+        One conditional update decides, so that of two who come at once one is let in.
+        """
+        moment = self.records.clock()
+        mine = login_links.c.secret_hash == hashed(secret)
+        with self.records.writing() as connection:
+            open_still = (login_links.c.used.is_(None), login_links.c.expires > stamp(moment))
+            used = connection.execute(sa.update(login_links).where(mine, *open_still).values(used=stamp(moment)))
+            found = connection.scalar(sa.select(login_links.c.token).where(mine)) if used.rowcount == 1 else None
+        token = None if found is None else self.find(found)
+        return None if token is None or token.ended(moment) else self._noting_use(token, moment)
+
+
+def hashed(secret: str) -> str:
+    """SHA-256 of a secret, as the tables keep it."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def said_of(token: Token, moment: datetime) -> str:
+    """Whether a token can be used, in a word: ``"valid"``, ``"expired"`` or ``"revoked"``."""
+    if token.revoked is not None:
+        return "revoked"
+    return "expired" if token.ended(moment) else "valid"
+
+
+def _token(row: sa.Row[Any]) -> Token:
+    facts = {name: value for name, value in row._asdict().items() if name != "secret_hash"}
+    scope = None if row.holdouts is None else tuple(json.loads(row.holdouts))
+    return Token(**{**facts, "role": Role(row.role), "holdouts": scope})
+
+
+def _readable(identifier: str) -> str:
+    """What a database can be asked for: no zero and no half of a character."""
+    return identifier if identifier.isascii() and identifier.isalnum() else ""
+
+
+def _checked(name: str) -> str:
+    try:
+        return checked_name(name)
+    except ValueError as fault:
+        raise QueryRejected(f"{fault}; nothing was made") from None
+
+
+def _scope(holdouts: Iterable[str] | None) -> tuple[str, ...] | None:
+    if holdouts is None:
+        return None
+    named = sorted(set(holdouts))
+    if not 1 <= len(named) <= _MOST_HOLDOUTS:
+        raise QueryRejected(
+            f"the token is for {len(named)} holdouts; expected 1 to {_MOST_HOLDOUTS:,}, or none named for all; name "
+            "the holdouts; nothing was made"
+        )
+    for name in named:
+        check_name(name)
+    return tuple(named)
+
+
+def _end(moment: datetime, days: float | None) -> str | None:
+    if days is None:
+        return None
+    if not 0 < days <= LONGEST:
+        raise QueryRejected(
+            f"the token is to last {brief(days)} days; expected more than 0 and at most {LONGEST:,}; leave it out for "
+            "a token that never ends; nothing was made"
+        )
+    return stamp((moment + timedelta(days=days)).astimezone(UTC))

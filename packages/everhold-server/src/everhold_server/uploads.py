@@ -1,0 +1,395 @@
+"""What a request brings along: a JSON document, and files that are streamed to a private folder and gone afterwards.
+
+A body is either JSON or multipart. Its files lie beside the folder of the sealed rows, for they may become sealed rows;
+each has a number for a name, because the name that somebody sent is never used as a path, nor for anything else. The
+folder is removed when the request is over, however it ended; after a power cut, by a later request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect
+
+from everhold.errors import EverholdError
+from everhold.private_files import create_private, private_folder
+from everhold.queries.untrusted_files import read_untrusted
+from everhold.sealing.storage import rows_folder
+from everhold_server.mcp.server import count_values
+from everhold_server.principals import Viewer
+
+if TYPE_CHECKING:
+    from everhold.queries.predictions import PredictionTable
+    from everhold.values.base import Schema
+
+Document = TypeVar("Document", bound=BaseModel)
+
+__all__ = [
+    "MOST_DOCUMENT", "MOST_VALUES", "MULTIPART", "Brought", "BroughtFile", "NotTaken", "Received", "TooLarge",
+    "Unusable", "document_of",
+]  # fmt: skip
+
+MULTIPART = "multipart/form-data"
+MOST_DOCUMENT = 2**20
+"""Bytes of a JSON document, and of all text fields of a form together."""
+
+MOST_VALUES = 200_000
+"""Values of a JSON document, counted by its commas and brackets before any of them becomes an object."""
+
+_MOST_OF_A_CERTIFICATE = 2**22
+_DOCUMENT = "request"
+_AS_A_FILE = "; send predictions as a file in a form, or fewer questions"
+_MOST_PARTS = 64
+_MOST_OF_A_HEADER = 2**12
+_AS_IT_IS = "expected it as it is, without the header Content-Encoding"
+_PART_NAMES = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_JSON = re.compile(r"application/(json|[\w.-]+\+json)", re.IGNORECASE)
+_LEFT_BEHIND = 24 * 3600  # seconds after which no request can still be using its folder
+
+
+class Unusable(EverholdError):
+    """The body of a request cannot be read. Nothing was charged or changed."""
+
+    exit_code = 2
+    http_status = 400
+
+
+class TooLarge(Unusable):
+    """The body of a request is larger than what is taken. Nothing was charged or changed."""
+
+    http_status = 413
+
+
+class NotTaken(Unusable):
+    """The body of a request is of a type that is not taken. Nothing was charged or changed."""
+
+    http_status = 415
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a request brought.
+
+    Attributes:
+        folder: A private folder for this request alone.
+        texts: The text fields of a form by name; of a JSON body one, without a name.
+        files: Files by the names of their parts.
+    """
+
+    folder: Path
+    texts: Mapping[str, bytes] = field(repr=False)
+    files: Mapping[str, Path]
+
+    def document(self, model: type[Document], *, part: str = _DOCUMENT) -> Document:
+        """The JSON document, checked.
+
+        Args:
+            model: What it has to be.
+            part: The part of a form that it is in.
+
+        Raises:
+            RequestValidationError: If it is something else; an empty object stands for a part that is missing.
+        """
+        return _document(model, self._written(part))
+
+    def _written(self, part: str) -> bytes:
+        for name in ("", part, _DOCUMENT):
+            if name in self.texts:
+                return self.texts[name]
+            if name in self.files:  # a form may send any part as a file
+                if self.files[name].stat().st_size > MOST_DOCUMENT:
+                    raise _too_large(f"the part {name!r}", MOST_DOCUMENT, instead=_AS_A_FILE)
+                return self.files[name].read_bytes()
+        return b"{}"
+
+    def digest(self, document: BaseModel, *, key: str) -> str:
+        """HMAC-SHA256 of a document and of all files: the identity of the request, whatever its form.
+
+        Args:
+            document: As it was read.
+            key: A secret of the sender that the database does not hold; without it a guess of the rows could be tested.
+        """
+        described: dict[str, Any] = {"document": document.model_dump(mode="json"), "files": {}}
+        for name, path in self.files.items():
+            with path.open("rb") as file:
+                described["files"][name] = hashlib.file_digest(file, "sha256").hexdigest()
+        return hmac.digest(key.encode(), json.dumps(described, sort_keys=True).encode(), "sha256").hex()
+
+    def text(self, name: str) -> str | None:
+        """A text field of a form, if it is there.
+
+        Raises:
+            Unusable: If it is no text.
+        """
+        try:
+            return None if name not in self.texts else self.texts[name].decode()
+        except UnicodeDecodeError:
+            raise _unusable(f"the field {name!r} is no text in UTF-8") from None
+
+    def tables(self, schema: Schema) -> dict[str, PredictionTable]:
+        """All files that are no document, as tables of predictions by the names of their parts.
+
+        Raises:
+            QueryRejected: If one of them cannot be read as such. Nothing is charged.
+        """
+        named = {name: path for name, path in self.files.items() if name != _DOCUMENT}
+        return {name: read_untrusted(path, schema, name=name) for name, path in named.items()}
+
+
+def _document(model: type[Document], written: bytes) -> Document:
+    if count_values(written) > MOST_VALUES:
+        raise _too_large("a JSON document", MOST_VALUES, of="values", instead=_AS_A_FILE)
+    try:
+        return model.model_validate_json(written)
+    except ValidationError as fault:
+        found = [{**error, "loc": ("body", *error["loc"])} for error in fault.errors(include_input=False)]
+        raise RequestValidationError(found) from None
+
+
+async def _received(request: Request, _: Viewer) -> AsyncIterator[Received]:
+    """Read the body of whoever is known here; nobody else's."""
+    settings = request.app.state.settings
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    with _folder_for_one(settings.storage) as folder:
+        reading: _Whole | _Parts
+        if _JSON.fullmatch(kind.decode("latin-1")):
+            reading = _Whole()
+        elif kind.lower() == MULTIPART.encode() and 0 < len(options.get(b"boundary", b"")) <= 70:
+            reading = _Parts(folder, options[b"boundary"])
+        else:
+            raise NotTaken(
+                f"the body's type is not taken; expected application/json, or {MULTIPART} with a boundary; say which "
+                "in the header Content-Type; nothing was charged or changed"
+            )
+        try:
+            await _read(request, reading, most=settings.most_bytes)
+            yield Received(folder, *reading.end())
+        finally:
+            reading.close()
+
+
+async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> None:
+    """Hand the body over piece by piece, on a thread that may wait for the disk."""
+    size = 0
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise NotTaken(f"the body is packed; {_AS_IT_IS}; nothing was charged or changed")
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > most:
+                raise _too_large("the body", most)
+            await run_in_threadpool(reading.write, chunk)
+    except (ClientDisconnect, FormParserError):
+        raise _unusable("the body ended early or is no multipart form") from None
+
+
+@contextlib.contextmanager
+def _folder_for_one(storage: str) -> Iterator[Path]:
+    """A private folder for one request, beside the sealed rows; gone afterwards, whatever happens."""
+    shared = rows_folder(storage).with_suffix(".uploads")
+    private_folder(shared)
+    _sweep(shared)
+    folder = Path(tempfile.mkdtemp(dir=shared))  # for its owner alone
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(shared: Path) -> None:
+    """Remove what requests left behind whose process was killed."""
+    with contextlib.suppress(OSError), os.scandir(shared) as found:
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False) and entry.stat().st_mtime < time.time() - _LEFT_BEHIND:
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+class _Whole:
+    """A body that is one document."""
+
+    def __init__(self, most: int = MOST_DOCUMENT) -> None:
+        self._content, self._most = bytearray(), most
+
+    def write(self, chunk: bytes) -> None:
+        """Take a piece."""
+        if len(self._content) + len(chunk) > self._most:
+            raise _too_large("a JSON document", self._most, instead=_AS_A_FILE)
+        self._content += chunk
+
+    def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
+        """What was in it."""
+        return {"": bytes(self._content)}, {}
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class _Parts:
+    """A multipart form, as its parts come in: texts are kept, files are written."""
+
+    def __init__(self, folder: Path, boundary: bytes) -> None:
+        self._folder = folder
+        self._texts: dict[str, bytearray] = {}
+        self._files: dict[str, Path] = {}
+        self._header, self._value, self._disposition = bytearray(), bytearray(), b""
+        self._text: bytearray | None = None
+        self._file: int | None = None
+        self._ended = False
+        calls = (
+            "part_begin", "part_data", "part_end", "header_field", "header_value", "header_end", "headers_finished",
+            "end",
+        )  # fmt: skip
+        self._parser = MultipartParser(boundary, {f"on_{name}": getattr(self, f"_{name}") for name in calls})  # type: ignore[arg-type]
+
+    def write(self, chunk: bytes) -> None:
+        """Take a piece."""
+        self._parser.write(chunk)
+
+    def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
+        """What was in it.
+
+        Raises:
+            Unusable: If it ended before it was over.
+        """
+        self._parser.finalize()
+        if not self._ended:
+            raise _unusable("the multipart form ends before its last boundary")
+        return {name: bytes(text) for name, text in self._texts.items()}, self._files
+
+    def close(self) -> None:
+        """Close the file that was being written."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _part_begin(self) -> None:
+        self._disposition, self._text = b"", None
+        if len(self._texts) + len(self._files) >= _MOST_PARTS:
+            raise _too_large("a form", _MOST_PARTS, of="parts")
+
+    def _header_field(self, data: bytes, start: int, end: int) -> None:
+        _lengthen(self._header, data[start:end])
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        _lengthen(self._value, data[start:end])
+
+    def _header_end(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = bytes(self._value)
+        self._header.clear()
+        self._value.clear()
+
+    def _headers_finished(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        name = options.get(b"name", b"").decode("latin-1")
+        if not _PART_NAMES.fullmatch(name) or name in self._texts or name in self._files:
+            raise _unusable("a part of the form has no plain name of its own")
+        if b"filename" in options:
+            path = self._folder / str(len(self._files))
+            self._files[name], self._file = path, create_private(path)
+        else:
+            self._text = self._texts[name] = bytearray()
+
+    def _part_data(self, data: bytes, start: int, end: int) -> None:
+        if self._file is not None:
+            _write_all(self._file, data[start:end])
+        elif self._text is not None:
+            if sum(map(len, self._texts.values())) + end - start > MOST_DOCUMENT:
+                raise _too_large("the text of a form", MOST_DOCUMENT)
+            self._text += data[start:end]
+
+    def _part_end(self) -> None:
+        self.close()
+
+    def _end(self) -> None:
+        self._ended = True
+
+
+def _lengthen(header: bytearray, more: bytes) -> None:
+    if len(header) + len(more) > _MOST_OF_A_HEADER:
+        raise _too_large("a header of a part", _MOST_OF_A_HEADER)
+    header += more
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _too_large(what: str, most: int, *, of: str = "bytes", instead: str = "") -> TooLarge:
+    return TooLarge(
+        f"{what} has too many {of}; expected at most {most:,}{instead}; nothing was charged or changed", most=most
+    )
+
+
+def _unusable(problem: str) -> Unusable:
+    return Unusable(f"{problem}; expected what the API's page says; send it again; nothing was charged or changed")
+
+
+async def _received_file(request: Request, _: Viewer) -> AsyncIterator[Path]:
+    """The body as one text file, JSON or HTML by its type."""
+    endings = {b"application/json": "json", b"text/html": "html"}
+    kind, _options = parse_options_header(request.headers.get("content-type", ""))
+    if kind.lower() not in endings:
+        raise NotTaken(
+            "the body's type is not taken; expected application/json or text/html; say which in the header "
+            "Content-Type; nothing was changed"
+        )
+    reading = _Whole(_MOST_OF_A_CERTIFICATE)
+    await _read(request, reading, most=_MOST_OF_A_CERTIFICATE)
+    if kind.lower() == b"application/json" and count_values(reading.end()[0][""]) > MOST_VALUES:
+        raise _too_large("a JSON document", MOST_VALUES, of="values")
+    with _folder_for_one(request.app.state.settings.storage) as folder:
+        path: Path = folder / f"document.{endings[kind.lower()]}"
+        with os.fdopen(create_private(path), "wb") as file:
+            file.write(reading.end()[0][""])
+        yield path
+
+
+Brought = Annotated[Received, Depends(_received)]
+"""What a request brings along; a route names its principal first, so that nothing is read of who may not send it."""
+
+BroughtFile = Annotated[Path, Depends(_received_file)]
+"""The same of a body that is one document, which is not read as JSON here."""
+
+
+def document_of(model: type[Document]) -> Callable[..., Awaitable[Document]]:
+    """The dependency of a route whose body is one small JSON document: it is read of nobody who is not known here.
+
+    The framework itself reads a body before it asks who sent it, and as large as it comes.
+
+    Args:
+        model: What it has to be.
+    """
+
+    async def document(request: Request, _: Viewer) -> Any:
+        kind, _options = parse_options_header(request.headers.get("content-type", ""))
+        if not _JSON.fullmatch(kind.decode("latin-1")):
+            raise NotTaken(
+                "the body's type is not taken; expected application/json; say so in the header Content-Type; nothing "
+                "was charged or changed"
+            )
+        reading = _Whole()
+        await _read(request, reading, most=MOST_DOCUMENT)
+        return await run_in_threadpool(_document, model, reading.end()[0][""])
+
+    return document

@@ -1,0 +1,58 @@
+"""The service in a browser: pages that call the same holdouts as the API, without a script that is needed for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Response
+from starlette.staticfiles import StaticFiles
+
+from everhold.certificate.page import ARTICLE_STYLE
+from everhold_server.web import asking, certificates, competitions, gates, holdouts, planner, stewards
+from everhold_server.web.faults import FaultPages
+from everhold_server.web.published import Publications
+from everhold_server.web.rendering import STATIC
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["add_pages"]
+
+_ROUTERS = (
+    holdouts.router, asking.router, competitions.router, gates.router, certificates.router, planner.router,
+    stewards.router,
+)  # fmt: skip
+
+_KEPT = "public, max-age=3600"
+
+assets = APIRouter()
+
+
+@assets.get("/assets/certificate.css")
+def certificate_style() -> Response:
+    """The style of certificates."""
+    return Response(ARTICLE_STYLE, media_type="text/css", headers={"cache-control": _KEPT})
+
+
+class _Files(StaticFiles):
+    """Our own files, which browsers may keep for a while."""
+
+    def file_response(self, *arguments: Any, **more: Any) -> Response:
+        """A file, for whoever has not kept it."""
+        response = super().file_response(*arguments, **more)
+        response.headers["cache-control"] = _KEPT
+        return response
+
+
+def add_pages(app: FastAPI, *, api: str) -> None:
+    """Add the pages to an app beside its API.
+
+    Args:
+        app: With its state and middleware.
+        api: Path of the API.
+    """
+    app.state.published = Publications(app.state.token_store.records)
+    for router in (assets, *_ROUTERS):
+        app.include_router(router, include_in_schema=False)
+    app.mount("/static", _Files(directory=STATIC), name="static")
+    app.add_middleware(FaultPages, api=api)

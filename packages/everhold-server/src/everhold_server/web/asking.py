@@ -1,0 +1,186 @@
+"""Pages on which questions are asked: the form of each kind, a quote while it is written, the answer."""
+
+from __future__ import annotations
+
+import re
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request, Response
+
+from everhold.errors import EverholdError, QueryRejected
+from everhold.queries import DETAILS, KINDS, Kind
+from everhold.queries import Form as Written
+from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
+from everhold_server.audit import noted
+from everhold_server.open_holdouts import Holdouts
+from everhold_server.principals import Analyst
+from everhold_server.web.forms import ENDINGS, Fields, Form
+from everhold_server.web.rendering import page
+from everhold_server.web.views import SAID_OF, View
+from everhold_server.wire.reading import question_from
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from everhold.answers import QuotedPrice
+    from everhold.errors import EverholdWarning
+    from everhold.holdout import Holdout
+    from everhold.queries.predictions import PredictionTable
+    from everhold.values.base import Schema
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_ASKABLE = tuple(kind for kind in KINDS if kind.form not in (Written.CODE, Written.CELLS))
+_OPTIONS = re.compile(r" \([^()]*--[^()]*\)")
+_LABELS = {"with_": "the other condition or number", "with_low": "its low end", "with_high": "its high end"}
+_NUMBERS = (Written.NUMBER, Written.WHOLE)
+
+
+@router.get("/holdouts/{name}/ask")
+def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, kind: str = "mean") -> Response:
+    """The form of one kind of question."""
+    return _page(request, View.of(holdouts, name, principal), Fields(), kind)
+
+
+@router.post("/holdouts/{name}/ask")
+def ask(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+    """Ask, and show the answer; asked again it is the same answer, free."""
+    view, kind = View.of(holdouts, name, principal), fields.text("kind") or "mean"
+    try:
+        with warned_of() as warned:
+            asked, tables = holdouts.asked_by(name, principal), _tables(view, fields)
+            answer = asked.ask(
+                question_from(_written(fields, tables), asked.schema, tables), guess=fields.number("guess"),
+                tolerance=fields.number("tolerance"), silent=fields.ticked("silent"),
+            )  # fmt: skip
+    except EverholdError as fault:
+        return _page(request, view, fields, kind, fault=fault.message, status=422)
+    noted(request, "ask", outcome=getattr(answer, "source", kind), question=getattr(answer, "question", None))
+    return _page(request, View.of(holdouts, name, principal), fields, kind, answer=answer, warned=warned)
+
+
+@router.post("/holdouts/{name}/quote")
+def quote(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+    """What it would cost, and how wide the answer would be; asks nothing. A file is not sent while it is chosen."""
+    of_any = _kind(fields.text("kind")).form is Written.PREDICTIONS and not fields.text("rule")
+    try:
+        with warned_of():
+            price = _price(holdouts.asked_by(name, principal), fields, of_any=of_any)
+    except EverholdError as fault:
+        return page(request, "quote.html", price=None, fault=fault.message, of_any=of_any)
+    return page(request, "quote.html", price=price, fault="", of_any=of_any)
+
+
+def _price(asked: Holdout, fields: Fields, *, of_any: bool) -> QuotedPrice | None:
+    """The price of what a form says so far; None if it says nothing yet."""
+    if of_any:
+        return asked.quote()
+    if not any(map(fields.text, ("of", "rule", "questions"))):
+        return None
+    question = question_from(_written(fields, {}), asked.schema, {})
+    return asked.quote(question, guess=fields.number("guess"), tolerance=fields.number("tolerance"))
+
+
+def _tables(view: View, fields: Fields) -> dict[str, PredictionTable]:
+    """The files of a form as tables of predictions, if the principal may hand any in."""
+    schema, chosen = view.whole.schema, fields.chosen
+    check_predictions_allowed(schema, view.principal, *({"file": name} for name in chosen.files))
+    return chosen.tables(schema)
+
+
+def _kind(name: str) -> Kind:
+    found = next((kind for kind in _ASKABLE if kind.name == name), None)
+    if found is None:
+        listed = ", ".join(kind.name for kind in _ASKABLE)
+        raise QueryRejected(f"there is no such kind of question; expected one of {listed}; nothing was charged")
+    return found
+
+
+def _page(
+    request: Request, view: View, fields: Fields, name: str, *, answer: Any = None, fault: str = "", status: int = 200,
+    warned: Sequence[EverholdWarning] = (),
+) -> Response:  # fmt: skip
+    kind = _kind(name)
+    rows = [] if answer is None else answer.to_rows()
+    return page(
+        request, "ask.html", status=status, view=view, kinds=_ASKABLE, kind=kind, about=_said(kind.help),
+        details=_inputs(kind), fields=fields,
+        answer=answer, rows=rows, fault=fault, endings=ENDINGS, said_of=SAID_OF, tab="ask",
+        columns=_columns(view.whole.schema), warned=[str(warning) for warning in warned],
+    )  # fmt: skip
+
+
+def _said(text: str) -> str:
+    """Help for a form: without the options of a command, which stand in parentheses, and without its files."""
+    return _OPTIONS.sub("", text).replace(" in a file", "")
+
+
+def _inputs(kind: Kind) -> list[dict[str, Any]]:
+    """The details of a kind as inputs of a form: name, label, help, and what may be written."""
+    arguments = signature(kind.make).parameters
+    return [
+        {
+            "name": name, "label": _LABELS.get(name, name.replace("_", " ")), "help": _said(DETAILS[name].help),
+            "form": "file" if DETAILS[name].form is Written.PREDICTIONS
+            else "flag" if DETAILS[name].form is Written.FLAG
+            else "number" if DETAILS[name].form in _NUMBERS else "text",
+            "required": arguments[argument].default is Parameter.empty,
+            "whole": DETAILS[name].form is Written.WHOLE,
+        }
+        for name, argument in kind.details.items()
+    ]  # fmt: skip
+
+
+def _columns(schema: Schema) -> list[tuple[str, str]]:
+    return [(name, kind.value) for name, kind in schema.asked.items()]
+
+
+def _written(fields: Fields, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The question that a form writes down, as it would travel."""
+    kind = _kind(fields.text("kind") or "mean")
+    written: dict[str, Any] = {"kind": kind.name}
+    for name in kind.details:
+        if (value := _detail(fields, name, tables)) is not None:
+            written[name] = value
+    if kind.several:
+        written["questions"] = [line.strip() for line in fields.text("questions").splitlines() if line.strip()]
+    if kind.form is Written.PREDICTIONS:
+        written["of"] = fields.some("rule") or _file(fields, "predictions", tables)
+    elif kind.form is Written.NUMBER:
+        written["of"] = fields.number("of")
+    elif kind.form is not Written.FLAG:
+        written["of"] = fields.text("of")
+    return {name: value for name, value in written.items() if value is not None}
+
+
+def _detail(fields: Fields, name: str, tables: Mapping[str, Any]) -> Any:
+    form = DETAILS[name].form
+    if form is Written.PREDICTIONS:
+        return _file(fields, name, tables)
+    if form is Written.NUMBER:
+        return fields.number(name)
+    if form is Written.FLAG:
+        return {"yes": True, "no": False}.get(fields.text(name))
+    if form is Written.WHOLE:
+        return fields.whole(name)
+    if form is Written.LIST and (listed := fields.some(name)) is not None:
+        parts = [part.strip() for part in listed.split(",")]
+        return _numbers(parts) or parts
+    return fields.some(name)
+
+
+def _file(fields: Fields, name: str, tables: Mapping[str, Any]) -> dict[str, str] | None:
+    if name not in tables:
+        return None
+    column = fields.some("column")
+    return {"file": name} if column is None else {"file": name, "column": column}
+
+
+def _numbers(parts: list[str]) -> list[float]:
+    try:
+        return [float(part) for part in parts]
+    except ValueError:
+        return []

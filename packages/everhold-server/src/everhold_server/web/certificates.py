@@ -1,0 +1,80 @@
+"""The certificate as a page that prints, as a file to take away, and the check of one that somebody was given."""
+
+from __future__ import annotations
+
+import re
+
+from fastapi import APIRouter, Request, Response
+from markupsafe import Markup
+
+from everhold.certificate import CertificateReport, verify_certificate
+from everhold.certificate.page import render_article
+from everhold.errors import QueryRejected
+from everhold_server.api.contract import HoldoutName, warned_of
+from everhold_server.open_holdouts import Holdouts
+from everhold_server.principals import Viewer
+from everhold_server.web.forms import Fields, Form
+from everhold_server.web.rendering import page
+from everhold_server.web.views import View
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_KEY = re.compile("[0-9a-f]{64}")
+
+
+@router.get("/holdouts/{name}/certificate")
+def certificate(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer) -> Response:
+    """A certificate, signed now."""
+    view = View.of(holdouts, name, principal)
+    with warned_of():
+        document = view.whole.certificate(queries=view.steward).to_dict()
+    return page(
+        request, "certificate.html", view=view, article=Markup(render_article(document)), tab="certificate",
+        key=document["signature"]["public_key"],
+    )  # fmt: skip
+
+
+@router.get("/holdouts/{name}/certificate.{form}")
+def file(name: HoldoutName, form: str, holdouts: Holdouts, principal: Viewer) -> Response:
+    """The same as a file: a document, or a page that needs nothing else."""
+    with warned_of():
+        view = View.of(holdouts, name, principal)
+        made = view.whole.certificate(queries=view.steward)
+    kinds = {"json": ("application/json", made.to_json), "html": ("text/html; charset=utf-8", made.to_html)}
+    if form not in kinds:
+        raise QueryRejected("there is no such form of a certificate; expected .json or .html; nothing was charged")
+    media, write = kinds[form]
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}.certificate.{form}"', "Cache-Control": "no-store",
+        "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'",
+    }  # fmt: skip
+    return Response(write(), media_type=media, headers=headers)
+
+
+@router.get("/verify")
+def form(request: Request, _: Viewer) -> Response:
+    """The form to check a certificate with."""
+    return page(request, "verify.html", report=None, fault="", key="")
+
+
+@router.post("/verify")
+def verify(request: Request, _: Viewer, fields: Form) -> Response:
+    """What is right and wrong with a certificate that was uploaded; it is kept nowhere."""
+    key = fields.text("public_key").lower()
+    try:
+        report = _report(fields, key)
+    except QueryRejected as fault:
+        return page(request, "verify.html", status=422, report=None, fault=fault.message, key=key)
+    return page(request, "verify.html", report=report, fault="", key=key)
+
+
+def _report(fields: Fields, key: str) -> CertificateReport:
+    path = fields.file("certificate")
+    if path is None:
+        raise QueryRejected("there is no file; expected a certificate, .json or .html; choose one")
+    if key and not _KEY.fullmatch(key):
+        raise QueryRejected("the public key is no key; expected 64 hexadecimal digits, as the steward told you")
+    with warned_of():
+        return verify_certificate(path, public_key=key or None)

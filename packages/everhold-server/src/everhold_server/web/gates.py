@@ -1,0 +1,81 @@
+"""The page of a holdout's gates: promotions, a new gate, a challenge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from everhold.errors import EverholdError, QueryRejected
+from everhold_competitions.competition import METRICS
+from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
+from everhold_server.audit import noted
+from everhold_server.open_holdouts import Holdouts
+from everhold_server.principals import Analyst, Steward, Viewer
+from everhold_server.web.forms import ENDINGS, Fields, Form
+from everhold_server.web.rendering import page
+from everhold_server.web.views import SAID_OF, View
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_FILE = "predictions"
+_LATEST = 30
+
+
+@router.get("/holdouts/{name}/gates")
+def gates(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer) -> Response:
+    """All gates, and what every promotion proves."""
+    return _page(request, View.of(holdouts, name, principal))
+
+
+@router.post("/holdouts/{name}/gates")
+def open_gate(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+    """Open a gate with its first champion."""
+    view, fault = View.of(holdouts, name, principal), ""
+    try:
+        with warned_of():
+            view.whole.gate(
+                fields.text("metric") or "accuracy", champion=_candidate(view, fields),
+                margin=fields.number("margin", 0.0) or 0.0, challenges=fields.whole("challenges"),
+                name=fields.text("gate") or "gate",
+            )  # fmt: skip
+        noted(request, "open a gate", gate=fields.text("gate") or "gate")
+    except EverholdError as reason:
+        fault = reason.message
+    return _page(request, View.of(holdouts, name, principal), fault=fault)
+
+
+@router.post("/holdouts/{name}/gates/challenge")
+def challenge(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+    """Let a challenger try."""
+    view, fault, verdict = View.of(holdouts, name, principal), "", None
+    try:
+        with warned_of():
+            gate = holdouts.asked_by(name, principal).gate(name=fields.text("gate") or "gate")
+            verdict = gate.challenge(_candidate(view, fields))
+        noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], question=verdict.question)
+    except EverholdError as reason:
+        fault = reason.message
+    return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
+
+
+def _candidate(view: View, fields: Fields) -> Any:
+    """What a form proposes: a rule, or a table of predictions."""
+    schema, rule, chosen = view.whole.schema, fields.some("rule"), fields.chosen
+    check_predictions_allowed(schema, view.principal, *({"file": name} for name in chosen.files))
+    table = chosen.tables(schema).get(_FILE)
+    if (rule is None) == (table is None):
+        found = "neither of them" if rule is None else "both"
+        raise QueryRejected(f"there is {found}; expected a rule or a file of predictions; nothing was charged")
+    return rule if table is None else table
+
+
+def _page(request: Request, view: View, *, fault: str = "", verdict: Any = None) -> Response:
+    found = view.gates()
+    return page(
+        request, "gates.html", status=422 if fault else 200, view=view, gates=found, fault=fault,
+        verdict=verdict, said_of=SAID_OF,
+        endings=ENDINGS, metrics=METRICS[:-1], challenges=view.named(view.challenges()[:_LATEST]), tab="gates",
+    )  # fmt: skip

@@ -1,0 +1,112 @@
+"""Pages about holdouts: all of them, a new one, and one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
+
+from everhold.dependence import Groups
+from everhold.errors import EverholdError, HoldoutRejected
+from everhold.mechanisms import answering
+from everhold_competitions.competition import FEEDBACK, METRICS
+from everhold_server.api.contract import HoldoutName, warned_of
+from everhold_server.api.holdouts import HoldoutSettings, listed, one_more_sealing, seal
+from everhold_server.open_holdouts import Holdouts, OpenHoldouts
+from everhold_server.principals import Principal, Steward, Viewer
+from everhold_server.web.forms import ENDINGS, Fields, Form
+from everhold_server.web.published import Published
+from everhold_server.web.rendering import page, place
+from everhold_server.web.views import SAID_OF, View
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_LATEST = 25
+_FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by proof", "its score"), strict=True))
+
+
+@router.get("/")
+def home(_: Viewer) -> Response:
+    """Where everybody begins."""
+    return RedirectResponse(place("holdouts"), 303)
+
+
+@router.get("/holdouts")
+def every_holdout(request: Request, holdouts: Holdouts, principal: Viewer) -> Response:
+    """All holdouts that a principal may see; one that cannot be opened says so, and keeps nobody from the others."""
+    cards = [_card(holdouts, each["name"], principal) for each in listed(holdouts, principal)]
+    return page(request, "holdouts.html", cards=cards)
+
+
+def _card(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[str, Any]:
+    try:
+        return {"name": name, "view": View.of(holdouts, name, principal), "fault": ""}
+    except EverholdError as fault:
+        return {"name": name, "view": None, "fault": fault.message}
+
+
+@router.get("/seal")
+def new_holdout(request: Request, _: Steward) -> Response:
+    """The form for a new one."""
+    return _form(request, Fields())
+
+
+@router.post("/seal", dependencies=[Depends(one_more_sealing)])
+def create(request: Request, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+    """Seal rows."""
+    try:
+        with warned_of():
+            settings = _settings(fields)
+            seal(request, holdouts, principal, settings, fields.chosen)
+    except EverholdError as fault:
+        return _form(request, fields, fault=fault.message, status=422)
+    return RedirectResponse(place("holdouts", settings.name), 303)
+
+
+def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 200) -> Response:
+    return page(
+        request, "new_holdout.html", status=status, fields=fields, fault=fault, endings=ENDINGS,
+        mechanisms=sorted(answering()), feedback=_FEEDBACK, metrics=METRICS[:-1],
+    )  # fmt: skip
+
+
+def _settings(fields: Fields) -> HoldoutSettings:
+    """What a form says of a new holdout.
+
+    Raises:
+        HoldoutRejected: If it cannot be meant. Nothing was created.
+    """
+    texts = {name: fields.some(name) for name in ("name", "label", "row_id", "mechanism", "feedback", "metric")}
+    wholes = {name: fields.whole(name) for name in ("queries", "overfits", "teams", "submissions", "surprises")}
+    wish: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
+    if (classes := fields.some("classes")) is not None:
+        wish["classes"] = "open" if classes == "open" else [each.strip() for each in classes.split(",")]
+    wish["confidence"] = (fields.number("confidence", 95.0) or 0.0) / 100.0
+    wish["features"] = "public" if fields.ticked("features_public") else "sealed"
+    if (groups := fields.some("groups")) is not None:
+        wish["dependence"] = Groups(groups).to_dict()
+    if "feedback" in wish:
+        wish.pop("queries", None)
+    try:
+        return HoldoutSettings(**wish)
+    except ValidationError as fault:
+        wrong = ", ".join(dict.fromkeys(str(error["loc"][0]) for error in fault.errors()))
+        raise HoldoutRejected(
+            f"the form cannot be used: see {wrong}; expected what it says beside each field; nothing was created"
+        ) from None
+
+
+@router.get("/holdouts/{name}")
+def one_holdout(
+    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer, published: Published
+) -> Response:
+    """What is promised, what is left, and what was answered."""
+    view = View.of(holdouts, name, principal)
+    return page(
+        request, "holdout.html", view=view, latest=view.latest(_LATEST),
+        said_of=SAID_OF, published=published.of(name), tab="overview",
+    )  # fmt: skip

@@ -1,0 +1,63 @@
+"""Which competitions everybody may see without logging in: those that their steward has published, at first none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import sqlalchemy as sa
+from fastapi import Depends, Request
+
+from everhold.ledger.database import metadata
+from everhold_server.tables import stamp
+
+if TYPE_CHECKING:
+    from everhold_server.tables import Records
+
+__all__ = ["Publications", "Published", "published"]
+
+published = sa.Table(
+    "published",
+    metadata,
+    sa.Column("holdout", sa.Text, primary_key=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sqlite_strict=True,
+)
+
+
+class Publications:
+    """What is published in a storage; safe to share between threads.
+
+    Args:
+        records: The database.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def of(self, holdout: str) -> bool:
+        """Whether everybody may see a holdout's public page."""
+        with self.records.reading() as connection:
+            return connection.execute(sa.select(published).where(published.c.holdout == holdout)).first() is not None
+
+    def put(self, holdout: str, *, public: bool, by: str) -> None:
+        """Publish it, or take it back.
+
+        Args:
+            holdout: Its name.
+            public: Whether everybody may see it from now on.
+            by: Name of the steward who says so.
+        """
+        moment = stamp(self.records.clock())
+        with self.records.writing() as connection:
+            connection.execute(sa.delete(published).where(published.c.holdout == holdout))
+            if public:
+                connection.execute(sa.insert(published), {"holdout": holdout, "at": moment, "by": by})
+
+
+def _of_request(request: Request) -> Publications:
+    found: Publications = request.app.state.published
+    return found
+
+
+Published = Annotated[Publications, Depends(_of_request)]

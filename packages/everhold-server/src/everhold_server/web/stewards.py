@@ -1,0 +1,198 @@
+"""Pages for stewards: who may come in and spend what, what was done, what everybody sees, the end of a study."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
+
+from everhold.errors import EverholdError, QueryRejected
+from everhold_server.api import tokens as api
+from everhold_server.api.contract import HoldoutName, warned_of
+from everhold_server.api.holdouts import listed
+from everhold_server.api.tokens import Part, TokenRequest, Tokens
+from everhold_server.audit import noted
+from everhold_server.open_holdouts import Holdouts, OpenHoldouts
+from everhold_server.principals import Principal, Role, Steward
+from everhold_server.token_store import TokenStore
+from everhold_server.web.forms import Fields, Form
+from everhold_server.web.published import Published
+from everhold_server.web.rendering import page, place
+from everhold_server.web.views import View
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_ACTS = 50
+
+
+@router.get("/tokens")
+def tokens(request: Request, principal: Steward, token_store: Tokens, holdouts: Holdouts) -> Response:
+    """All tokens, without their secrets."""
+    return _tokens(request, principal, token_store, holdouts)
+
+
+@router.post("/tokens")
+def make_token(request: Request, principal: Steward, token_store: Tokens, holdouts: Holdouts, fields: Form) -> Response:
+    """Make a token, and show its secret this once."""
+    try:
+        with warned_of():
+            made = api.make(request, principal, token_store, holdouts, _wish(fields))
+    except EverholdError as fault:
+        return _tokens(request, principal, token_store, holdouts, fields=fields, fault=fault.message)
+    return _tokens(request, principal, token_store, holdouts, made=made)
+
+
+@router.post("/tokens/{identifier}/revoke")
+def revoke_token(identifier: str, request: Request, principal: Steward, token_store: Tokens, _: Form) -> Response:
+    """Take a token back."""
+    api.revoke(identifier, request, principal, token_store)
+    return RedirectResponse(place("tokens"), 303)
+
+
+def _wish(fields: Fields) -> TokenRequest:
+    """The token that a form describes.
+
+    Raises:
+        QueryRejected: If it cannot be meant. Nothing was made.
+    """
+    named = [name.strip() for name in fields.text("holdouts").split(",") if name.strip()]
+    questions, charges = fields.whole("questions"), fields.whole("charges")
+    if questions is None and charges is not None:
+        raise QueryRejected(
+            "there are charges to spend and no questions; expected both, or questions alone; name them, or leave the "
+            "charges out; nothing was made"
+        )
+    if questions is not None and not named:
+        raise QueryRejected(
+            "there are questions to spend and no holdout to spend them on; expected the names of holdouts; name them, "
+            "or leave the questions out; nothing was made"
+        )
+    try:
+        part = None if questions is None else Part(questions=questions, charges=charges)
+        allotments = {} if part is None else dict.fromkeys(named, part)
+        return TokenRequest(
+            name=fields.text("name"),
+            role=Role(fields.text("role") or Role.ANALYST.value),
+            holdouts=named or None,
+            days=fields.number("days"),
+            allotments=allotments,
+        )
+    except (ValidationError, ValueError):
+        raise QueryRejected(
+            "the form cannot be used; expected a name of at most 100 characters, a role, and a number of days; "
+            "nothing was made"
+        ) from None
+
+
+def _tokens(
+    request: Request,
+    principal: Principal,
+    token_store: TokenStore,
+    holdouts: OpenHoldouts,
+    *,
+    fields: Fields | None = None,
+    made: Any = None,
+    fault: str = "",
+) -> Response:
+    names = [each["name"] for each in listed(holdouts, principal)]
+    return page(
+        request,
+        "tokens.html",
+        status=422 if fault else 200,
+        tokens=api.tokens(principal, token_store)["tokens"],
+        made=made,
+        fault=fault,
+        fields=fields or Fields(),
+        roles=list(Role),
+        names=names,
+        address=request.app.state.settings.address,
+    )
+
+
+@router.get("/audit")
+def audit(
+    request: Request, principal: Steward, before: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None
+) -> Response:
+    """Who did what, newest first."""
+    acts = request.app.state.audit.page(principal, before=before, limit=_ACTS)
+    return page(request, "audit.html", acts=acts, older=acts[-1]["number"] if len(acts) == _ACTS else None)
+
+
+@router.post("/holdouts/{name}/allot")
+def allot(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+    """Let an analyst spend a part of the budget."""
+    view, questions = View.of(holdouts, name, principal), fields.whole("questions")
+    if questions is None:
+        raise QueryRejected("the number of questions is missing; expected a whole number; nothing was changed")
+    with warned_of():
+        view.whole.allot(fields.text("analyst"), questions=questions, charges=fields.whole("charges"))
+    noted(request, "allot", analyst=fields.text("analyst"), questions=questions)
+    return RedirectResponse(place("holdouts", name) + "#allotted", 303)
+
+
+@router.post("/holdouts/{name}/publish")
+def publish(
+    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, published: Published, fields: Form
+) -> Response:
+    """Let everybody see a competition's public page, or nobody any more."""
+    view, public = View.of(holdouts, name, principal), fields.ticked("public")
+    if public and view.competition is None:
+        raise QueryRejected(
+            "this holdout is no competition, and has no public page; expected one that takes submissions; nothing was "
+            "changed"
+        )
+    published.put(name, public=public, by=principal.name)
+    noted(request, "publish" if public else "hide")
+    return RedirectResponse(place("holdouts", name) + "#steward", 303)
+
+
+@router.get("/holdouts/{name}/unseal")
+def ask_to_unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward) -> Response:
+    """What unsealing tells, and who would lose their promise."""
+    return _unseal(request, holdouts, View.of(holdouts, name, principal))
+
+
+@router.post("/holdouts/{name}/unseal")
+def unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+    """End the study."""
+    view = View.of(holdouts, name, principal)
+    if fields.text("confirm") != name:
+        fault = (
+            f"that is not the holdout's name; expected {name!r}, because unsealing cannot be undone; nothing was told "
+            "or changed"
+        )
+        return _unseal(request, holdouts, view, fault=fault)
+    try:
+        with warned_of():
+            told = view.whole.unseal()
+    except EverholdError as reason:
+        return _unseal(request, holdouts, view, fault=reason.message)
+    noted(request, "unseal")
+    return _unseal(request, holdouts, View.of(holdouts, name, principal), told=told)
+
+
+def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any = None, fault: str = "") -> Response:
+    """The page: what would happen, or what was told."""
+    losing: list[str] = []
+    why_not = ""
+    try:
+        with warned_of():
+            losing = [holdouts.told_to(view.principal, text) for text in view.whole.losing_their_promise()]
+    except EverholdError as reason:
+        why_not = reason.message
+    return page(
+        request,
+        "unseal.html",
+        status=422 if fault else 200,
+        view=view,
+        losing=losing,
+        why_not=why_not,
+        told=told,
+        fault=fault,
+        tab="unseal",
+        rows=[] if told is None else view.named(told.to_rows()),
+    )

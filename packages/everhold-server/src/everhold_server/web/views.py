@@ -1,0 +1,228 @@
+"""What the page of a holdout shows: to stewards everything, to analysts their own, to viewers what is public."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from everhold.asking.model_names import with_names
+from everhold.certificate.numbers import counted
+from everhold.dependence import Independent
+from everhold.errors import DependenceError, QueryRejected
+from everhold.ledger.gates import VERDICTS
+from everhold_competitions.competition import LEADER, NOTHING, SCORE
+from everhold_server.api.holdouts import status_for
+from everhold_server.principals import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from everhold.dependence import DependenceModel
+    from everhold.holdout import Holdout
+    from everhold.queries.readings import Reading
+    from everhold_server.open_holdouts import OpenHoldouts
+    from everhold_server.principals import Principal
+
+__all__ = ["FEEDBACK_IN_WORDS", "SAID_OF", "View"]
+
+_SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate")
+_DISTANCES = (1, 2, 5, 10, 20, 50, 100)
+_MOST_SETS = 10
+_WORDS = {"overfits": "surprises"}
+
+SAID_OF = {
+    "training": "confirmed: training estimate",
+    "guess": "confirmed: own guess",
+    "holdout": "from the sealed rows",
+    "declared": "from the sealed rows: declared beforehand",
+    "standing": "not better than the best",
+    "silent": "silent until unsealed",
+    "promoted": "promoted: proved to be better",
+    "kept": "kept: nothing is proved",
+    "refused": "refused",
+}
+"""Sources of answers in words."""
+
+FEEDBACK_IN_WORDS = {
+    NOTHING: "Nothing is told about a submission before the end.",
+    LEADER: "A team is told whether its submission is proved to lead, and nothing else.",
+    SCORE: "A team is told the score of each submission, with its interval.",
+}
+"""What a competition tells a team before the end."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A holdout as a principal may see it.
+
+    Attributes:
+        whole: As the steward has it; of it nothing is shown that is not public or theirs.
+        status: Its public facts; for analysts what is left is theirs.
+        principal: Whose view it is.
+        mine: What they ask; None for viewers, and for analysts without an allotment.
+        lacking: Why there is none, in words; empty for viewers.
+    """
+
+    whole: Holdout
+    status: Mapping[str, Any]
+    principal: Principal
+    mine: Holdout | None
+    lacking: str = ""
+
+    @classmethod
+    def of(cls, holdouts: OpenHoldouts, name: str, principal: Principal) -> View:
+        """The view of a principal.
+
+        Raises:
+            HoldoutNotFound: If there is no such holdout for them.
+        """
+        whole, status = holdouts.whole(name, principal), status_for(holdouts, name, principal)
+        if not principal.at_least(Role.ANALYST):
+            return cls(whole, status, principal, None)
+        try:
+            return cls(whole, status, principal, holdouts.asked_by(name, principal))
+        except QueryRejected as reason:
+            return cls(whole, status, principal, None, "" if "competition" in status else reason.message)
+
+    @property
+    def name(self) -> str:
+        """The holdout's name."""
+        return str(self.status["name"])
+
+    @property
+    def competition(self) -> Mapping[str, Any] | None:
+        """What is fixed of the competition, if it is one."""
+        found: Mapping[str, Any] | None = self.status.get("competition")
+        return found
+
+    @property
+    def steward(self) -> bool:
+        """Whether everything may be shown."""
+        return self.principal.role is Role.STEWARD
+
+    @cached_property
+    def parts(self) -> list[dict[str, Any]]:
+        """The budget: what is left of each part and what was there; none for analysts without an allotment."""
+        if self.principal.role is Role.ANALYST and self.mine is None:
+            return []
+        asked = self.mine or self.whole
+        planned, left = asked.planned, self.status["remaining"]
+        return [
+            {"name": name, "word": _WORDS.get(name, name), "left": left[name], "planned": planned[name]}
+            for name in left
+        ]
+
+    @property
+    def explained_budget(self) -> str:
+        """What counts against it, in words."""
+        if self.competition:
+            counted = "Each submission, final score and comparison of two teams counts as a question."
+        else:
+            counted = "Every new question counts; asking the same again is free."
+        surprises = any(part["name"] == "overfits" for part in self.parts)
+        return counted + " A surprise, or overfit, is an answer that had to correct its guess." * surprises
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The answers that this principal may see, in order: all, their own, or none."""
+        if self.mine is None:
+            return []
+        return [{name: row.get(name) for name in _SHOWN} for row in self.mine.transcript().to_rows()]
+
+    def latest(self, most: int) -> list[dict[str, Any]]:
+        """The newest answers that this principal may see, newest first, each with its place in its range."""
+        latest = self.rows[: -most - 1 : -1]
+        places = map(_place, latest, self.whole.ledger.readings(latest))
+        return self.named({**row, "place": place} for row, place in zip(latest, places, strict=True))
+
+    def named(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Rows whose ``asked`` names models and submissions, where this principal may know the name."""
+        return [{**row, "asked": with_names(str(row["asked"]), self.names)} for row in rows]
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Names of models and submissions that this principal may know, by SHA-256: all, or what they proposed."""
+        if self.steward:
+            return self.whole.ledger.model_names()
+        return {} if self.mine is None else self.whole.ledger.model_names(asked_by=self.principal.name)
+
+    @property
+    def handed_in(self) -> str:
+        """Number of submissions, the principal's own or all, and what is told of them, in one or two sentences.
+
+        Only of a competition.
+        """
+        contest = self.competition or {}
+        counts = {each.team: each.submissions for each in self.whole.competition.leaderboard().standings}
+        number = sum(counts.values()) if self.steward else counts.get(self.principal.name, 0)
+        if not number:
+            return "Nothing has been handed in yet."
+        if self.steward:
+            said = f"Handed in: {counted(number, 'submission')} of {counted(len(counts), 'team')}."
+        else:
+            said = f"You have handed in {number:,} of {contest['submissions']:,} submissions."
+        return said if self.status["closed"] else f"{said} {FEEDBACK_IN_WORDS[contest['feedback']]}"
+
+    @cached_property
+    def dependence(self) -> dict[str, Any]:
+        """What is assumed of the rows: in words, and what they are worth."""
+        model, rows = self.whole.mechanism.dependence, self.status["rows"]
+        worth = model.concentration(rows)
+        return {
+            "words": model.describe(),
+            "title": model.title,
+            "rows": rows,
+            "worth": min(worth, rows),
+            "independent": isinstance(model, Independent),
+            "how_to_tell": list(model.how_to_tell),
+            "influence": _influence(model),
+            "sets": sorted((model.independent_sets() or {}).items())[:_MOST_SETS],
+        }
+
+    def gates(self) -> list[dict[str, Any]]:
+        """Every gate with its promotions, all of it public; none of a competition, which has a leaderboard.
+
+        ``name_of`` names its models: as they were proposed, where this principal may know that, or by their entry.
+        """
+        if self.competition:
+            return []
+        return [self._gate(gate) for gate in self.status.get("gates", [])]
+
+    def _gate(self, gate: Mapping[str, Any]) -> dict[str, Any]:
+        steps = self.whole.gate(name=gate["gate"]).promotions()
+        by_entry = {step["challenger"]: f"the challenger of entry {step['sequence']:,}" for step in steps}
+        models = {gate["first_champion"]: "the first champion", **by_entry}
+        names = {digest: self.names.get(digest, place) for digest, place in models.items()}
+        return {**gate, "steps": steps, "left": _left(gate), "name_of": names}
+
+    def challenges(self) -> list[dict[str, Any]]:
+        """The challenges that this principal may see, latest first."""
+        return [row for row in reversed(self.rows) if row["source"] in VERDICTS]
+
+
+def _place(row: Mapping[str, Any], reading: Reading | None) -> float | None:
+    """An answer's place in the range of its question, from 0 to 1; None without a range."""
+    value = row["value"]
+    if reading is None or value is None:
+        return None
+    least, most = reading.ends
+    return None if not -math.inf < least < most < math.inf else (float(value) - least) / (most - least)
+
+
+def _influence(model: DependenceModel) -> dict[str, Any] | None:
+    """The influence of a row on another one by their distance; None where it does not go by distance."""
+    try:
+        found = model.influences(max(_DISTANCES))
+    except DependenceError:
+        return None
+    if found is None:
+        return None
+    described, lines = found
+    rows = [{"distance": at, "values": [float(line[at - 1]) for line in lines.values()]} for at in _DISTANCES]
+    return {"described": described, "names": list(lines), "rows": rows}
+
+
+def _left(gate: Mapping[str, Any]) -> int | None:
+    return None if gate["limit"] is None else gate["limit"] - gate["challenges"]

@@ -1,0 +1,183 @@
+"""How results travel: as JSON with all their fields, from which the same class is made on the other side.
+
+``{"result": "answer", "value": 0.21, "low": 0.16, "high": 0.26, ...}``. JSON has no infinite numbers: they are null,
+and ``"infinite"`` of the outermost object says where and which: ``{"/high": "inf"}``. Whatever shows itself to people
+(`everhold.display.Display`) travels, that of new kinds of questions too.
+
+    >>> import everhold as eh
+    >>> document = told(eh.Transcript([]))
+    >>> document, result_from(document)
+    ({'result': 'transcript', 'rows': []}, Transcript(rows=[]))
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from everhold import queries as registry
+from everhold.certificate import Certificate
+from everhold.display import Display, Facts
+from everhold.values.base import Schema
+from everhold.values.expressions import ColumnKind
+from everhold_competitions.leaderboard import Comparison, Standing
+
+__all__ = ["RESULT", "result_from", "told"]
+
+RESULT = "result"
+"""Names the class of an object."""
+
+_INFINITE, _FACTS, _CERTIFICATE = "infinite", "facts", "certificate"
+_NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+_HOMES = (
+    "everhold.answers",
+    "everhold.asking.budget",
+    "everhold_competitions.leaderboard",
+    "everhold_competitions.submission_result",
+    "everhold.mechanisms.base",
+    "everhold.queries.challenge",
+)
+_WHERE_INSTALLED = ("everhold_privacy.spending", "everhold_privacy.synthetic.table")
+_UNIVERSE = "everhold_privacy.synthetic.universe"
+_OTHERS = (Comparison, Schema, Standing)
+
+
+def told(result: Any) -> dict[str, Any]:
+    """A result as plain data that `json` can write, without infinite numbers.
+
+    Raises:
+        TypeError: If it is no result.
+    """
+    infinite: dict[str, str] = {}
+    document = _told(result, "", infinite)
+    if not isinstance(document, dict) or RESULT not in document:
+        raise TypeError(f"a {type(result).__name__} is no result; expected an answer, a quote, a transcript, ...")
+    return {**document, _INFINITE: infinite} if infinite else document
+
+
+def result_from(document: Mapping[str, Any]) -> Any:
+    """The inverse of `told`.
+
+    Raises:
+        ValueError: If it is no result that this version of everhold knows.
+    """
+    try:
+        whole = dict(document)
+        for place, name in dict(whole.pop(_INFINITE, {})).items():
+            whole = _placed(whole, place.split("/")[1:], _NUMBERS[name])
+        if type(found := _read(whole)) is dict:
+            raise ValueError(f"its kind is {whole.get(RESULT)!r}")
+        return found
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as fault:
+        raise ValueError(f"this is no result that this version of everhold knows: {fault}; update everhold") from None
+
+
+@cache
+def _classes() -> dict[str, type[Any]]:
+    """Every class of results, by the name that it has where it travels."""
+    homes = {*_HOMES, *filter(_is_installed, _WHERE_INSTALLED), *(kind.module for kind in registry.KINDS)}
+    found = [
+        each for home in sorted(homes) for each in vars(import_module(home)).values()
+        if isinstance(each, type) and issubclass(each, Display) and is_dataclass(each)
+    ]  # fmt: skip
+    return {_name(each): each for each in (*found, *_OTHERS)}
+
+
+def _is_installed(module: str) -> bool:
+    return find_spec(module.partition(".")[0]) is not None
+
+
+def _name(kind: type[Any]) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def _told(value: Any, place: str, infinite: dict[str, str]) -> Any:
+    if isinstance(value, Certificate):
+        return {RESULT: _CERTIFICATE, "document": value.to_dict()}
+    if isinstance(value, float) and not math.isfinite(value):
+        infinite[place] = f"{value:g}"
+        return None
+    if isinstance(value, Facts):
+        return {RESULT: _FACTS, "facts": _told(dict(value), f"{place}/facts", infinite)}
+    if is_dataclass(value) and _classes().get(_name(type(value))) is type(value):
+        parts = {field.name: _told(getattr(value, field.name), f"{place}/{field.name}", infinite)
+                 for field in fields(value)}  # fmt: skip
+        return {RESULT: _name(type(value)), **parts}
+    if isinstance(value, Mapping):
+        return {str(name): _told(each, f"{place}/{_escaped(str(name))}", infinite) for name, each in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    return _listed(value, place, infinite)
+
+
+def _listed(value: Any, place: str, infinite: dict[str, str]) -> Any:
+    if type(value).__module__ == _UNIVERSE:
+        return _told(value.to_dict(), place, infinite)
+    items = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    if isinstance(items, Sequence) and not isinstance(items, str):
+        return [_told(item, f"{place}/{number}", infinite) for number, item in enumerate(items)]
+    return items if items is value else _told(items, place, infinite)
+
+
+def _escaped(name: str) -> str:
+    """A part of a place, as in RFC 6901."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _placed(inside: Any, place: Sequence[str], value: float) -> Any:
+    """The same data with a value at a place."""
+    if not place:
+        return value
+    name = place[0].replace("~1", "/").replace("~0", "~")
+    if isinstance(inside, list):
+        at = int(name)
+        return [*inside[:at], _placed(inside[at], place[1:], value), *inside[at + 1 :]]
+    return {**inside, name: _placed(inside[name], place[1:], value)}
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_read(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    named, rest = value.get(RESULT), {name: each for name, each in value.items() if name != RESULT}
+    if named == _FACTS and rest.keys() == {"facts"}:
+        return Facts(_read(rest["facts"]))
+    if named == _CERTIFICATE and rest.keys() == {"document"}:
+        return Certificate(rest["document"])
+    kind = _classes().get(named) if isinstance(named, str) else None
+    if kind is None or rest.keys() != {field.name for field in fields(kind)}:
+        return {name: _read(each) for name, each in value.items()}
+    return kind(**{field.name: _field(field, rest[field.name]) for field in fields(kind)})
+
+
+def _field(field: Field[Any], value: Any) -> Any:
+    """A field's value in the type that its class declares."""
+    declared = str(field.type)
+    reader = next((read for name, read in _READERS.items() if name in declared), None)
+    return _read(value) if value is None or reader is None else reader(value)
+
+
+def _array(values: list[float]) -> Any:
+    array = np.array(values, dtype=np.float64)
+    array.setflags(write=False)
+    return array
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "NDArray": _array,
+    "Universe": lambda plain: import_module(_UNIVERSE).Universe.from_dict(plain),
+    "ColumnKind": lambda columns: {name: ColumnKind(kind) for name, kind in columns.items()},
+    "Mapping[str, tuple": lambda lists: {name: tuple(values) for name, values in lists.items()},
+    "tuple": lambda values: tuple(_read(values)),
+}
+"""How values are read that JSON does not tell from others, by the first text here that is in a field's declaration."""

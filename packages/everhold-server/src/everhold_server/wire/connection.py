@@ -1,0 +1,232 @@
+"""The way to a service: one origin, one token, and patience.
+
+A request that got no response is sent again, because acts are identified by their content: the service answers a
+repeat from the ledger, free of charge. Only the creation of a token is not repeatable, so it is sent once. The token
+goes to its own origin and nowhere else: redirects are not followed, and no error, log or `repr` holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit
+
+from everhold.arguments import brief
+from everhold.errors import AuthError, EverholdError, EverholdWarning, warn_caller
+from everhold.progress import progress
+from everhold.remote import ADDRESS_VARIABLE, is_address
+from everhold_server.wire.addresses import INSECURE_VARIABLE, TOKEN_VARIABLE
+from everhold_server.wire.problems import error_from
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import httpx
+
+__all__ = ["Connection", "Part"]
+
+Part = Callable[[ExitStack], Any]
+"""Opens the content of a part of a form anew for each time that it is sent: bytes, or a file."""
+
+_API = "/api/v1"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_TIMES = 6
+_LONGEST_WAIT = 60.0  # seconds, of one wait
+_PATIENT = (429, 502, 503, 504)
+
+
+class Connection:
+    """A connection to the service at one address; safe to share between threads.
+
+    Args:
+        address: Such as ``"https://host"``; by default that of the environment variable ``EVERHOLD_URL``.
+        token: Such as ``"eh_..."``; by default that of ``EVERHOLD_TOKEN``, unless ``EVERHOLD_URL`` names another
+            service: a token goes to no other than its own.
+        insecure: Send a token without TLS to another machine, too.
+        timeout: Seconds to wait for a response.
+        transport: How httpx sends requests; for tests, and for proxies of one's own.
+
+    Raises:
+        ValueError: If it is no address.
+        AuthError: If the token would travel in the clear.
+        ModuleNotFoundError: If httpx is not installed.
+    """
+
+    def __init__(
+        self, address: str | None = None, *, token: str | None = None, insecure: bool = False, timeout: float = 300.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:  # fmt: skip
+        httpx = _httpx()
+        usual = os.environ.get(ADDRESS_VARIABLE)
+        parts = _checked(address or usual)
+        if token is None and (usual is None or _origin(_checked(usual)) == _origin(parts)):
+            token = os.environ.get(TOKEN_VARIABLE) or None
+        insecure = insecure or os.environ.get(INSECURE_VARIABLE) == "1"
+        if token is not None and not insecure:
+            _check_private(parts)
+        self.address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        headers = {"Accept": "application/json", "User-Agent": "everhold"}
+        self._client = httpx.Client(
+            base_url=self.address + _API, headers=headers | _authorization(token), transport=transport,
+            timeout=httpx.Timeout(timeout, connect=10.0), follow_redirects=False,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Connection({self.address!r})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.address,)  # whoever opens it elsewhere has the token in the environment there
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it."""
+        self._client.close()
+
+    def get(self, path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What is there.
+
+        Raises:
+            EverholdError: As the service says.
+        """
+        return self._json(lambda: self._client.get(path, params=params))
+
+    def send(
+        self, method: str, path: str, document: Mapping[str, Any], parts: Mapping[str, Part] | None = None, *,
+        repeatable: bool = True, named: str = "request",
+    ) -> dict[str, Any]:  # fmt: skip
+        """Send a document, and files beside it.
+
+        Args:
+            method: Such as ``"POST"``.
+            path: Below the API's own.
+            document: Plain data.
+            parts: Files by the names of their parts.
+            repeatable: Whether the same request may be sent again after a lost response.
+            named: The part of the form in which the document is, if there are files.
+
+        Raises:
+            EverholdError: As the service says, or that it cannot be reached.
+        """
+        if not parts:
+            send = partial(self._client.request, method, path, json=dict(document))
+            return self._json(send, repeatable=repeatable)
+
+        headers = {"Content-Type": f"multipart/form-data; boundary={uuid.uuid4().hex}"}  # the same bytes each time
+
+        def form() -> httpx.Response:
+            with ExitStack() as opened:
+                files = {name: (name, part(opened), "application/octet-stream") for name, part in parts.items()}
+                data = {named: json.dumps(document, allow_nan=False)}
+                response: httpx.Response = self._client.request(method, path, data=data, files=files, headers=headers)
+                return response
+
+        return self._json(form, repeatable=repeatable)
+
+    def _json(self, attempt: Callable[[], httpx.Response], *, repeatable: bool = True) -> dict[str, Any]:
+        """The document of a response, without what it warns of."""
+        with progress("asking the service"):
+            response = self._response(attempt, repeatable=repeatable)
+        try:
+            document = response.json()
+        except ValueError:
+            document = None
+        if not response.is_success or not isinstance(document, dict):
+            raise error_from(response.status_code, document)
+        for text in document.pop("warnings", None) or ():
+            warn_caller(EverholdWarning(str(text)))
+        return document
+
+    def _response(self, attempt: Callable[[], httpx.Response], *, repeatable: bool) -> httpx.Response:
+        """The first response that is no invitation to come again, or the last one."""
+        lost, unusable = _httpx().TransportError, _httpx().UnsupportedProtocol
+        left = _TIMES
+        while True:
+            left -= 1
+            wait = _wait(_TIMES - left)
+            try:
+                response: httpx.Response = attempt()
+            except lost as fault:
+                never_sent = isinstance(fault, (_httpx().ConnectError, _httpx().ConnectTimeout))
+                if not left or isinstance(fault, unusable) or not (repeatable or never_sent):
+                    raise EverholdError(self._unreachable(fault, repeatable=repeatable)) from None
+            else:
+                said = response.headers.get("Retry-After")
+                if response.status_code not in _PATIENT or not left:
+                    return response
+                wait = _asked_to_wait(said, wait)
+            time.sleep(wait)
+
+    def _unreachable(self, fault: Exception, *, repeatable: bool) -> str:
+        again = "ask the same again: repeated questions are free" if repeatable else "list what exists, then try again"
+        return (
+            f"the service at {self.address} cannot be reached ({type(fault).__name__}); check the address and the "
+            f"network; {again}"
+        )
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "asking a service needs the package httpx; install it with: pip install 'everhold[client]'", name="httpx"
+        ) from None
+    return httpx
+
+
+def _checked(address: str | None) -> SplitResult:
+    if address is None or not is_address(address):
+        raise ValueError(
+            f"the address is {brief(address)}; expected that of a service, such as 'https://holdout.example', or the "
+            f"environment variable {ADDRESS_VARIABLE}"
+        )
+    parts = urlsplit(address)
+    if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
+        raise ValueError(
+            "the address has no host, or a user, a query or a fragment; expected one such as https://holdout.example; "
+            f"give the token as token=... or in the environment variable {TOKEN_VARIABLE}"
+        )
+    return parts
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    scheme = parts.scheme.lower()
+    return scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(scheme)
+
+
+def _check_private(parts: SplitResult) -> None:
+    if parts.scheme.lower() == "http" and parts.hostname not in _LOOPBACK:
+        raise AuthError(
+            f"the token would travel to {parts.hostname} in the clear; expected an address that begins with https; or "
+            f"say insecure=True, or set {INSECURE_VARIABLE}=1, where the network itself is private; nothing was sent"
+        )
+
+
+def _authorization(token: str | None) -> dict[str, str]:
+    if token is None:
+        return {}
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise AuthError("the token cannot be sent; expected text such as eh_..., as the service printed it")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _wait(attempt: int) -> float:
+    """Seconds, longer each time, and not the same for all who wait."""
+    return min(0.2 * 2.0**attempt, 10.0) * random.uniform(0.5, 1.0)  # nobody has to guess it
+
+
+def _asked_to_wait(said: str | None, otherwise: float) -> float:
+    """Seconds, where the service says how many."""
+    return min(float(said), _LONGEST_WAIT) if said is not None and said.isdecimal() else otherwise

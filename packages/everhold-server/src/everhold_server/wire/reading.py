@@ -1,0 +1,235 @@
+"""Queries from JSON: one pydantic model for each kind, together a union that is discriminated by `kind`.
+
+The models are made from the registry in `everhold.queries`, so a new kind is checked and documented at once.
+Python code is never read. Only the server needs this module, and pydantic.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
+
+from everhold import queries as registry
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.queries import DETAILS, Form, Kind
+from everhold_server.wire.predictions import Tables, predictions_from
+from everhold_server.wire.questions import SCALARS, TOLERANCE, kind_of, spelled
+from everhold_server.wire.scalars import MOST_ITEMS, a_text, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from everhold.queries.question import Query
+    from everhold.values.base import Schema
+
+__all__ = ["QUERY", "query_schemas", "question_from", "referring"]
+
+_REFERENCE = "#/components/schemas/"
+QUERY = {"x-query": True}
+"""Stands for a reference to the union in the schemas of models: pydantic takes none to what it does not define."""
+
+_DEEPEST = 8  # queries in queries
+_MOST_QUESTIONS = 100_000
+_USUAL_WIDTH = 2  # columns of the marginals of a synthetic table
+_EXAMPLE = "delay > 15"
+_SCHEMAS: Mapping[Form, dict[str, Any]] = {
+    Form.EXPRESSION: QUERY,
+    Form.PREDICTIONS: {
+        "anyOf": [{"type": "string"}, {"type": "array"}, {"type": "object"}],
+        "description": "A rule, a list in the order of the rows, an object from row id to prediction, or "
+        '{"file": "NAME"} and a file of that name.',
+    },
+    Form.CELLS: {"type": "object", "description": 'The cells: {"columns": [{"name": "x", "values": [1, 2]}, ...]}.'},
+    Form.NUMBER: {"type": "number"},
+    Form.WHOLE: {"type": "integer"},
+    Form.TEXT: {"type": ["string", "number", "boolean"]},
+    Form.LIST: {"type": "array", "items": {"type": ["string", "number"]}, "maxItems": MOST_ITEMS},
+    Form.BEST: {"enum": ["lowest", "highest"]},
+    Form.FLAG: {"type": "boolean"},
+}
+_MODELS: dict[str, tuple[Kind, type[BaseModel]]] = {}
+
+
+def question_from(written: Any, schema: Schema, tables: Tables | None = None) -> Query[Any]:
+    """Read a query.
+
+    Args:
+        written: A text, which is a mean; or an object ``{"kind": "mean", "of": "delay", "low": 0, "high": 60}``: a kind
+            of query, its subject, and details by the names of the command line. A query that is made of others has
+            ``"questions"``. Predictions are written as `everhold_server.wire.predictions` says.
+        schema: The public schema of the rows.
+        tables: Tables of predictions that were sent along, by name.
+
+    Raises:
+        QueryRejected: If it is not a query, or holds code. Nothing is charged.
+    """
+    if not isinstance(written, (str, dict)):
+        refuse(f"the question is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
+    _check_depth(written)
+    return _built(written, schema, tables or {})
+
+
+def query_schemas() -> dict[str, Any]:
+    """JSON schemas of all kinds of queries and of ``Query``, their union; components of an OpenAPI document."""
+    models = [_model(kind) for kind in registry.KINDS if kind.form is not Form.CODE]
+    union: Any = Annotated[Union[tuple(models)], Field(discriminator="kind")]  # noqa: UP007
+    document = TypeAdapter(union).json_schema(ref_template=_REFERENCE + "{model}")
+    text = {"type": "string", "description": "A condition, whose share is asked: a `mean`.", "examples": [_EXAMPLE]}
+    found: dict[str, Any] = referring(document.pop("$defs"))
+    return {**found, "Query": {"anyOf": [text, document], "examples": [_EXAMPLE]}}
+
+
+def referring(schema: Any) -> Any:
+    """A JSON schema in which every `QUERY` is a reference to the union of queries."""
+    if isinstance(schema, list):
+        return [referring(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {name: referring(each) for name, each in schema.items() if name not in QUERY}
+    return plain if len(plain) == len(schema) else {**plain, "$ref": f"{_REFERENCE}Query"}
+
+
+def _model(kind: Kind) -> type[BaseModel]:
+    """The model of a kind, made when it is first needed."""
+    if kind.name not in _MODELS or _MODELS[kind.name][0] is not kind:
+        _MODELS[kind.name] = kind, _made(kind)
+    return _MODELS[kind.name][1]
+
+
+def _made(kind: Kind) -> type[BaseModel]:
+    fields: dict[str, Any] = {"kind": (Literal[kind.name], ...)}
+    if kind.form is not Form.FLAG:
+        fields["of"] = (_typed(kind.form, "of"), ...)
+    if kind.several:
+        count = {"minItems": 2, "maxItems": 2} if kind.form is Form.FLAG else {"maxItems": _MOST_QUESTIONS}
+        listed = WithJsonSchema({"type": "array", "items": QUERY, **count})
+        fields["questions"] = (Annotated[Any, PlainValidator(partial(_list, kind)), listed], ...)
+    needed = _needed(kind)
+    for option, argument in kind.details.items():
+        name, detail = spelled(option), DETAILS[option]
+        typed = _typed(detail.form, name)
+        about = Field(description=detail.help) if argument in needed else Field(None, description=detail.help)
+        fields[name] = (typed if argument in needed else typed | None, about)
+    if kind.tolerant:
+        fields[TOLERANCE] = (_typed(Form.NUMBER, TOLERANCE) | None, None)
+    title = "".join(part.title() for part in kind.name.split("_"))
+    return create_model(f"{title}Query", __config__=ConfigDict(extra="forbid"), __doc__=kind.help, **fields)
+
+
+def _needed(kind: Kind) -> set[str]:
+    """The arguments of the maker that have no default."""
+    parameters = inspect.signature(kind.make).parameters.values()
+    return {each.name for each in parameters if each.default is each.empty}
+
+
+def _typed(form: Form, name: str) -> Any:
+    """The type of a field: checked by the functions of `everhold_server.wire.scalars`, whose errors name the field."""
+
+    def checked(value: Any) -> Any:
+        if form in SCALARS:
+            return SCALARS[form](value, name)
+        return a_text(value, name) if form is Form.EXPRESSION and not isinstance(value, dict) else value
+
+    return Annotated[Any, PlainValidator(checked), WithJsonSchema(_SCHEMAS[form])]
+
+
+def _list(kind: Kind, value: Any) -> list[Any]:
+    if not isinstance(value, list) or len(value) > _MOST_QUESTIONS:
+        refuse(f"questions is {brief(value)}", f"a list of at most {_MOST_QUESTIONS:,} questions")
+    if kind.form is Form.FLAG and len(value) != 2:
+        refuse(f"{kind.name} has {len(value)} questions", "two")
+    return value
+
+
+def _check_depth(written: Any) -> None:
+    left = [(written, 0)]
+    while left:
+        item, depth = left.pop()
+        if depth > _DEEPEST:
+            refuse(f"there are questions in questions, {depth} deep", f"at most {_DEEPEST}")
+        if isinstance(item, dict):
+            left += [(each, depth + 1) for each in item.values() if isinstance(each, (dict, list))]
+        elif isinstance(item, list):
+            left += [(each, depth) for each in item if isinstance(each, (dict, list))]
+
+
+def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
+    if isinstance(written, str):
+        written = {"kind": "mean", "of": written}
+    elif not isinstance(written, dict):
+        refuse(f"the question is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
+    kind = kind_of(written.get("kind"))
+    try:
+        given = _model(kind).model_validate(written).__dict__
+    except ValidationError as fault:
+        raise _refusal(kind, fault) from None
+    value = partial(_value, schema=schema, tables=tables)
+    details = {
+        argument: value(DETAILS[option].form, given[spelled(option)], spelled(option))
+        for option, argument in kind.details.items()
+        if given[spelled(option)] is not None
+    }
+    if given.get(TOLERANCE) is not None:
+        details[TOLERANCE] = given[TOLERANCE]
+    if kind.form is Form.FLAG:
+        return _make(kind, _each(given["questions"], schema, tables), details)
+    subject = value(kind.form, given["of"], "of")
+    if kind.form is Form.CELLS:
+        from everhold_privacy.synthetic.documents import check_marginals
+
+        check_marginals(subject, details.get(kind.details.get("marginals", ""), _USUAL_WIDTH))
+    if kind.several:
+        return _make(kind, [_each(given["questions"], schema, tables)], {**details, kind.several: subject})
+    return _make(kind, [subject], details)
+
+
+def _each(written: Iterable[Any], schema: Schema, tables: Tables) -> list[Query[Any]]:
+    return [_built(one, schema, tables) for one in written]
+
+
+def _value(form: Form, value: Any, name: str, *, schema: Schema, tables: Tables) -> Any:
+    if form is Form.PREDICTIONS:
+        return predictions_from(value, schema, tables)
+    if form is Form.CELLS:
+        from everhold_privacy.synthetic.documents import universe_from
+
+        return universe_from(value, called=name)
+    return _built(value, schema, tables) if form is Form.EXPRESSION and isinstance(value, dict) else value
+
+
+def _make(kind: Kind, subjects: list[Any], details: Mapping[str, Any]) -> Query[Any]:
+    try:
+        made: Query[Any] = kind.make(*subjects, **details)
+    except QueryRejected:
+        raise
+    except (ValueError, TypeError, ArithmeticError) as reason:
+        raise QueryRejected(f"{reason}; nothing was charged") from None
+    return made
+
+
+def _refusal(kind: Kind, fault: ValidationError) -> QueryRejected:
+    """The first error of a field, or else pydantic's own: unknown fields, and missing ones."""
+    errors = fault.errors(include_url=False, include_input=False)
+    for error in errors:
+        if isinstance(reason := error.get("ctx", {}).get("error"), QueryRejected):
+            return reason
+    strange = [str(error["loc"][0]) for error in errors if error["type"] == "extra_forbidden"]
+    if strange:
+        problem, expected = f"has {brief(strange[0])}", f"some of {', '.join(sorted(_model(kind).model_fields))}"
+    else:
+        problem = f"lacks {' and '.join(str(error['loc'][0]) for error in errors)}"
+        expected = "a value for each"
+    return QueryRejected(f"a question of the kind {kind.name!r} {problem}; expected {expected}; nothing was charged")

@@ -1,0 +1,512 @@
+"""Pages one by one: what is shown to whom, what is not, and that nothing of what people write becomes markup."""
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import numpy as np
+import pytest
+import service_samples
+from app_samples import ADDRESS, bearing, http_client, log_in, make, token
+from web_samples import HOSTILE, IDS, ROWS, SECRET, TRUTH, model, rows, seal, written
+
+from everhold import Groups, Holdout, MarkovChain
+from everhold.queries import KINDS, Form
+from everhold.sealing.settings import Planning, Rows
+from everhold_competitions.competition import Competition
+from everhold_server.principals import Role
+
+HTML = {"accept": "text/html"}
+ALL = (
+    "/holdouts", "/holdouts/flights", "/holdouts/flights/gates", "/holdouts/flights/certificate", "/holdouts/cup",
+    "/holdouts/cup/leaderboard", "/verify",
+)  # fmt: skip
+ANALYSTS = ("/holdouts/flights/ask", "/holdouts/flights/ask?kind=choose", "/holdouts/cup/submit")
+STEWARDS = ("/seal", "/holdouts/flights/unseal", "/holdouts/cup/unseal", "/tokens", "/audit")
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    return make(seal(tmp_path_factory.mktemp("pages")))
+
+
+@pytest.fixture
+def see(app):
+    """The page at a path, as somebody with a token sees it."""
+
+    def at(path, role=Role.STEWARD, name="grace", **wish):
+        with http_client(app) as client:
+            return client.get(path, headers={**bearing(token(app, role, name, **wish)), **HTML})
+
+    return at
+
+
+@pytest.fixture
+def send(app):
+    """The page that answers a form of somebody with a token."""
+
+    def to(path, fields, role=Role.STEWARD, name="grace", files=()):
+        parts = [(key, (None, value)) for key, value in {"csrf": "", **fields}.items()] + list(files)
+        with http_client(app) as client:
+            return client.post(path, files=parts, headers={**bearing(token(app, role, name)), **HTML})
+
+    return to
+
+
+class Elements(HTMLParser):
+    """All elements of a page, with their attributes, and all text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found, self.text = [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.mark.parametrize(
+    ("role", "path"),
+    [(role, path) for role in Role for path in ALL]
+    + [(role, path) for role in (Role.ANALYST, Role.STEWARD) for path in ANALYSTS]
+    + [(Role.STEWARD, path) for path in STEWARDS],
+)
+def test_every_page_is_whole_and_runs_and_loads_nothing_but_our_own(see, role, path):
+    answer = see(path, role, "ada")
+    assert answer.status_code == 200
+    page = Elements(answer.text)
+    assert [tag for tag, _ in page.found].count("h1") == (2 if "certificate" in path else 1)
+    assert {"main", "header", "footer"} <= {tag for tag, _ in page.found}
+    assert not [tag for tag, facts in page.found if tag == "style" or "style" in facts]
+    assert not [facts for _, facts in page.found for name in facts if name.startswith("on")]
+    assert all(facts.get("src", "").startswith("/static/") for tag, facts in page.found if tag == "script")
+    loaded = [facts[name] for _, facts in page.found for name in ("src", "href", "action") if name in facts]
+    assert all(url.startswith(("/", "#")) for url in loaded)
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-store"
+    assert SECRET not in answer.text
+
+
+@pytest.mark.parametrize("path", [*ANALYSTS, *STEWARDS])
+def test_a_viewer_is_told_plainly_what_is_not_for_them(see, path):
+    answer = see(path, Role.VIEWER)
+    assert answer.status_code == 403
+    assert "This is not for you" in answer.text
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("path", STEWARDS)
+def test_nor_is_an_analyst_shown_what_is_for_stewards(see, path):
+    assert see(path, Role.ANALYST, "ada").status_code == 403
+
+
+def test_analysts_see_their_own_answers_viewers_none_stewards_all(see):
+    everybody = {
+        role: see("/holdouts/flights", role, name).text
+        for role, name in ((Role.STEWARD, "grace"), (Role.ANALYST, "ada"), (Role.VIEWER, "vic"))
+    }
+    asked = {who: [text in page for text in ("&gt; 12", "&gt; 20", "&gt; 21.5")] for who, page in everybody.items()}
+    assert asked == {Role.STEWARD: [True] * 3, Role.ANALYST: [False, True, False], Role.VIEWER: [False] * 3}
+    assert ["ben" in page for page in everybody.values()] == [True, False, False]
+    assert ['data-label="answer"' in page for page in everybody.values()] == [True, True, False]
+
+
+def test_a_holdout_that_cannot_be_opened_keeps_nobody_from_the_others(tmp_path):
+    service_samples.seal(tmp_path, "whole")
+    service_samples.seal(tmp_path, "broken", holdout=service_samples.rows(5), training=service_samples.rows(6))
+    next((tmp_path / "study.rows").glob("broken-*/steward.key")).unlink()
+    app = make(service_samples.storage(tmp_path))
+    with http_client(app, token(app, Role.VIEWER)) as client:
+        answer = client.get("/holdouts", headers=HTML)
+    assert answer.status_code == 200
+    assert "It cannot be opened" in answer.text
+    assert answer.text.count("<meter") == 2  # those of the other one
+    assert ["/holdouts/whole" in answer.text, "/holdouts/broken" in answer.text] == [True, True]
+
+
+def test_budgets_and_answers_are_meters_that_say_their_numbers(see):
+    page = see("/holdouts/flights").text
+    budget = re.findall(r'<meter aria-labelledby="part-(\w+)" value="(\d+)" max="(\d+)"', page)
+    assert ("questions", "55", "60") in budget
+    places = [float(place) for place in re.findall(r'<meter value="([0-9.]+)" aria-label="place in its range"', page)]
+    values = [float(value) for value in re.findall(r'data-label="answer">([0-9.]+)', page)]
+    assert len(places) == 4
+    assert places == pytest.approx(values, abs=1e-3)  # shares, whose range is 0 to 1
+    assert "<svg" not in page
+
+
+@pytest.mark.parametrize(("dependence", "said"), [
+    (Groups("delay"), "Sets of rows that tell about each other"),
+    (MarkovChain([[0.9, 0.1], [0.2, 0.8]], order_by="delay"), "Influence of one row on another"),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::everhold.EverholdWarning")
+def test_the_dependence_of_rows_is_a_table(tmp_path, dependence, said):
+    settings = {"training": None, "allow_vacuous": True, "mechanism": "gaussian"}
+    service_samples.seal(tmp_path, allot=(), dependence=dependence, **settings)
+    app = make(service_samples.storage(tmp_path))
+    assert said in seen(app, "/holdouts/study", Role.VIEWER, "vic").text
+
+
+def test_who_may_not_see_a_holdout_sees_what_everybody_sees_of_one_that_is_not_there(see):
+    hidden = see("/holdouts/flights", Role.ANALYST, "ada", holdouts=["cup"])
+    missing = see("/holdouts/nobodys", Role.ANALYST, "ada", holdouts=["cup"])
+    assert (hidden.status_code, missing.status_code) == (404, 404)
+    assert hidden.text.replace("flights", "nobodys") == missing.text
+
+
+def test_an_analyst_without_an_allotment_is_told_so_and_sees_no_answers(see):
+    page = see("/holdouts/flights", Role.ANALYST, "newcomer").text
+    assert "You cannot ask yet" in page
+    assert "dep_delay &gt;" not in page
+
+
+def test_what_people_write_is_text_and_nothing_else(see, send):
+    board = see("/holdouts/cup/leaderboard", Role.VIEWER).text
+    asked = send("/holdouts/flights/ask", {"kind": "mean", "of": HOSTILE})
+    made = send("/tokens", {"name": HOSTILE, "role": "viewer"})
+    for page in (board, asked.text, made.text):
+        assert "<img src=x" not in page
+        assert "49" not in re.findall(r"\{\{.*?\}\}|49'", page)
+        assert not [facts for tag, facts in Elements(page).found if tag == "img"]
+    assert HOSTILE in Elements(board).text
+    assert any(facts.get("value") == HOSTILE for _, facts in Elements(asked.text).found)
+
+
+def test_errors_are_the_librarys_own_words_and_cost_nothing(send, see):
+    before = see("/holdouts/flights", Role.ANALYST, "ada").text
+    answer = send("/holdouts/flights/ask", {"kind": "mean", "of": "dely > 1"}, Role.ANALYST, "ada")
+    assert answer.status_code == 422
+    assert "nothing was charged" in answer.text
+    left = re.compile(r"<progress[^>]*>[^<]*")
+    assert left.findall(before) == left.findall(see("/holdouts/flights", Role.ANALYST, "ada").text)
+
+
+def test_a_quote_asks_nothing(send, see):
+    quoted = send("/holdouts/flights/quote", {"kind": "mean", "of": "dep_delay > 33"}, Role.ANALYST, "ada")
+    assert "costs 0 if the guess holds, else 1 surprise." in quoted.text
+    assert "<html" not in quoted.text
+    assert "&gt; 33" not in see("/holdouts/flights").text
+
+
+def test_an_answer_is_told_once_charged_and_free_again(send):
+    first = send("/holdouts/flights/ask", {"kind": "mean", "of": "dep_delay > 6", "guess": "0.95"})
+    again = send("/holdouts/flights/ask", {"kind": "mean", "of": "dep_delay > 6", "guess": "0.95"})
+    assert "from the sealed rows · charged 1" in first.text
+    assert "answered before" not in first.text
+    assert "answered before" in again.text
+
+
+def test_answers_stand_in_the_units_in_which_they_were_asked(send, see):
+    asked = {"kind": "mean", "of": "dep_delay", "low": "0", "high": "120"}
+    told = re.search(r"<b>(.*?)</b> <span>(.*?)</span>", send("/holdouts/flights/ask", asked).text)
+    assert float(told[1]) > 1.0
+    page = see("/holdouts/flights").text
+    assert f'<td class="number" data-label="answer">{told[1]} <meter' in page
+    assert f'<td class="number nowrap" data-label="interval">{told[2]}</td>' in page
+
+
+def test_what_a_kind_of_question_needs_is_not_called_optional(send, see):
+    page = Elements(see("/holdouts/flights/ask?kind=histogram").text)
+    needed = {facts["name"] for tag, facts in page.found if tag in ("input", "select") and "required" in facts}
+    assert needed == {"of", "edges"}
+    told = send("/holdouts/flights/ask", {"kind": "histogram", "of": "carrier", "edges": "AA,UA", "missing": "no"})
+    assert told.status_code == 200
+    assert "missing" not in Elements(told.text).text.split("kind of question")[0]
+
+
+def test_acts_of_the_pages_are_told_in_words_and_name_their_holdout(send, see):
+    send("/holdouts/flights/allot", {"analyst": "cy", "questions": "3", "charges": "1"})
+    send("/holdouts/flights/gates/challenge", {"gate": "nightly", "rule": "dep_delay > 39.75"}, Role.STEWARD)
+    acts = Elements(see("/audit").text).text
+    assert "POST /holdouts" not in acts.split("challenge")[0]
+    assert all(word in acts for word in ("allot", "challenge", "flights"))
+
+
+def test_a_token_may_come_with_a_part_of_the_budget_and_says_where_it_lets_in(send, see):
+    wish = {"name": "kay", "role": "analyst", "holdouts": "flights", "questions": "6", "charges": "2"}
+    assert f"{ADDRESS}/login" in send("/tokens", wish).text
+    assert re.search(r"0 of 2|2 <span class=\"soft\">of 2", see("/holdouts/flights", Role.ANALYST, "kay").text)
+    assert "no questions" in send("/tokens", {**wish, "questions": ""}).text
+
+
+def test_files_of_analysts_are_refused_where_features_are_sealed(send, tmp_path):
+    file = written(tmp_path / "p.csv", {"prediction": [1, 0]})
+    given = [("predictions", ("../../p.csv", file.read_bytes(), "text/csv"))]
+    answer = send("/holdouts/flights/ask", {"kind": "accuracy"}, Role.ANALYST, "ada", given)
+    assert answer.status_code == 422
+    assert "expected a rule" in answer.text
+
+
+def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):
+    given = [("predictions", ("x.csv", written(tmp_path / "p.csv", model(0.8, 3)).read_bytes(), "text/csv"))]
+    checked = send("/holdouts/cup/submit", {"act": "check"}, Role.ANALYST, "wrens", given)
+    assert "The format is right" in checked.text
+    assert "wrens" not in send("/holdouts/cup/submit", {"act": "check"}, Role.ANALYST, "terns", given).text
+    forged = send("/holdouts/cup/submit", {"team": "owls", "act": "submit"}, Role.ANALYST, "wrens", given)
+    assert "and not for another team" in forged.text
+    received = send("/holdouts/cup/submit", {"act": "submit", "guess": "0.8"}, Role.ANALYST, "wrens", given)
+    assert "Submission 1 of 4 of team wrens" in received.text
+    assert "<b>0.8</b>" not in received.text  # the team's own guess
+    assert "the score is confirmed within [" in received.text
+
+
+def test_rows_are_sealed_whatever_they_and_their_files_are_called(send, see, tmp_path):
+    given = [
+        (part, ("../../../etc/passwd\0.csv", written(tmp_path / f"{part}.csv", rows(seed)).read_bytes(), "text/csv"))
+        for part, seed in (("holdout", 7), ("training", 8))
+    ]
+    fields = {"name": "new", "label": "late", "queries": "40", "overfits": "3", "confidence": "95"}
+    assert "expected a number" in send("/seal", {**fields, "queries": "x"}, files=given).text
+    answer = send("/seal", fields, files=given)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/holdouts/new")
+    assert "40 questions" in see("/holdouts/new").text
+
+
+def test_a_competition_is_public_only_once_its_steward_says_so(app, send):
+    with http_client(app) as client:
+        unpublished, nothing = client.get("/public/cup", headers=HTML), client.get("/public/nobodys", headers=HTML)
+        assert unpublished.status_code == nothing.status_code == 404
+        assert unpublished.text == nothing.text
+        assert send("/holdouts/cup/publish", {"public": "yes"}, Role.ANALYST, "ada").status_code == 403
+        assert send("/holdouts/cup/publish", {"public": "yes"}).status_code == 303
+        shown = client.get("/public/cup", headers=HTML)
+        assert shown.status_code == 200
+        assert "owls" in shown.text
+        assert "allot" not in shown.text
+        assert send("/holdouts/flights/publish", {"public": "yes"}).status_code == 422
+        assert client.get("/public/flights", headers=HTML).status_code == 404
+        send("/holdouts/cup/publish", {"public": ""})
+        assert client.get("/public/cup", headers=HTML).status_code == 404
+
+
+def test_a_token_is_shown_once_and_lets_nobody_in_after_it_was_taken_back(app, send, see):
+    made = send("/tokens", {"name": "lin", "role": "analyst", "holdouts": "flights", "questions": "5"})
+    secret = re.search(r"eh_[0-9a-f]+_[\w-]+", made.text)[0]
+    assert secret not in see("/tokens").text
+    with http_client(app) as client:
+        assert client.get("/holdouts/flights", headers={**bearing(secret), **HTML}).status_code == 200
+        identifier = secret.split("_")[1]
+        assert send(f"/tokens/{identifier}/revoke", {}).status_code == 303
+        assert client.get("/holdouts/flights", headers=bearing(secret)).status_code == 401
+    assert identifier[:12] in see("/tokens").text
+
+
+def test_unsealing_needs_the_name_and_tells_what_others_lose(send, see):
+    assert "No other holdout of this storage loses its promise" in see("/holdouts/cup/unseal").text
+    refused = send("/holdouts/cup/unseal", {"confirm": "Cup"})
+    assert refused.status_code == 422
+    assert "nothing was told" in refused.text
+    assert "Not final" in see("/holdouts/cup/leaderboard").text
+    told = send("/holdouts/cup/unseal", {"confirm": "cup"})
+    assert "The study is closed" in told.text
+    between = re.search(r"minus accuracy.*?number[^>]*>(.*?)</td>", told.text)[1]
+    assert 0.2 < abs(float(between)) < 0.4  # the owls are right nine times of ten, the others six
+    assert "Final. " in see("/holdouts/cup/leaderboard").text
+    assert "Tell it again" in see("/holdouts/cup/unseal").text
+    assert "The study is closed" in send("/holdouts/cup/unseal", {"confirm": "cup"}).text
+
+
+def test_errors_are_pages_for_people_and_problem_documents_for_programs(app):
+    with http_client(app) as client:
+        known = bearing(token(app))
+        page = client.get("/holdouts/nobodys", headers={**known, **HTML})
+        document = client.get("/holdouts/nobodys", headers=known)
+        api = client.get("/api/v1/holdouts/nobodys", headers={**known, **HTML})
+        assert [each.status_code for each in (page, document, api)] == [404] * 3
+        assert [each.headers["content-type"].split(";")[0] for each in (page, document, api)] == [
+            "text/html", "application/problem+json", "application/problem+json",
+        ]  # fmt: skip
+        assert document.json()["detail"][1:] in Elements(page.text).text
+        nobody = client.get("/holdouts", headers=HTML)
+        assert (nobody.status_code, nobody.headers["location"]) == (303, "/login")
+        assert client.get("/holdouts").status_code == 401
+
+
+def test_a_fault_of_our_own_shows_nothing_of_itself(app, monkeypatch):
+    from everhold_server.web import holdouts
+
+    def broken(*_):
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr(holdouts, "listed", broken)
+    from starlette.testclient import TestClient
+
+    client = TestClient(app, base_url=ADDRESS, raise_server_exceptions=False)
+    answer = client.get("/holdouts", headers={**bearing(token(app)), **HTML})
+    assert answer.status_code == 500
+    assert "Something broke" in answer.text
+    assert SECRET not in answer.text
+
+
+def test_forms_of_a_session_carry_its_token_and_nothing_is_done_without(app):
+    with http_client(app) as client:
+        csrf = log_in(client, token(app))
+        page = Elements(client.get("/tokens").text)
+        forms = [facts for tag, facts in page.found if tag == "form" and facts.get("method") == "post"]
+        carried = [facts["value"] for tag, facts in page.found if facts.get("name") == "csrf"]
+        assert carried == [csrf] * len(forms)
+        assert client.post("/tokens", files=[("name", (None, "eve"))]).status_code == 403
+        sent = [("csrf", (None, csrf)), ("name", (None, "eve"))]
+        assert client.post("/tokens", files=sent).status_code == 200
+
+
+def test_the_door_is_a_page(app):
+    with http_client(app) as client:
+        assert 'type="password"' in client.get("/login").text
+        wrong = client.post("/login", data={"token": "eh_no_no"})
+        assert wrong.status_code == 401
+        assert "lets nobody in" in wrong.text
+        link = client.get(f"/login/{'x' * 20}%22%3E%3Cscript%3E").text
+        assert "<script>" not in link
+
+
+def test_templates_and_static_files_are_part_of_the_package():
+    package = files("everhold_server.web")
+    for name in ("templates/base.html", "static/everhold.css", "static/htmx.min.js", "static/htmx.LICENSE.txt"):
+        assert package.joinpath(*name.split("/")).is_file()
+    assert "Zero-Clause BSD" in package.joinpath("static", "htmx.LICENSE.txt").read_text()
+
+
+def test_static_files_are_ours_and_kept_by_browsers(app):
+    with http_client(app) as client:
+        for path in ("/static/everhold.css", "/static/everhold.js", "/static/htmx.min.js", "/assets/certificate.css"):
+            answer = client.get(path)
+            assert answer.status_code == 200
+            assert answer.headers["cache-control"] == "public, max-age=3600"
+        assert client.get("/static/../views.py").status_code == 404
+        assert client.get("/static/%2e%2e/views.py").status_code == 404
+        style = client.get("/static/everhold.css").text + client.get("/assets/certificate.css").text
+        assert "url(" not in style
+        assert "@import" not in style
+
+
+PART = {**HTML, "hx-request": "true"}
+DOUBLED = re.compile(r"\b([a-z]+) \1\b")
+
+
+def competition(folder, feedback, *, handed_in):
+    """A competition with as many submissions of the team larks, and one of owls."""
+    with Holdout.create(
+        service_samples.storage(folder),
+        "cup",
+        holdout={"id": IDS, "x": np.arange(ROWS) * 0.5, "y": TRUTH},
+        label="y",
+        rows=Rows(row_id="id", features="public"),
+        competition=Competition(feedback=feedback, teams=4, submissions=25),
+        planning=Planning(allow_vacuous=True),
+    ) as cup:
+        for number in range(handed_in):
+            cup.competition.submit(model(0.8 + 0.1 * number / handed_in, 20 + number), team="larks")
+        cup.competition.submit(model(0.7, 3), team="owls")
+    return make(service_samples.storage(folder))
+
+
+def seen(app, path, role=Role.STEWARD, name="grace", headers=HTML):
+    with http_client(app) as client:
+        return client.get(path, headers={**bearing(token(app, role, name)), **headers})
+
+
+def test_a_part_of_a_page_that_fails_embeds_no_whole_page(app):
+    whole, part = seen(app, "/holdouts/nowhere"), seen(app, "/holdouts/nowhere", headers=PART)
+    assert whole.status_code == part.status_code == 404
+    assert ["<html" in whole.text, "<html" in part.text] == [True, False]
+    assert part.text.startswith('<p class="placeholder" role="alert">')
+    assert "<header" not in part.text
+
+
+def test_a_part_of_a_page_asks_to_log_in_again_and_embeds_no_login_page(app):
+    with http_client(app) as client:
+        part = client.get("/plan", headers=PART, follow_redirects=False)
+    assert part.status_code == 401
+    assert 'href="/login"' in part.text
+    assert "<form" not in part.text
+
+
+@pytest.mark.parametrize(("feedback", "said"), [
+    ("none", "Nothing is told about a submission before the end."),
+    ("leader", "A team is told whether its submission is proved to lead"),
+])  # fmt: skip
+def test_a_team_with_submissions_is_told_how_many_they_are(tmp_path, feedback, said):
+    app = competition(tmp_path, feedback, handed_in=20)
+    team = seen(app, "/holdouts/cup", Role.ANALYST, "larks").text
+    assert "You have handed in 20 of 25 submissions." in team
+    assert said in team
+    assert "Nothing has been handed in yet" not in team
+    assert "Nothing has been handed in yet" in seen(app, "/holdouts/cup", Role.ANALYST, "swifts").text
+    if feedback == "none":  # else the steward has a table of challenges
+        assert "Handed in: 21 submissions of 2 teams." in seen(app, "/holdouts/cup").text
+
+
+def test_submissions_are_named_by_team_and_number_and_champions_by_what_they_are(tmp_path, see):
+    cup = Elements(seen(competition(tmp_path, "leader", handed_in=3), "/holdouts/cup").text).text
+    assert "accuracy of submission 2 of larks against the champion, submission 1 of larks" in cup
+    assert not re.search(r"(predictions|champion) [0-9a-f]{8}", cup)
+    gates = Elements(see("/holdouts/flights/gates").text).text
+    assert "The rule dep_delay > 15 is proved to be better than the rule dep_delay > 40" in gates
+    assert not re.search(r"\b[0-9a-f]{8,}\b", gates)
+
+
+def test_a_model_that_somebody_else_proposed_is_named_by_its_entry(see):
+    for role, name in ((Role.VIEWER, "vic"), (Role.ANALYST, "ada")):
+        gates = Elements(see("/holdouts/flights/gates", role, name).text).text
+        assert "The challenger of entry 8 is proved to be better than the first champion" in gates
+        assert "dep_delay > 40" not in gates
+
+
+def test_the_help_of_every_kind_of_query_reads_as_a_sentence(see):
+    for kind in KINDS:
+        if kind.form in (Form.CODE, Form.CELLS):
+            continue
+        page = see(f"/holdouts/flights/ask?kind={kind.name}").text
+        helps = [unescape(found) for found in re.findall(r'<p class="help"[^>]*>([^<]*)</p>', page)]
+        assert helps
+        for text in helps:
+            assert not DOUBLED.search(text.lower()), text
+            assert "--" not in text
+            assert "()" not in text
+            assert text.endswith("."), text
+            assert not re.search(r"\b(with|of|see|the|for)[.;:,]", text), text
+
+
+def test_no_table_has_two_columns_of_one_name(see):
+    for path in (*ALL, *ANALYSTS, *STEWARDS, "/plan"):
+        for head in re.findall(r"<thead>(.*?)</thead>", see(path).text, re.DOTALL):
+            names = [re.sub(r"<[^>]+>", " ", cell).strip() for cell in re.findall(r"<th\b[^>]*>(.*?)</th>", head)]
+            assert len(set(names)) == len(names), (path, names)
+
+
+def test_cells_of_a_table_carry_the_names_of_their_columns(see):
+    for path in ("/holdouts/flights", "/holdouts/flights/gates", "/tokens", "/audit"):
+        for head, row in re.findall(
+            r'<table class="stack">.*?<thead>(.*?)</thead>\s*<tbody>\s*<tr[^>]*>(.*?)</tr>', see(path).text, re.DOTALL
+        ):
+            named = re.findall(r"<th\b[^>]*>([^<]*)</th>", head)
+            labels = re.findall(r'data-label="([^"]*)"', row)
+            shortened = [label if label != "source" else "where it comes from" for label in labels]
+            assert shortened == named
+
+
+def test_the_audit_names_no_question_where_an_answer_has_none(tmp_path):
+    service_samples.seal(tmp_path, allot=())
+    app = make(service_samples.storage(tmp_path))
+    fields = {"csrf": "", "kind": "histogram", "of": "carrier", "edges": "AA", "missing": "no"}
+    with http_client(app) as client:
+        head = {**bearing(token(app, Role.STEWARD, "grace")), **HTML}
+        parts = [(key, (None, value)) for key, value in fields.items()]
+        assert client.post("/holdouts/study/ask", files=parts, headers=head).status_code == 200
+        rows = Elements(client.get("/audit", headers=head).text).text
+    assert "ask" in rows
+    assert "None" not in rows
+    assert "question" not in rows.replace("Questions are named", "")
+
+
+def test_only_the_steward_sees_all_queries_on_the_certificate(see):
+    for role, listed in ((Role.STEWARD, True), (Role.ANALYST, False), (Role.VIEWER, False)):
+        page = Elements(see("/holdouts/flights/certificate", role, "ada").text).text
+        assert ("mean of dep_delay > 21.5" in page) is listed
+        assert ("does not list the queries" in page) is not listed

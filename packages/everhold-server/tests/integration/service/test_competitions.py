@@ -1,0 +1,146 @@
+"""Submissions over HTTP: joined by ids, for the team of one's own name, told what the host chose."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import holdout_samples as samples
+import numpy as np
+import pytest
+from service_samples import ADA, BOB, EVE, IDS, STEWARD, STUDY, as_csv, form, head, left_behind, opened, seal, serving
+
+from everhold_competitions.teams import Submissions
+
+
+@pytest.fixture
+def http_client(tmp_path):
+    seal(
+        tmp_path, ids=True, allot=(), feedback="score", features="public", teams=3, submissions=4, mechanism=None,
+        allow_vacuous=True, overfits=2,
+    )  # fmt: skip
+    with serving(tmp_path) as found:
+        yield found
+
+
+def predictions(seed=0, **more):
+    labels = np.random.default_rng(seed).integers(0, 2, samples.ROWS)
+    return as_csv({"id": IDS[::-1], "late": labels, **more})
+
+
+def test_a_submission_is_received_and_told_its_score(http_client, tmp_path):
+    said = http_client(ADA).post(
+        STUDY + "/submissions", data={"guess": "0.5"}, files={"predictions": ("x.csv", predictions())}
+    )
+    assert said.status_code == 200, said.text
+    assert (said.json()["team"], said.json()["number"], said.json()["result"]) == ("ada", 1, "submission")
+    assert said.json()["answer"]["low"] < said.json()["answer"]["high"]
+    board = http_client(EVE).get(STUDY + "/leaderboard").json()
+    assert [line["team"] for line in board["standings"]] == ["ada"]
+    assert left_behind(tmp_path) == []
+
+
+def test_predictions_may_be_written_into_the_document(http_client):
+    written = dict(zip(IDS, [1] * samples.ROWS, strict=True))
+    said = http_client(ADA).post(STUDY + "/submissions", json={"predictions": written, "guess": 0.5})
+    assert (said.status_code, said.json()["number"]) == (200, 1)
+
+
+def test_a_form_of_a_browser_has_plain_fields(http_client):
+    fields = {"csrf": "0" * 64, "team": "bob", "column": "late", "guess": "0.5"}
+    files = {"predictions": ("x.csv", predictions(sure=[1] * samples.ROWS))}
+    said = http_client(STEWARD).post(STUDY + "/submissions", data=fields, files=files)
+    assert (said.status_code, said.json()["team"]) == (200, "bob")
+
+
+def test_nobody_hands_in_for_another_team(http_client, tmp_path):
+    before = head(tmp_path)
+    files = {"predictions": ("x.csv", predictions())}
+    for where in ("submissions", "submissions/check"):
+        said = http_client(BOB).post(f"{STUDY}/{where}", data={"team": "ada"}, files=files)
+        assert said.status_code == 403
+    assert head(tmp_path) == before
+    assert http_client(EVE).post(STUDY + "/submissions", files=files).status_code == 403
+
+
+def test_a_file_is_tried_before_it_is_handed_in(http_client, tmp_path):
+    before = head(tmp_path)
+    report = http_client(ADA).post(STUDY + "/submissions/check", files={"predictions": ("x.csv", predictions())})
+    assert (report.json()["rows"], report.json()["joined_by"], head(tmp_path)) == (samples.ROWS, "id", before)
+
+
+REFUSED = {
+    "nothing": {"json": {}},
+    "too few": {"json": {"predictions": {"r0000": 1}}},
+    "a guess that is none": {"data": {"guess": "much"}, "files": {"predictions": ("x.csv", predictions())}},
+    "a column that is not there": {"data": {"column": "no"}, "files": {"predictions": ("x.csv", predictions())}},
+    "no labels": {"files": {"predictions": ("x.csv", as_csv({"id": IDS, "late": [0.5] * samples.ROWS}))}},
+    "a rule": {"json": {"predictions": "delay > 3 and"}},
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_received_costs_nothing(http_client, tmp_path, what):
+    before = head(tmp_path)
+    said = http_client(ADA).post(STUDY + "/submissions", **REFUSED[what])
+    assert (said.status_code, said.headers["content-type"]) == (422, "application/problem+json"), said.text
+    assert head(tmp_path) == before
+
+
+def test_a_holdout_that_takes_questions_takes_no_submissions(tmp_path):
+    seal(tmp_path)
+    with serving(tmp_path) as http_client:
+        assert http_client(EVE).get(STUDY + "/leaderboard").status_code == 422
+        asked = form({"predictions": [1] * samples.ROWS})
+        assert http_client(ADA).post(STUDY + "/submissions", **asked).status_code in (415, 422)
+
+
+def test_a_guess_that_was_confirmed_is_no_score_on_any_address(http_client):
+    truth = np.asarray(samples.rows(0)["late"])
+    predicted = np.where(np.random.default_rng(3).random(samples.ROWS) < 0.9, truth, 1 - truth)
+    guess = float(f"{np.mean(predicted == truth):.4f}") + 0.00037
+    said = http_client(ADA).post(
+        STUDY + "/submissions", data={"guess": f"{guess}"},
+        files={"predictions": ("x.csv", as_csv({"id": IDS, "late": predicted}))},
+    ).json()  # fmt: skip
+    assert (said["answer"]["source"], said["answer"]["value"], said["surprises_left"]) == ("guess", None, 1)
+    assert said["answer"]["low"] < guess < said["answer"]["high"]
+    board = http_client(EVE).get(STUDY + "/leaderboard").json()
+    (line,) = board["standings"]
+    assert (line["score"], line["low"], line["high"]) == (None, said["answer"]["low"], said["answer"]["high"])
+    for where in ("/leaderboard", "/transcript", "/answers", "/answers/2", "/transcript?format=csv"):
+        shown = http_client(STEWARD).get(STUDY + where)
+        assert shown.status_code == 200, shown.text
+        assert f"{guess}" not in shown.text
+
+
+@pytest.mark.parametrize("limit", ["submissions", "allotment"])
+def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit):
+    wish = {"feedback": "leader", "features": "public", "teams": 2, "mechanism": None, "allow_vacuous": True}
+    seal(tmp_path, ids=True, allot=(), overfits=2, submissions=2 if limit == "submissions" else 9, **wish)
+    if limit == "allotment":
+        with opened(tmp_path) as holdout:
+            holdout.allot("ada", questions=2, charges=2)
+    truth = np.asarray(samples.rows(0)["late"])
+
+    def file(seed, right):
+        predicted = np.where(np.random.default_rng(seed).random(samples.ROWS) < right, truth, 1 - truth)
+        return {"predictions": ("x.csv", as_csv({"id": IDS, "late": predicted}))}
+
+    with serving(tmp_path) as http_client:
+        assert http_client(BOB).post(STUDY + "/submissions", files=file(0, 0.5)).json()["leads"]
+        clients = [http_client(ADA) for _ in range(6)]
+        with ThreadPoolExecutor(6) as at_once:
+            said = list(at_once.map(
+                lambda n: clients[n].post(STUDY + "/submissions", files=file(n + 1, 0.6 + 0.07 * n)), range(6)
+            ))  # fmt: skip
+        received = [each.json() for each in said if each.status_code == 200]
+        assert sorted(each["number"] for each in received) == [1, 2]
+        refused = [each for each in said if each.status_code != 200]
+        assert {each.status_code for each in refused} == {422}
+        assert all("nothing was received or charged" in each.json()["detail"] for each in refused)
+        board = http_client(EVE).get(STUDY + "/leaderboard").json()["standings"]
+        assert {line["team"]: line["submissions"] for line in board} == {"ada": 2, "bob": 1}
+        leads = [each["predictions"] for each in received if each["leads"]]
+        with opened(tmp_path) as holdout:
+            final = holdout._executor.head().accounts.of(Submissions).teams["ada"].final
+            assert (final in leads) if leads else (final in {each["predictions"] for each in received})
+            contest = holdout.competition._session()
+            assert set(contest.leaders()[1:]) <= {contest.question(each["predictions"]) for each in received}

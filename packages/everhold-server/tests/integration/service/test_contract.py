@@ -1,0 +1,121 @@
+"""What all routes promise: a role or a public list, documented answers, and no fault of our own for any body."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from service_samples import ADA, API, EVE, STEWARD, STUDY, head, left_behind, seal, serving
+
+from everhold.errors import DependenceWarning, SmallHoldoutWarning, warn_caller, warnings_collected
+from everhold.queries import KINDS
+from everhold_server.principals import Role
+
+PUBLIC = {"/api/v1/docs", "/api/v1/docs.css", "/api/v1/openapi.json"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("contract")
+
+
+@pytest.fixture(scope="module")
+def http_client(folder):
+    seal(folder, ids=True)
+    with serving(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ada(http_client):
+    return http_client(ADA)
+
+
+def operations(app):
+    return [
+        (path, method, operation)
+        for path, methods in app.openapi()["paths"].items() if path.startswith(API)
+        for method, operation in methods.items()
+    ]  # fmt: skip
+
+
+def test_every_route_of_the_data_plane_says_what_it_refuses(http_client):
+    ours = operations(http_client.app)
+    assert len(ours) > 25
+    for path, method, operation in ours:
+        refused = {status for status in operation["responses"] if status[0] in "45"}
+        assert refused >= {"401", "403", "422", "429", "500"}, (path, method)
+        for status in refused:
+            assert list(operation["responses"][status]["content"]) == ["application/problem+json"]
+        assert operation["summary"]
+        assert len(operation["description"]) > 40
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+def test_nobody_is_let_in_without_a_token(http_client, method):
+    routes = [path for path, verb, _ in operations(http_client.app) if verb == method.lower()]
+    assert routes
+    for path in routes:
+        place = path.format(name="study", gate="gate", analyst="ada", identifier="x", sequence=1)
+        assert http_client().request(method, place, json={}).status_code == 401, path
+    assert {http_client().get(path).status_code for path in PUBLIC} == {200}
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = ("question", "questions", "guess", "guesses", "tolerance", "silent", "predictions", "team",
+        "training", "candidate",
+        "champion", "metric", "margin", "name", "challenges", "confirm", "queries", "rows", "kind", "of", "low", "high",
+        "given", "file", "dependence")  # fmt: skip
+DETAILED = ("of", "low", "high", "given", "questions", "edges", "loss", "price")
+objects = st.dictionaries(st.sampled_from(KEYS), anything, max_size=5)
+asked = st.fixed_dictionaries(
+    {"kind": st.sampled_from([kind.name for kind in KINDS])},
+    optional=dict.fromkeys(("of", "low", "high", "given", "questions", "edges", "loss", "price"), anything | objects),
+)
+PLACES = ("quote", "ask", "ask-many", "submissions", "submissions/check", "gates", "gates/gate/challenges", "unseal")
+
+
+@pytest.mark.slow
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(place=st.sampled_from(PLACES), body=anything | objects | st.fixed_dictionaries({"question": asked | anything}))
+def test_no_body_makes_the_service_fail_or_charge(ada, folder, place, body):
+    before = head(folder)
+    content = json.dumps(body).encode("utf-8", "surrogatepass")
+    said = ada.post(f"{STUDY}/{place}", content=content, headers={"content-type": "application/json"})
+    assert said.status_code in (200, 400, 403, 413, 415, 422), (place, body)
+    if said.status_code != 200:
+        assert said.headers["content-type"] == "application/problem+json"
+        assert head(folder) == before
+    assert left_behind(folder) == []
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=200), kind=st.sampled_from(["application/json", "multipart/form-data; boundary=b"]))
+def test_no_bytes_make_the_service_fail(http_client, folder, content, kind):
+    said = http_client(STEWARD).post(STUDY + "/ask", content=content, headers={"content-type": kind})
+    assert said.status_code in (400, 413, 422)
+    assert left_behind(folder) == []
+
+
+@pytest.mark.parametrize("name", ["..", "a%2Fb", "a%00b", "x" * 65, "%F0%9F%98%80", "-study", "study%0A"])
+def test_odd_names_name_nothing(http_client, name):
+    for who in (EVE, STEWARD):
+        assert http_client(who).get(f"{API}/holdouts/{name}/leaderboard").status_code in (404, 422)
+
+
+def test_a_role_may_do_what_those_below_may():
+    assert [role.value for role in Role] == ["steward", "analyst", "viewer"]
+
+
+def test_warnings_are_collected_in_one_thread_alone():
+    with warnings_collected() as outer:
+        with warnings_collected() as inner:
+            warn_caller(SmallHoldoutWarning("few"))
+        with ThreadPoolExecutor() as others, pytest.warns(DependenceWarning, match="elsewhere"):
+            others.submit(warn_caller, DependenceWarning("elsewhere")).result()
+    assert ([str(each) for each in inner], outer) == (["few"], [])

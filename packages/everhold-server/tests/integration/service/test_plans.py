@@ -1,0 +1,190 @@
+"""Plans over HTTP are those of the library."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+from app_samples import bearing
+from server_processes import serving as served
+from service_samples import API, EVE, seal, serving
+
+import everhold as eh
+from everhold.errors import Unavailable
+from everhold_server import planners
+from everhold_server.limits import TooMany
+from everhold_server.principals import Role
+from everhold_server.serving import token_store_of
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("plans")) as http_client:
+        yield http_client(EVE)
+
+
+def test_a_plan_is_that_of_the_library(client):
+    told = client.post(API + "/plan", json={"queries": 50, "rows": 20_000, "overfits": 2}).json()
+    here = eh.plan(queries=50, rows=20_000, overfits=2)
+    assert {line["mechanism"]: line["radius"] for line in told["lines"]} == {
+        line.mechanism: line.radius for line in here.lines
+    }
+    assert told["explanation"] == here.explain()
+
+
+def test_dependence_is_plain_data(client):
+    wish = {"queries": 50, "rows": 2_000, "overfits": 2, "dependence": {"kind": "groups", "sizes": [5] * 400}}
+    assert client.post(API + "/plan", json=wish).status_code == 200
+
+
+@pytest.mark.parametrize("wish", [
+    {}, {"queries": 0, "rows": 10}, {"queries": 50}, {"queries": 50, "rows": -1}, {"queries": 50, "rows": 10**30},
+    {"queries": 50, "rows": 100, "confidence": 2}, {"queries": 50, "rows": 100, "dependence": {"kind": "nonsense"}},
+    {"queries": "many", "rows": 100}, {"queries": 50, "rows": 100, "more": 1}, {"queries": 50, "radius": 1e-300},
+])  # fmt: skip
+def test_a_wish_that_is_not_valid_is_refused(client, wish):
+    said = client.post(API + "/plan", json=wish)
+    assert (said.status_code, said.headers["content-type"]) == (422, "application/problem+json"), said.text
+
+
+def test_a_plan_is_made_once(client, monkeypatch):
+    asked = []
+    answer = planners._Worker.answer
+    monkeypatch.setattr(planners._Worker, "answer", lambda *line: asked.append(line) or answer(*line))
+    wish = {"queries": 51, "rows": 20_001, "overfits": 2}
+    assert client.post(API + "/plan", json=wish).json() == client.post(API + "/plan", json=wish).json()
+    assert len(asked) == 1
+
+
+def network(nodes=30, neighbours=3, seed=0):
+    """Plain data of a Markov network that takes half a minute of processor time."""
+    rng = np.random.default_rng(seed)
+    edges = set()
+    while len(edges) < nodes * neighbours // 2:
+        edges.add(tuple(sorted(rng.choice(nodes, 2, replace=False).tolist())))
+    return {
+        "kind": "markov_network", "row": None, "training": None, "names": [f"n{node}" for node in range(nodes)],
+        "states": [2] * nodes, "latent": [], "table_of": [0] * len(edges),
+        "factors": sorted(edges), "tables": [{"shape": [2, 2], "values": [1.05, 0.95, 0.95, 1.05]}],
+    }  # fmt: skip
+
+
+SLOW = {"queries": 50, "rows": 30, "dependence": network()}
+
+
+def test_a_plan_gets_limited_time(client, monkeypatch):
+    with monkeypatch.context() as changed:
+        changed.setattr(planners, "_LONGEST", 4.0)
+        begun = time.monotonic()
+        said = client.post(API + "/plan", json=SLOW)
+        assert (said.status_code, said.json()["title"]) == (422, "too much work")
+        assert time.monotonic() - begun < 20.0
+    assert client.post(API + "/plan", json={"queries": 52, "rows": 20_000}).status_code == 200, "another worker"
+
+
+def test_processor_time_and_memory_of_a_worker_are_limited():
+    limits = (
+        "import resource as r; from everhold.planning import worker as w; w._limit_memory(); w._limit_time(); "
+        "print(r.getrlimit(r.RLIMIT_AS)[0], r.getrlimit(r.RLIMIT_CPU)[0])"
+    )
+    said = subprocess.run([sys.executable, "-c", limits], capture_output=True, text=True, check=True).stdout.split()
+    assert int(said[0]) == 2 * 2**30
+    assert 10 < int(said[1]) <= 30
+    greedy = "from everhold.planning import worker as w; w._limit_memory(); bytearray(3 * 2**30)"
+    assert subprocess.run([sys.executable, "-c", greedy], capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("change", [
+    {"names": [f"n{node}" for node in range(1_001)]}, {"states": [2] * 29 + [33]}, {"states": [2] * 29 + [10**9]},
+])  # fmt: skip
+def test_nodes_and_states_are_limited_over_http(client, monkeypatch, change):
+    monkeypatch.setattr(planners, "_Worker", None)  # none is asked
+    said = client.post(API + "/plan", json={**SLOW, "dependence": {**network(), **change}})
+    assert (said.status_code, said.json()["title"]) == (422, "too much work")
+    assert "over HTTP" in said.json()["detail"]
+
+
+def test_one_token_has_three_plans_in_line():
+    line = planners.Planners()
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(line._place("a"))
+        with pytest.raises(TooMany) as refused, line._place("a"):
+            pass
+        assert refused.value.http_status == 429
+        assert refused.value.data["wait"] > 0
+        for token in "bbbcccd":
+            stack.enter_context(line._place(token))
+        with pytest.raises(Unavailable, match="wait a few seconds"), line._place("e"):
+            pass
+    with line._place("a"):
+        pass
+
+
+def test_a_full_line_is_refused_with_a_time_to_come_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(planners, "_AT_ONCE", 0)
+    monkeypatch.setattr(planners, "_MOST_WAITING", 0)
+    with serving(tmp_path) as http_client:
+        said = http_client(EVE).post(API + "/plan", json={"queries": 53, "rows": 20_000})
+        assert (said.status_code, said.headers["retry-after"]) == (503, "2")
+        monkeypatch.setattr(planners, "_MOST_OF_A_TOKEN", 0)
+        said = http_client(EVE).get("/plan?rows=20003")
+        assert (said.status_code, said.headers["retry-after"]) == (429, "5")
+
+
+def alive(process):
+    """Workers of a server that are still there."""
+    listed = subprocess.run(["ps", "--ppid", str(process.pid), "-o", "args="], capture_output=True, text=True).stdout
+    return [line for line in listed.splitlines() if "everhold.planning.worker" in line]
+
+
+@pytest.fixture
+def server(tmp_path):
+    seal(tmp_path)
+    with served(tmp_path, ["serve", "--storage", str(tmp_path / "study.db")], 1) as (one,):
+        yield one
+
+
+def until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_work_ends_when_the_client_hangs_up_and_when_the_service_is_stopped(server, tmp_path):
+    secret = token_store_of(str(tmp_path / "study.db")).make(Role.VIEWER, "eve", by="test").secret
+    address = f"{server.url}{API}/plan"
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(address, json=SLOW, headers=bearing(secret), timeout=3.0)
+    begun = time.monotonic()
+    assert until(lambda: not alive(server.process), 5.0), "the worker goes on for a client that hung up"
+    assert time.monotonic() - begun < 5.0
+    waiting = threading.Thread(
+        target=lambda: httpx.post(address, json={**SLOW, "queries": 51}, headers=bearing(secret), timeout=60.0)
+    )
+    waiting.start()
+    assert until(lambda: alive(server.process))
+    begun = time.monotonic()
+    os.kill(server.process.pid, signal.SIGTERM)
+    server.process.join(30.0)
+    assert server.process.exitcode == 0
+    assert time.monotonic() - begun < 8.0
+    waiting.join(30.0)
+    assert not waiting.is_alive()
+
+
+def test_a_thread_that_cannot_be_stopped_does_not_keep_the_process(tmp_path):
+    program = (
+        "import threading, time; from everhold_server.serving import _leave; before = {*threading.enumerate()}; "
+        "threading.Thread(target=time.sleep, args=(300.0,)).start(); _leave(before)"
+    )
+    begun = time.monotonic()
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=200)
+    assert time.monotonic() - begun < 150.0

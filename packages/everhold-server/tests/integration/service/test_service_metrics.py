@@ -1,0 +1,21 @@
+"""Numbers without names."""
+
+from app_samples import http_client, make, seal, token
+
+
+def test_requests_and_asks_are_counted_under_routes_and_no_names(tmp_path):
+    app = make(seal(tmp_path, "flights"))
+    text = token(app, name="grace-hopper")
+    with http_client(app, text) as client:
+        client.post("/api/v1/holdouts/flights/ask", json={"question": "delay > 5", "guess": 0.5})
+        client.get("/secret-path-of-a-client")
+        client.request("MAKEUP", "/healthz")
+        told = client.get("/metrics").text
+    assert 'everhold_requests_total{method="POST",route="/api/v1/holdouts/{name}/ask",status="200"} 1.0' in told
+    assert 'everhold_asks_total{outcome="guess"} 1.0' in told
+    assert 'method="other",route="/healthz",status="405"' in told
+    assert 'method="GET",route="none",status="404"' in told
+    assert "everhold_requests_in_flight 1.0" in told
+    assert "everhold_request_seconds_bucket" in told
+    for name in ("grace", "flights", "secret-path", "MAKEUP", text.split("_")[1]):
+        assert name not in told

@@ -1,0 +1,70 @@
+"""Tokens for the service, made on the storage directly."""
+
+import json
+
+import pytest
+
+from everhold.holdout import Holdout
+from everhold_server.serving import token_store_of
+
+
+def recognised(text):
+    token_store = token_store_of("s.db")
+    try:
+        return token_store.authenticate(text)
+    finally:
+        token_store.records.database.close()
+
+
+def test_a_token_is_made_with_its_allotment_listed_and_taken_back(study, everhold):
+    wish = ("--holdout", "flights", "--questions", "5", "--charges", "1", "--days", "30", "--format", "json")
+    made = json.loads(everhold("token", "create", "s.db", "ada", *wish).stdout)
+    found = recognised(made["secret"])
+    assert (found.name, found.role, found.holdouts) == ("ada", "analyst", ("flights",))
+    with Holdout.open("s.db", "flights") as holdout:
+        assert holdout.analyst("ada").remaining == {"questions": 5, "overfits": 1}
+    listed = everhold("token", "list", "s.db", "--format", "json")
+    assert json.loads(listed.stdout)[0]["state"] == "valid"
+    assert made["secret"] not in listed.stdout
+    assert "ada" in everhold("token", "list", "s.db").stdout
+    everhold("token", "revoke", made["id"], env={"EVERHOLD_STORAGE": "s.db"})
+    assert recognised(made["secret"]) is None
+    assert "revoked" in everhold("token", "list", "s.db", "--format", "csv").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("create", "none.db", "ada"), 4, "none.db"),
+        (("list", "none.db"), 4, "none.db"),
+        (("revoke", "none.db", "0" * 16), 4, "none.db"),
+        (("revoke", "s.db", "0" * 16), 2, "there is no token"),
+        (("create", "s.db", "ada", "--holdout", "other"), 4, "other"),
+        (("create", "s.db", "ada", "--questions", "5"), 2, "needs an analyst"),
+        (("create", "s.db", "v", "--holdout", "flights", "--role", "viewer", "--questions", "5"), 2, "an analyst"),
+        (("create", "s.db", "ada", "--holdout", "flights", "--charges", "5"), 2, "--questions"),
+        (("create", "s.db", "ada", "--holdout", "flights", "--questions", "-5"), 2, "questions"),
+        (("create", "s.db", "ada", "--days", "0"), 5, "days"),
+        (("create", "s.db", "a\nb"), 5, "name"),
+        (("create", "s.db", "ada", "--role", "root"), 2, "root"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_made_makes_nothing(study, everhold, arguments, code, said):
+    assert said in everhold("token", *arguments, code=code).stderr
+    assert json.loads(everhold("token", "list", "s.db", "--format", "json").stdout) == []
+
+
+def test_acts_on_the_storage_are_in_the_log(study, everhold):
+    made = json.loads(everhold("token", "create", "s.db", "grace", "--role", "steward", "--format", "json").stdout)
+    everhold("token", "revoke", "s.db", made["id"])
+    from everhold_server.audit import AuditLog
+    from everhold_server.principals import Principal, Role
+
+    token_store = token_store_of("s.db")
+    acts = AuditLog(token_store.records).page(Principal(Role.STEWARD, "grace"))
+    token_store.records.database.close()
+    assert [(act["name"], act["act"]) for act in acts] == [
+        ("command line", "revoke a token"),
+        ("command line", "make a token"),
+    ]
+    assert made["secret"] not in str(acts)

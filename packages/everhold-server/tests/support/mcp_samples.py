@@ -1,0 +1,65 @@
+"""Holdouts for agents, and agents that call their server."""
+
+import anyio
+import numpy as np
+from mcp import Client
+
+from everhold import Holdout
+from everhold.asking.create_settings import settings_from
+from everhold_server.mcp import make_server
+
+ROWS = 2_000
+SECRET = "ZEBRA77"
+"""Stands in one cell of the sealed rows, and nowhere else."""
+
+
+def rows(seed, *, first_id=0, count=ROWS):
+    """Flights that are late where two features say so, more or less."""
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(size=(2, count))
+    return {
+        "id": np.arange(first_id, first_id + count),
+        "x": x,
+        "z": z,
+        "kind": rng.choice(np.array(["a", "b"]), count).astype(object),
+        "late": (x + z + 0.7 * rng.normal(size=count) > 0).astype(int),
+    }
+
+
+def create(folder, *, queries=200, overfits=5, **wish):
+    """A holdout that keeps a gate, with ids."""
+    sealed = rows(0)
+    sealed["kind"][17] = SECRET
+    wish = {"training": rows(1, first_id=10_000), "mechanism": "guess_and_check", **wish}
+    return Holdout.create(
+        folder / "s.db", "flights", holdout=sealed, label="late", queries=queries,
+        **settings_from({**wish, "row_id": "id", "overfits": overfits}),
+    )  # fmt: skip
+
+
+def call(holdout, *calls, **wish):
+    """The results of calls, each a name and arguments, of one client in this process."""
+
+    async def agent():
+        async with Client(make_server(holdout, **wish)) as client:
+            return [await client.call_tool(name, arguments) for name, arguments in calls]
+
+    results = anyio.run(agent)
+    assert all(SECRET not in str(result) for result in results)
+    return results
+
+
+def told(holdout, name, arguments=None, **wish):
+    """What one call that is answered tells."""
+    (result,) = call(holdout, (name, arguments or {}), **wish)
+    assert not result.is_error, result.content[0].text
+    return result.structured_content
+
+
+def refused(holdout, name, arguments=None, **wish):
+    """The message of one call that fails, which costs nothing."""
+    before = holdout.status()
+    (result,) = call(holdout, (name, arguments or {}), **wish)
+    assert result.is_error
+    assert holdout.status() == before
+    return result.content[0].text

@@ -1,0 +1,68 @@
+"""One holdout and a question of every kind for it."""
+
+import numpy as np
+
+import everhold as eh
+from everhold.asking.create_settings import settings_from
+from everhold_privacy.synthetic import BinnedColumn, ListedColumn, Universe
+
+ROWS = 2_000
+
+
+def rows(seed, first):
+    """Rows with ids, a number, an arm and a label."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=ROWS)
+    return {
+        "id": np.arange(first, first + ROWS),
+        "x": x,
+        "arm": rng.choice(np.array(["A", "B"]), ROWS),
+        "y": (x + rng.normal(size=ROWS) > 0.0).astype(np.int64),
+    }
+
+
+SEALED, TRAINING = rows(0, 0), rows(1, ROWS)
+LABELS, SCORES = (SEALED["x"] > 0.1).astype(np.int64), np.clip(0.5 + SEALED["x"] / 4.0, 0.0, 1.0)
+BY_ID = {"id": SEALED["id"][::-1], "said": SCORES[::-1]}
+UNIVERSE = Universe((ListedColumn("arm", ("A", "B"), "B"), BinnedColumn("x", (-1, 0, 1)), ListedColumn("y", (0, 1))))
+
+
+def create(folder, name="study", mechanism="privacy_budget", **wish):
+    """A holdout that takes questions of every kind."""
+    wish = {"training": TRAINING, "label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5, **wish}
+    return eh.Holdout.create(f"{folder}/wire.db", name, holdout=SEALED, mechanism=mechanism, **settings_from(wish))
+
+
+def questions():
+    """Questions by kind, made anew; some hold arrays, tables, rules, other questions or infinite numbers."""
+    return {
+        "mean": ["x > 0", eh.mean("x", low=-3, high=3), eh.mean("x", low=-3, high=3, given="arm = 'A'")],
+        "accuracy": [eh.accuracy(LABELS), eh.accuracy(BY_ID | {"said": LABELS[::-1]}), eh.accuracy("x > 0.5")],
+        "error": [eh.error(LABELS.tolist(), training=LABELS)],
+        "brier": [eh.brier(SCORES.astype(np.float32)), eh.brier(BY_ID), eh.brier("0.5")],
+        "risk": [eh.risk(SCORES, "log", high=np.float64(5)), eh.risk(BY_ID, low=0.0, high=1)],
+        "difference": [
+            eh.difference(eh.error(LABELS), eh.error(BY_ID | {"said": 1 - LABELS})),
+            eh.difference("x>1", "y=1"),
+        ],
+        "ratio": [eh.ratio("x > 1", "x > 0"), eh.ratio(eh.accuracy(LABELS), "arm = 'A'")],
+        "risk_difference": [
+            eh.risk_difference("y = 1", arm="arm", treated="A", control="B", given="x > 0"),
+            eh.risk_difference(
+                eh.mean("x", low=-2, high=2), arm="arm", treated="A", control="B", by="y", groups=(0, 1)
+            ),
+        ],
+        "risk_ratio": [eh.risk_ratio("x > 0", arm="y", treated=1, control=0.0, by="arm")],
+        "variance": [eh.variance("x", low=-2, high=2), eh.variance("y = 1")],
+        "covariance": [eh.covariance("x", "y = 1", low=-2, high=2)],
+        "correlation": [eh.correlation("y = 1", "x", other_low=-2, other_high=2)],
+        "histogram": [eh.histogram("x", [-np.inf, 0, 1.5], missing=False), eh.histogram("arm", ["A", "B"])],
+        "choose": [eh.choose([0, 1], loss=lambda cut: f"x > {cut}", best="highest", price=7)],
+        "first_above": [eh.first_above(["x > 1", eh.mean("x > 0")], 0.3, price=9)],
+        "quantile": [eh.quantile("x", 0.3, low=-3, high=3, bins=9)],
+        "auc": [eh.auc(SCORES, positives=150, negatives=150), eh.auc(BY_ID, positives=9, negatives=9, tolerance=5.0)],
+        "f1": [eh.f1(LABELS, least=200), eh.f1(LABELS)],
+        "precision": [eh.precision(LABELS, training=LABELS)],
+        "recall": [eh.recall(LABELS)],
+        "synthesize": [eh.synthesize(UNIVERSE, 2, price=50), eh.synthesize(UNIVERSE, 1, method="blr")],
+    }

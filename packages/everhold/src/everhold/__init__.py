@@ -1,0 +1,66 @@
+"""A sealed holdout that answers adaptive questions, with intervals that hold for the population."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+from everhold.extensions import NAMES, former_name, installed
+from everhold.former_modules import FormerModules
+from everhold.queries import KINDS
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "everhold.answers": "Answer Transcript",
+    "everhold.asking.gate": "Gate",
+    "everhold.certificate": "Certificate verify_certificate",
+    "everhold.dependence": "DependenceModel GaussianAR1 Groups Independent MarkovChain",
+    "everhold.diagnosis.diagnosis": "Diagnosis",
+    "everhold.errors": (
+        "AuthError BudgetExhausted BudgetWarning DependenceError DependenceWarning EverholdError EverholdWarning "
+        "HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected SmallHoldoutWarning "
+        "Unavailable VacuousGuaranteeWarning"
+    ),
+    "everhold.families.listed": "listed",
+    "everhold.families.protocol": "protocol",
+    "everhold.families.subgroups": "subgroups",
+    "everhold.families.texts": "texts",
+    "everhold.holdout": "Holdout",
+    "everhold.mechanisms": "GuessAndCheck",
+    "everhold.planning": "Plan least_step plan queries_allowed rows_needed",
+    "everhold.queries.prediction_columns": "predictions_in",
+    "everhold.sealing.settings": "Planning Rows",
+}
+"""Where the public names of the core live, beside its kinds of queries; one is imported when it is first used.
+
+Extensions add kinds of queries, and names by entry points of `everhold.names`. Type checkers read ``__init__.pyi``.
+"""
+
+_OWN = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+sys.meta_path.append(FormerModules())
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return sorted({*_OWN, *(kind.name for kind in KINDS), *installed(NAMES)})
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = _found(name)
+    return value
+
+
+def _found(name: str) -> Any:
+    if name in _OWN:
+        return getattr(import_module(_OWN[name]), name)
+    if kind := KINDS.named(name):
+        return kind.make
+    if missing := KINDS.missing(name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {missing}")
+    return former_name(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

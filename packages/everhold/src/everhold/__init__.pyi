@@ -1,0 +1,66 @@
+"""The public names of the core, as type checkers see them; those of extensions are of any type."""
+
+from typing import Any
+
+from everhold.answers import Answer as Answer
+from everhold.answers import Transcript as Transcript
+from everhold.asking.gate import Gate as Gate
+from everhold.certificate import Certificate as Certificate
+from everhold.certificate import verify_certificate as verify_certificate
+from everhold.dependence import DependenceModel as DependenceModel
+from everhold.dependence import GaussianAR1 as GaussianAR1
+from everhold.dependence import Groups as Groups
+from everhold.dependence import Independent as Independent
+from everhold.dependence import MarkovChain as MarkovChain
+from everhold.diagnosis.diagnosis import Diagnosis as Diagnosis
+from everhold.errors import AuthError as AuthError
+from everhold.errors import BudgetExhausted as BudgetExhausted
+from everhold.errors import BudgetWarning as BudgetWarning
+from everhold.errors import DependenceError as DependenceError
+from everhold.errors import DependenceWarning as DependenceWarning
+from everhold.errors import EverholdError as EverholdError
+from everhold.errors import EverholdWarning as EverholdWarning
+from everhold.errors import HoldoutNotFound as HoldoutNotFound
+from everhold.errors import HoldoutRejected as HoldoutRejected
+from everhold.errors import IntegrityError as IntegrityError
+from everhold.errors import NonAdaptiveWarning as NonAdaptiveWarning
+from everhold.errors import QueryRejected as QueryRejected
+from everhold.errors import SmallHoldoutWarning as SmallHoldoutWarning
+from everhold.errors import Unavailable as Unavailable
+from everhold.errors import VacuousGuaranteeWarning as VacuousGuaranteeWarning
+from everhold.families.listed import listed as listed
+from everhold.families.protocol import protocol as protocol
+from everhold.families.subgroups import subgroups as subgroups
+from everhold.families.texts import texts as texts
+from everhold.holdout import Holdout as Holdout
+from everhold.mechanisms import GuessAndCheck as GuessAndCheck
+from everhold.planning import Plan as Plan
+from everhold.planning import least_step as least_step
+from everhold.planning import plan as plan
+from everhold.planning import queries_allowed as queries_allowed
+from everhold.planning import rows_needed as rows_needed
+from everhold.queries.contrasts import risk_difference as risk_difference
+from everhold.queries.contrasts import risk_ratio as risk_ratio
+from everhold.queries.difference import difference as difference
+from everhold.queries.histogram import histogram as histogram
+from everhold.queries.mean import mean as mean
+from everhold.queries.metrics import accuracy as accuracy
+from everhold.queries.metrics import brier as brier
+from everhold.queries.metrics import error as error
+from everhold.queries.moments import correlation as correlation
+from everhold.queries.moments import covariance as covariance
+from everhold.queries.moments import variance as variance
+from everhold.queries.prediction_columns import predictions_in as predictions_in
+from everhold.queries.ranking_scores import auc as auc
+from everhold.queries.ranking_scores import f1 as f1
+from everhold.queries.rates import precision as precision
+from everhold.queries.rates import recall as recall
+from everhold.queries.ratio import ratio as ratio
+from everhold.queries.risk import risk as risk
+from everhold.sealing.settings import Planning as Planning
+from everhold.sealing.settings import Rows as Rows
+
+__version__: str
+__all__: list[str]
+
+def __getattr__(name: str) -> Any: ...  # names that extensions add

@@ -1,0 +1,448 @@
+"""What an analyst gets: a value, the interval that holds for the population, and what it cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from everhold.display import Display, at_least, at_most, left_in_words, rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "FRESH_LABELS",
+    "PUBLIC_FEATURES",
+    "SILENT",
+    "UNSEALED",
+    "Answer",
+    "Contrasts",
+    "QuotedPrice",
+    "Shares",
+    "Transcript",
+    "Unsealed",
+    "estimand_in_words",
+    "with_shares",
+]
+
+FRESH_LABELS = "labels drawn anew on these rows"
+"""What an answer about predictions by position is about."""
+
+PUBLIC_FEATURES = "labels drawn anew on these rows, whose features are public"
+"""What every answer is about where the features are public."""
+
+_WITH_SHARES, _BY_ROW = "rows with the values of ", ", and for predictions that were each made from their own row alone"
+
+SILENT = "silent"
+"""Source of an answer that is told only when the study is unsealed."""
+
+UNSEALED = ("sealed", "sealed_low", "sealed_high")
+"""What is told of an answer when the study is unsealed: what the sealed rows say, and both ends of the interval."""
+
+_STABLE = frozenset({"value", "low", "high", "source", "charged", "remaining", "question"})
+
+
+def with_shares(column: str, *, by_row: bool = False) -> str:
+    """What an answer is about where the table was split by the values of a column.
+
+    Args:
+        column: The column.
+        by_row: Whether it is about predictions by position, and the column is the label that they are held against.
+    """
+    return f"{_WITH_SHARES}{column!r} in the shares of the sealed rows{_BY_ROW if by_row else ''}"
+
+
+def estimand_in_words(about: str | None) -> str:
+    """What the promised value of one answer is, and what that presupposes.
+
+    Args:
+        about: `FRESH_LABELS`, `PUBLIC_FEATURES`, what `with_shares` gives, or None for the population.
+    """
+    unseen = "Nobody who asks may have seen the sealed rows, features or labels, other than through everhold."
+    if about is None:
+        return unseen
+    if about.startswith(_WITH_SHARES):
+        return f"The value that is promised here is the one for {about}. The population may have other shares. {unseen}"
+    said = f"The value that is promised here is the one for {about}, and not for new rows."
+    if about != FRESH_LABELS:
+        return said
+    return (
+        f"{said} If these predictions were made from the rows' features, whoever made them has seen what the promise "
+        "about the population takes as unseen: then every answer of this holdout is promised for labels drawn anew on "
+        "these rows only."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Display):
+    """One answer, exactly as the ledger holds it.
+
+    Attributes:
+        value: The answer in the question's own units; None if it was refused, or asked silently.
+        low: Lower end of the interval for the population's value; None likewise.
+        high: Upper end of the interval; None likewise. Infinite where nothing bounds a ratio; then `to_dict` has None.
+        source: ``"training"`` or ``"guess"`` (confirmed by the holdout), ``"standing"`` (the best so far, of a ladder),
+            ``"holdout"``, ``"declared"`` (a member of a declared family), ``"silent"`` (told when the study is
+            unsealed), or ``"refused"``.
+        charged: What it cost; 0 for a confirmed guess, a refusal and a repeated question.
+        remaining: What is left of the budget, by name.
+        question: SHA-256 of the question.
+        repeated: Whether the question had been answered before.
+        statement: The statement that the interval rests on.
+        confidence: Probability with which all intervals of this holdout hold together.
+        adaptive: Whether questions may depend on earlier answers.
+        rows_worth: In words, how the interval is made, and what dependence between the sealed rows costs or what the
+            mechanism needs of them.
+        analyst: On whose behalf it was asked; None for the steward. Then ``remaining`` is what is left to them.
+        about: What the interval is about, where that is not the population: labels drawn anew on these very rows.
+        shown: The question as people read it.
+        sealed: What the sealed rows themselves say; None before the study is unsealed, and where it was not kept.
+        sealed_low: Lower end of the interval around it for the population's value, which is narrower; None likewise.
+        sealed_high: Upper end; None likewise.
+        narrower: In words, what would make the interval narrower.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    source: str
+    charged: int
+    remaining: Mapping[str, int]
+    question: str
+    repeated: bool
+    statement: str
+    confidence: float
+    adaptive: bool = True
+    rows_worth: str = ""
+    analyst: str | None = None
+    about: str | None = None
+    shown: str = ""
+    sealed: float | None = None
+    sealed_low: float | None = None
+    sealed_high: float | None = None
+    narrower: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is no answer, because what is left does not surely pay for it."""
+        return self.source == "refused"
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"value", "low", "high", "source", "charged", "remaining", "question"}``; and ``"about"`` if it has one.
+
+        Once the study is unsealed, there are ``"sealed"``, ``"sealed_low"`` and ``"sealed_high"``, too.
+        """
+        stable = {
+            name: None if value == math.inf else value
+            for name, value in Display.to_dict(self).items() if name in _STABLE
+        }  # fmt: skip
+        told = {} if self.sealed is None else {name: getattr(self, name) for name in UNSEALED}
+        return {**stable, **told} if self.about is None else {**stable, **told, "about": self.about}
+
+    def _headline(self) -> str:
+        return f"{self.shown}: {self}" if self.shown else str(self)
+
+    def __str__(self) -> str:
+        left = left_in_words(self.remaining)
+        unsealed = self._unsealed()
+        if self.source == SILENT:
+            return f"{unsealed or 'silent: told when the study is unsealed'}, charged {self.charged}, {left} left"
+        if self.value is None and self.low is not None and self.high is not None:
+            within = f"within [{at_least(self.low)}, {at_most(self.high)}]"
+            return f"{within}, confirmed by the holdout, charged {self.charged}, {left} left"
+        if self.value is None or self.low is None or self.high is None:
+            whose = "" if self.analyst is None else " of the allotment or the budget"
+            return f"refused: what is left{whose} does not surely pay for it ({left} left)"
+        return (
+            f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
+            f"charged {self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}"
+        )
+
+    def _unsealed(self) -> str:
+        """What was unsealed, in words; nothing before."""
+        if self.sealed is None or self.sealed_low is None or self.sealed_high is None:
+            return ""
+        return f"unsealed {rounded(self.sealed)} in [{at_least(self.sealed_low)}, {at_most(self.sealed_high)}]"
+
+    def explain(self) -> str:
+        """In words: what the interval means, why it is as wide as it is, and what would make it narrower."""
+        if self.analyst is not None and self.refused:
+            return (
+                "The question was refused because what is left of the analyst's allotment, or of the whole budget, "
+                "does not surely pay for it. Nothing was charged and it can be asked again, after the steward has "
+                "allotted more."
+            )
+        if self.source == SILENT or self.sealed is not None:
+            return self._explain_sealed()
+        if self.value is None or self.low is None or self.high is None:
+            return (
+                "The question was refused because what is left of the budget does not surely pay for it, whatever the "
+                "sealed rows say. An answer now could not be trusted together with the earlier ones. Nothing was "
+                "charged. Seal new rows, or plan for more questions or surprises next time; of what is made of several "
+                "questions, some may still be answered one by one."
+            )
+        sources = {
+            "training": "The training estimate agreed with the sealed rows, so it was confirmed and cost nothing.",
+            "guess": "Your guess agreed with the sealed rows, so it was confirmed and cost nothing.",
+            "standing": "The answer is the best score so far, which this submission does not beat by enough to show; "
+            "the interval is about the submission itself and bounds it from one side. It cost nothing.",
+            "holdout": "The answer comes from the sealed rows themselves and was paid for from the budget.",
+            "declared": "The answer is what the sealed rows themselves say. The query is a member of a declared "
+            "family, so it costs nothing, and its interval is as wide as it would be at any other time.",
+        }
+        means = {
+            "training": "It is the training estimate, for scores of models corrected by what earlier surprises told "
+            "of such estimates, and no test score: all that the sealed rows say to this question is that the "
+            f"{self._whose} value lies in the interval.",
+            "guess": "It is the guess, and no test score: all that the sealed rows say is that the "
+            f"{self._whose} value lies in the interval.",
+        }
+        validity = (
+            "The interval is wide enough to stay true however the next questions depend on the answers before."
+            if self.adaptive
+            else "That is so only if all questions were fixed before the first answer was seen; otherwise nothing is "
+            "promised."
+        )
+        narrower = (
+            "A smaller tolerance= for more credits, more sealed rows or fewer planned questions make it narrower."
+            if "credits" in self.remaining
+            else self.narrower
+            or "More sealed rows, fewer planned questions or surprises, or a lower confidence make it narrower."
+        )
+        return self._holds(self.low, self.high) + " ".join(filter(None, (
+            estimand_in_words(self.about), sources[self.source], means.get(self.source, ""), validity, self.rows_worth,
+            narrower,
+        )))  # fmt: skip
+
+    @property
+    def _whose(self) -> str:
+        """Whose value the interval is about."""
+        return "population's" if self.about is None else "promised"
+
+    def _holds(self, low: float, high: float) -> str:
+        return (
+            f"With probability {100.0 * self.confidence:.8g}%, this interval [{at_least(low)}, {at_most(high)}] and "
+            f"those of all other answers of this holdout contain the {self._whose} values "
+            f"(statement {self.statement}). "
+        )
+
+    def _explain_sealed(self) -> str:
+        """Of an answer that is told, or more exactly told, by an unsealing."""
+        if self.sealed is None or self.sealed_low is None or self.sealed_high is None:
+            return (
+                "The question was asked silently: it counts as asked, costs nothing else, and nothing is told of it "
+                "before the study is unsealed. Then its value on the sealed rows is told, with an interval for the "
+                f"{self._whose} value. {estimand_in_words(self.about)}"
+            )
+        asked = (
+            "The question was asked silently, so nothing was told of it before."
+            if self.value is None or self.low is None or self.high is None
+            else f"Before, it was answered with {rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], "
+            "which holds as well."
+        )
+        return self._holds(self.sealed_low, self.sealed_high) + " ".join(filter(None, (
+            estimand_in_words(self.about),
+            f"The study is unsealed: {rounded(self.sealed)} is what the sealed rows themselves say.", asked,
+            "No new question is answered any more, so nothing has to be held back.", self.rows_worth,
+        )))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shares(Display):
+    """The shares of the bins of a histogram; all intervals hold at once.
+
+    Attributes:
+        answers: One answer for each bin, by the bin's name.
+        each: What one of them is called.
+    """
+
+    answers: Mapping[str, Answer]
+    each: ClassVar[str] = "bin"
+
+    def __getitem__(self, name: str) -> Answer:
+        return self.answers[name]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    @property
+    def refused(self) -> bool:
+        """Whether some bin has no answer, because what was left did not surely pay for it."""
+        return self.first_refused is not None
+
+    @property
+    def first_refused(self) -> Answer | None:
+        """The answer of the first bin that has none; None if all have one."""
+        return next((answer for answer in self.answers.values() if answer.refused), None)
+
+    def explain(self) -> str:
+        """In words: what the intervals mean, or why a bin has none."""
+        return (self.first_refused or next(iter(self.answers.values()))).explain()
+
+    @property
+    def charged(self) -> int:
+        """What all bins cost together."""
+        return sum(answer.charged for answer in self.answers.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"bins": [...]}``."""
+        return {f"{self.each}s": self.to_rows()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each bin: bin, value, low, high, source, charged."""
+        shown = ("value", "low", "high", "source", "charged")
+        rows = {name: answer.to_dict() for name, answer in self.answers.items()}
+        return [{self.each: name, **{key: row[key] for key in shown}} for name, row in rows.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Contrasts(Shares):
+    """A contrast of two arms in each of some groups; all intervals hold at once.
+
+    Attributes:
+        answers: One answer for each group, by the group's name.
+    """
+
+    each: ClassVar[str] = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedPrice(Display):
+    """The price of a question before it is asked.
+
+    Attributes:
+        question: SHA-256 of the question; None for a quote without one.
+        radius: A bound: if the guess is confirmed, the population's value lies within this distance of the told value,
+            in the question's units. None if it would be refused, or if it depends on a guess and there is none.
+        radius_if_charged: The same bound if the answer comes from the sealed rows, whatever they say; a surprise is
+            usually told much more sharply. None where there is no such bound.
+        charged_if_confirmed: What is charged if the guess is confirmed.
+        charged_at_most: What is charged at most.
+        refused: Whether the question would be refused.
+        answered_before: Whether it is stored already, and free.
+        remaining: What is left of the budget, by name.
+        radius_unsealed: Half-width to be expected when the study is unsealed; None where that is not known or allowed.
+        bits: Length of the description of a member of a declared family, with its share of the probability of failure;
+            None for other questions.
+    """
+
+    question: str | None
+    radius: float | None
+    radius_if_charged: float | None
+    charged_if_confirmed: int
+    charged_at_most: int
+    refused: bool
+    answered_before: bool
+    remaining: Mapping[str, int]
+    radius_unsealed: float | None = None
+    bits: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name; without ``bits`` where there are none."""
+        return {name: value for name, value in Display.to_dict(self).items() if name != "bits" or value is not None}
+
+    def _headline(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        left = left_in_words(self.remaining)
+        if self.bits is not None and not self.answered_before:
+            return f"within {self._bounds()}, declared in {self.bits:.1f} bits, free"
+        if self.refused:
+            return f"would be refused: what is left does not pay for it ({left} left)"
+        least, most = self.charged_if_confirmed, self.charged_at_most
+        cost = f"costs {most:,}" if least == most else f"costs {least:,} if the guess holds, else {most:,}"
+        cost = "free, because it was answered before" if self.answered_before else cost
+        unsealed = "" if self.radius_unsealed is None else f" (about {at_most(self.radius_unsealed)} unsealed)"
+        return f"within {self._bounds()}{unsealed}, {cost}, {left} left"
+
+    def _bounds(self) -> str:
+        """Both bounds in words; one if they are the same, or if only one is known."""
+        first, second = self.radius, self.radius_if_charged
+        if first is None or second is None or first == second or self.charged_at_most == self.charged_if_confirmed:
+            within = second if first is None else first
+            return "?" if within is None else at_most(within)
+        return f"{at_most(first)} if the guess holds, else {at_most(second)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript(Display):
+    """Everything that was asked and answered, in order.
+
+    Attributes:
+        rows: One dict for each question: sequence, asked_at, question, asked, value, low, high, source, charged. Where
+            guesses are checked, there are ``estimate``, the bare training estimate, and ``guess``, what it became or
+            the analyst's own. All numbers are those that `ask` returned, in the question's own units; those of versions
+            that kept no units are means over [0, 1]. The value of a choice or a quantile is the number of the candidate
+            or bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are the ends of
+            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. Once a question was
+            asked on behalf of an analyst, there is ``analyst``, too: the name, or None for the steward. Once an answer
+            was about something else than the population, there is ``about``: what it was about, or None. Once the
+            study is unsealed, there are ``sealed``, ``sealed_low`` and ``sealed_high``, in the units of the values;
+            None where they were not kept.
+    """
+
+    rows: Sequence[dict[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"entries": [...]}``."""
+        return {"entries": list(self.rows)}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each question."""
+        return list(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsealed(Display):
+    """All sealed numbers of a study that is over; every interval holds, together with all others.
+
+    Attributes:
+        rows: One dict for each answer of which they were kept: sequence, question, asked, sealed, sealed_low,
+            sealed_high; and analyst and about as in a `Transcript`. In the units of the transcript.
+        not_kept: Answers of the ledger without such numbers: of an earlier version of everhold.
+        lost: Answers that the ledger lost: their numbers are lost with them.
+        unsealed_at: UTC, ISO 8601.
+        confidence: Probability with which all intervals of this holdout hold together.
+        statement: The statement that they rest on.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    not_kept: int
+    lost: int
+    unsealed_at: str
+    confidence: float
+    statement: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _headline(self) -> str:
+        return self.explain()
+
+    def __str__(self) -> str:
+        said = [Display.__str__(self), self.explain()]
+        return "\n".join(said)
+
+    def explain(self) -> str:
+        """In words: what these intervals mean, and what is not among them."""
+        counted = f"{len(self.rows):,} answer{'s' * (len(self.rows) != 1)}"
+        missing = [f"{count:,} {what}" for count, what in ((self.not_kept, "not kept"), (self.lost, "lost")) if count]
+        return (
+            f"unsealed {self.unsealed_at}: {counted}{', ' * bool(missing)}{' and '.join(missing)}; with probability "
+            f"{100.0 * self.confidence:.8g}% all intervals hold together (statement {self.statement}); the study is "
+            "closed, and no new question is answered"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"entries": [...], "not_kept", "lost", "unsealed_at", "confidence", "statement"}``."""
+        rest = {name: getattr(self, name) for name in ("not_kept", "lost", "unsealed_at", "confidence", "statement")}
+        return {"entries": self.to_rows(), **rest}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each answer."""
+        return [dict(row) for row in self.rows]

@@ -1,0 +1,134 @@
+"""Accessors: what a ledger extension adds to a `Holdout` under its own name, as in pandas."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from everhold.errors import ExtensionError
+from everhold.extensions import extra_for
+from everhold.ledger.extension import EXTENSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.ledger import Entry, Head
+    from everhold.ledger.tally import Tally
+    from everhold.sealing.settings import ExtensionSettings
+    from everhold.values.base import Schema
+
+__all__ = ["HoldoutAccessor", "accessor_named", "accessors", "accessors_of"]
+
+
+class HoldoutAccessor:
+    """What users get as `holdout.<name>`; inherited by the accessor of an extension, which overrides what it needs.
+
+    Attributes:
+        settings: Class of the settings that `Holdout.create(<name>=...)` takes; None if the extension has none. A
+            holdout that was created with them is what the extension is in charge of.
+        former_methods: Methods of `Holdout` that are now methods of the accessor, by their former names.
+        former_settings: Keywords of `Holdout.create` that are now settings.
+
+    Args:
+        executor: The holdout at work, for the steward or for an analyst.
+        folder: The private folder of its rows.
+        recorded: The settings with which the holdout was created, as they were recorded; None without.
+    """
+
+    settings: ClassVar[type[ExtensionSettings] | None] = None
+    former_methods: ClassVar[Mapping[str, str]] = {}
+    former_settings: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, executor: QueryExecutor, folder: Path, recorded: Mapping[str, Any] | None) -> None:
+        """Use `holdout.<name>` instead."""
+        self._executor, self._folder, self._recorded = executor, folder, recorded
+
+    @classmethod
+    def settings_from(cls, flat: dict[str, Any]) -> tuple[ExtensionSettings | None, dict[str, Any]]:
+        """The settings that former keywords of `Holdout.create` stand for, and the keywords that are left."""
+        return None, flat
+
+    @classmethod
+    def check_settings(cls, settings: Any, schema: Schema) -> None:
+        """Check that settings fit the rows.
+
+        Raises:
+            HoldoutRejected: If not. Nothing was created.
+        """
+
+    def check_query(self) -> None:
+        """Refuse queries where the extension answers in place of `Holdout.ask`.
+
+        Raises:
+            QueryRejected: If none are answered. Nothing was charged.
+        """
+
+    def status_facts(self, head: Head) -> dict[str, Any]:
+        """What `Holdout.status` says of it, by name."""
+        return {}
+
+    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+        """What the section ``account`` of the certificate says of it, by name; the certificate knows the names."""
+        return {}
+
+    def model_names(self, entries: Sequence[Entry]) -> dict[str, str]:
+        """Names of models by the SHA-256 of their predictions."""
+        return {}
+
+    def hidden(self, answer: Mapping[str, Any]) -> frozenset[str]:
+        """Fields of an answer that the transcript leaves empty."""
+        return frozenset()
+
+    def before_unsealing(self) -> None:
+        """What is done last before the study is unsealed; nothing is told meanwhile."""
+
+
+def accessor_named(name: str) -> type[HoldoutAccessor] | None:
+    """Accessor of an extension by its name; None if there is none.
+
+    Raises:
+        ExtensionError: If the extension cannot be loaded.
+    """
+    if name not in EXTENSIONS:
+        return None
+    place = EXTENSIONS[name].accessor
+    module, _, attribute = place.partition(":")
+    found: type[HoldoutAccessor] | None = getattr(import_module(module), attribute) if place else None
+    return found
+
+
+def accessors() -> Iterator[tuple[str, type[HoldoutAccessor]]]:
+    """All accessors of installed extensions with their names."""
+    for name in EXTENSIONS:
+        if (accessor := accessor_named(name)) is not None:
+            yield name, accessor
+
+
+def accessors_of(
+    executor: QueryExecutor, folder: Path, recorded: Mapping[str, Any], names: Iterable[str]
+) -> list[HoldoutAccessor]:
+    """The accessors of one holdout by name, those that it was created with first.
+
+    Args:
+        executor: The holdout at work.
+        folder: The private folder of its rows.
+        recorded: Recorded settings by the extension's name.
+        names: Of extensions whose state the ledger carries.
+
+    Raises:
+        ExtensionError: If an extension that the holdout was created with is not installed.
+    """
+    made = []
+    for name in dict.fromkeys([*recorded, *names]):
+        accessor = accessor_named(name)
+        if accessor is not None:
+            made.append(accessor(executor, folder, recorded.get(name)))
+        elif name in recorded:
+            known = extra_for(EXTENSIONS.group, name)
+            remedy = f"Install it: pip install 'everhold[{known}]'." if known else "Install its distribution."
+            raise ExtensionError(
+                f"The holdout was created with {name}=..., an extension that is not installed. {remedy}"
+            )
+    return made

@@ -1,0 +1,271 @@
+"""Declaring families of queries: with the holdout, or later; and the level of their members (S10)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief, is_text
+from everhold.asking.accessor import HoldoutAccessor
+from everhold.display import Display
+from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
+from everhold.families.base import BoundFamily, Family
+from everhold.families.listed import BoundList
+from everhold.families.subgroups import BoundSubgroups
+from everhold.families.texts import BoundTexts
+from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.declarations import DECLARATION, LONGEST_FAMILY, Declaration, Declarations
+from everhold.mechanisms import MECHANISMS
+from everhold.mechanisms.declared import widest_declared
+from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.queries.query_compiler import QueryCompiler
+from everhold.queries.question import MOST_SHOWN, digest
+from everhold.sealing.configuration import bound_state
+
+if TYPE_CHECKING:
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.guarantees.intervals.means import OfMeans
+    from everhold.ledger import Head
+    from everhold.ledger.tally import Tally
+    from everhold.mechanisms import Mechanism
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import BoundQuery, Schema
+
+__all__ = ["FamilyLevels", "HoldoutFamilies", "bound_families", "declare", "declare_first", "sharing"]
+
+_KINDS: dict[str, Any] = {kind.kind: kind for kind in (BoundList, BoundSubgroups, BoundTexts)}
+_MOST_SHARE = 0.99
+_CLOSED = "the study was unsealed, so nothing can be declared any more; nothing was changed; seal new rows"
+
+Families = Mapping[str, Family] | Sequence[Family]
+
+
+def sharing(mechanism: Mechanism, share: float) -> Mechanism:
+    """The mechanism with a share of the probability of failure for declared families.
+
+    Raises:
+        HoldoutRejected: If it has none to give. Nothing was created.
+    """
+    if not isinstance(mechanism, GuessAndCheck):
+        named = [name for name, kind in MECHANISMS.items() if issubclass(kind, GuessAndCheck)]
+        raise HoldoutRejected(
+            f"families are declared, and {mechanism.name} has no probability of failure to share; expected the "
+            f"mechanism {' or '.join(named)}; nothing was created"
+        )
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0.0 < share <= _MOST_SHARE:
+        raise HoldoutRejected(
+            f"share is {brief(share)}; expected a number above 0 and at most {_MOST_SHARE}, the part of the "
+            "probability of failure that declared families have; nothing was created"
+        )
+    return mechanism.sharing(float(share))
+
+
+def bound_families(
+    families: Families, *, schema: Schema, mechanism: Mechanism, training: StoredRows | None
+) -> list[Any]:
+    """Names and families of a holdout that is about to be created.
+
+    Raises:
+        QueryRejected: If one of them cannot be declared there. Nothing was created.
+    """
+    compiler = QueryCompiler(schema, mechanism, training, answered=_never, remembered=_never)
+    if isinstance(families, Family):
+        families = [families]
+    if not isinstance(families, (Mapping, Sequence)) or isinstance(families, (str, bytes)) or not families:
+        raise QueryRejected(
+            f"declared is {brief(families)}; expected families, such as [eh.texts()]; nothing was created"
+        )
+    named = families if isinstance(families, Mapping) else {f"family {n}": f for n, f in enumerate(families, 1)}
+    return [(checked_name(name), _bound(family, compiler)) for name, family in named.items()]
+
+
+def _never(question: str) -> bool:
+    return False
+
+
+def checked_name(name: str) -> str:
+    """The name of a family.
+
+    Raises:
+        QueryRejected: If it cannot be used.
+    """
+    if not (is_text(name, longest=LONGEST_FAMILY) and name and name.isprintable()):
+        raise QueryRejected(
+            f"the name {brief(name)} of a family cannot be used; expected 1 to {LONGEST_FAMILY} printable characters; "
+            "nothing was changed"
+        )
+    return name
+
+
+def _bound(family: Family, compiler: QueryCompiler) -> BoundFamily:
+    if not isinstance(family, Family):
+        raise QueryRejected(
+            f"{brief(family)} is no family; expected eh.listed([...]), eh.subgroups([...], of=...) or eh.texts(); "
+            "nothing was changed"
+        )
+    return family.bind(compiler)
+
+
+def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFamily]]) -> None:
+    """Declare the families of a holdout's creation, which share alike what was set apart for them."""
+    mechanism = executor.mechanism
+    assert isinstance(mechanism, GuessAndCheck)
+    nats = mechanism.described(math.log(len(families)))
+    made = [
+        _declaration(name, family, nats, entry=entry, later=False) for entry, (name, family) in enumerate(families, 1)
+    ]
+    with executor.ledger.transaction([_draft(each) for each in made]) as transaction:
+        accounts = Accounts.from_state(transaction.state)
+        for each in made:
+            accounts.of(Declarations).replay(each.stored(), DECLARATION)
+        transaction.record(accounts.into(transaction.state), [_outcome() for _ in made])
+
+
+def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
+    """Declare a family now; it takes one place among the queries.
+
+    Raises:
+        QueryRejected: If it cannot be declared. Nothing was changed.
+        BudgetExhausted: If there is no place left that says anything. Nothing was changed.
+    """
+    checked_name(name)
+    if executor.analyst is not None:
+        raise QueryRejected(
+            "an analyst cannot declare a family; expected the holdout itself, as the steward opens it; nothing was "
+            "changed"
+        )
+    mechanism = executor.mechanism
+    if not isinstance(mechanism, GuessAndCheck):
+        raise QueryRejected(
+            f"families are declared, and {mechanism.name} has no level to give them; expected a holdout with "
+            "guess_and_check; nothing was changed"
+        )
+    bound = _bound(family, executor.compiler)
+    head = executor.head()
+    _check_free(head.accounts, name)
+    state = executor.state_from(head.state)
+    if not mechanism.surely_answers(state, 1):
+        raise BudgetExhausted(
+            "no place is left at which a family could say anything; nothing was changed; seal new rows"
+        )
+    nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+    made = _declaration(name, bound, nats, entry=head.sequence + 1, later=True)
+    with executor.ledger.transaction([_draft(made)]) as transaction:
+        accounts = Accounts.from_state(transaction.state)
+        _check_free(accounts, name)
+        if transaction.state != head.state:
+            raise QueryRejected("somebody asked meanwhile; nothing was changed; declare it again")
+        accounts.of(Declarations).replay(made.stored(), DECLARATION)
+        after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
+        transaction.record(accounts.into(after), [_outcome()])
+    return made
+
+
+def _check_free(accounts: Accounts, name: str) -> None:
+    if accounts.closed:
+        raise QueryRejected(_CLOSED)
+    if name in accounts.of(Declarations).by_name:
+        raise QueryRejected(f"there is a family named {name!r}; expected another name; nothing was changed")
+
+
+def _declaration(name: str, family: BoundFamily, nats: float, *, entry: int, later: bool) -> Declaration:
+    text = json.dumps(family.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return Declaration(name, family.shown[:MOST_SHOWN], text, nats, entry, later)
+
+
+def _draft(made: Declaration) -> EntryDraft:
+    shown = f"declared {made.name!r}: {made.shown}"
+    public = {"kind": DECLARATION, **made.stored()}
+    return EntryDraft(digest({"kind": DECLARATION, "name": made.name}), {**public, "shown": shown[:MOST_SHOWN]})
+
+
+def _outcome() -> Outcome:
+    return Outcome({"value": None, "low": None, "high": None, "source": DECLARATION}, 0)
+
+
+class FamilyLevels:
+    """Levels of the members of a holdout's families; what a family holds is read once.
+
+    Args:
+        schema: The columns that families are about.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema, self._known = schema, dict[str, BoundFamily]()
+
+    def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
+        """ln(1 / level) of a query, by the family that gives it the most; None if it is a member of none."""
+        declared = executor.head().accounts.of(Declarations).by_name.values()
+        found = [(each.nats, self.family(each).nats(bound)) for each in declared]
+        return min((base + nats for base, nats in found if nats is not None), default=None)
+
+    def family(self, declaration: Declaration) -> BoundFamily:
+        """The family of a declaration."""
+        if declaration.family not in self._known:
+            data = json.loads(declaration.family)
+            self._known[declaration.family] = _KINDS[data["kind"]].from_dict(data, self._schema)
+        return self._known[declaration.family]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredFamilies(Display):
+    """The declared families of a holdout.
+
+    Attributes:
+        rows: One for each: name, holds, declared ("at creation" or "later"), bits (of its longest member) and within
+            (the half-width of a share of rows that takes as many bits).
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"families": [...]}``."""
+        return {"families": self.to_rows()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each family."""
+        return [dict(row) for row in self.rows]
+
+
+class HoldoutFamilies(HoldoutAccessor):
+    """`holdout.declared`: the families of a holdout."""
+
+    def families(self) -> DeclaredFamilies:
+        """Each family with what it holds and how wide the interval of a member can be."""
+        levels, mechanism = FamilyLevels(self._executor.schema), self._executor.mechanism
+        rows = []
+        for each in self._executor.head().accounts.of(Declarations).by_name.values():
+            nats = levels.family(each).most_nats
+            within = widest_declared(mechanism, _procedure_of_shares(mechanism), each.nats + nats)
+            declared = "later" if each.later else "at creation"
+            rows.append(
+                {"name": each.name, "holds": each.shown, "declared": declared, "bits": round(nats / math.log(2.0), 1),
+                 "within": within}
+            )  # fmt: skip
+        return DeclaredFamilies(rows)
+
+    def status_facts(self, head: Head) -> dict[str, Any]:
+        """All families in public facts."""
+        declared = head.accounts.of(Declarations).by_name.values()
+        return {"declared": [{"name": each.name, "holds": each.shown} for each in declared]} if declared else {}
+
+    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+        """All families with the level that their members share."""
+        declared = head.accounts.of(Declarations).by_name.values()
+        facts = [
+            {"name": each.name, "holds": each.shown, "nats": each.nats, "entry": each.entry, "later": each.later,
+             "digest": digest(json.loads(each.family))}
+            for each in declared
+        ]  # fmt: skip
+        return {"declared": facts} if facts else {}
+
+
+def _procedure_of_shares(mechanism: Mechanism) -> OfMeans:
+    return mechanism.yes_no_procedure if isinstance(mechanism, GuessAndCheck) else mechanism.procedure

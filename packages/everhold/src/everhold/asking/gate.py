@@ -1,0 +1,363 @@
+"""A gate: a champion that gives way only to a challenger that is proved to be better.
+
+All processes that open a gate share its champion, which follows from the ledger alone. A challenge is prepared against
+the champion of the moment; if that one has gone when the transaction is open, nothing is answered, and the challenge is
+prepared again.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import as_whole, brief
+from everhold.asking.accessor import HoldoutAccessor
+from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.display import Facts
+from everhold.errors import QueryRejected
+from everhold.estimand import about_of
+from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
+from everhold.ledger.tally import Tally
+from everhold.mechanisms import GuessAndCheck
+from everhold.planning.steps import step_at
+from everhold.queries.challenge import (
+    Candidate,
+    Challenge,
+    GateMetric,
+    Verdict,
+    challenge_of,
+    check_gates,
+    checked_margin,
+    metric_in_words,
+    metric_of,
+    procedure_for_gain,
+    verdict,
+)
+from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
+from everhold.sealing.model_store import ModelStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.ledger import Head
+
+    Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
+
+__all__ = ["Gate", "HoldoutGates", "certified_gates", "described_gate", "model_store_of", "open_gate"]
+
+_DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
+
+
+class Gate:
+    """A champion and whoever challenges it; made by `Holdout.gate`."""
+
+    def __init__(
+        self, executor: QueryExecutor, champions: ModelStore, metric: GateMetric, name: str, *, keeping: int = 0,
+        telling: Telling | None = None,
+    ) -> None:  # fmt: skip
+        """Use `Holdout.gate` instead."""
+        self._executor, self._champions, self._metric, self._name = executor, champions, metric, name
+        self._keeping, self._telling = keeping, telling
+
+    def __repr__(self) -> str:
+        return f"Gate({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The gate's name."""
+        return self._name
+
+    @property
+    def champion(self) -> str:
+        """The present champion: SHA-256 of the question about it."""
+        return self._now(self._executor.data()).champion
+
+    def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:
+        """Let a candidate challenge the champion; if it is proved to be better, it is the champion from now on.
+
+        Args:
+            candidate: What the metric takes: a fitted estimator, a rule over the features such as
+                ``"dep_delay > 10"``, or predictions for the sealed rows as an array or a table with row ids.
+            training: Its predictions for the training rows, where it is a table or an array; they make the test
+                sharper.
+            strict: Raise `BudgetExhausted` instead of returning a refused verdict.
+
+        The planned number of questions is no limit, as for `Holdout.ask`: beyond it a promotion is proved all the same
+        and needs a larger gain, which `status` tells. A limit is the gate's ``challenges``, or an allotment.
+
+        Returns:
+            The verdict, committed to the ledger before it is returned. The same challenge of the same champion is free
+            another time, and has the same verdict; so has that of the champion itself.
+
+        Raises:
+            QueryRejected: If the candidate cannot be compared. Nothing was charged.
+            BudgetExhausted: If it was refused, where that was wished for.
+        """
+        challenger = Candidate.prepared(self._metric, candidate, training, self._executor.compiler)
+        while True:
+            gate = self._now(self._executor.data())
+            if challenger.digest == gate.champion:
+                return self._itself(challenger, gate)
+            try:
+                ready: QueryPlan[Verdict] = self._ready(challenger, gate)
+                return self._executor.ask(ready if self._telling is None else self._telling(ready), strict=strict)
+            except Outdated:  # somebody else's challenger was promoted meanwhile
+                continue
+            finally:
+                self._champions.discard()
+
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
+
+    def status(self) -> Facts:
+        """The gate in public facts: metric, margin, champion, what was challenged and promoted, what is left.
+
+        ``plan`` says how many questions and challenges the holdout is planned for, and how many were answered beyond
+        that. The plan is no limit: beyond it, challenges are answered as questions are, and every promotion is proved,
+        but the gain has to be larger. ``sees`` is the least gain in accuracy, on independent rows, with which the next
+        challenger is promoted if it differs from the champion on one row in twenty; None where none is seen. For sealed
+        features, or other labels than 0 and 1, it is that of bets whose spread training predictions say.
+        """
+        data = self._executor.data()
+        gate, remaining = self._now(data), self._executor.remaining(data)
+        return Facts({
+            **described_gate(gate),
+            "holdout": self._executor.record.name,
+            "plan": self._plan(data),
+            "sees": self._sees(gate, data),
+            "remaining": {**remaining, **({} if gate.limit is None else {"challenges": gate.left})},
+            "statement": self._executor.promise.statement,
+            "confidence": self._executor.promise.confidence,
+        })  # fmt: skip
+
+    def _plan(self, data: dict[str, Any]) -> dict[str, int]:
+        queries, asked = self._executor.mechanism.queries, self._executor.state_from(data).asked
+        return {"questions": queries, "beyond": max(asked - queries, 0)}
+
+    def _sees(self, gate: GateAccount, data: dict[str, Any]) -> dict[str, float | None] | None:
+        """Least gain the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
+        mechanism, schema, state = self._executor.mechanism, self._executor.schema, self._executor.state_from(data)
+        assert isinstance(mechanism, GuessAndCheck)
+        if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.binomial_tails:
+            return None
+        nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+        public = schema.features_public and schema.label_kind == "binary"
+        step = step_at(rows=schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public)
+        return {"disagreement": _DISAGREEMENT, "gain": step}
+
+    def promotions(self) -> list[dict[str, Any]]:
+        """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
+        tally = Tally()
+        for entry in self._executor.charged_entries():  # as every promotion was
+            tally.take(entry.sequence, entry.description, entry.answer)
+        return tally.promotions.get(self._name, [])
+
+    def _ready(self, challenger: Candidate, gate: GateAccount) -> Challenge:
+        executor, champion = self._executor, self._champions.find(gate.champion)
+        public = None
+        if champion.predictions is not None and challenger.predictions is not None:
+            public = Candidate.prepared(self._metric, champion.predictions, None, executor.compiler)
+        procedure = procedure_for_gain(challenger, champion, public, executor.compiler)
+        return Challenge(
+            gate, challenger, champion, procedure, executor.schema, executor.mechanism, self._champions, self._keeping
+        )
+
+    def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
+        """The verdict that made it the champion; kept if it always was."""
+        executor, question = self._executor, champion.digest
+        if gate.before:
+            question = digest(challenge_of(gate, gate.before, champion.digest))
+        told = ExecutionResult([], executor.remaining(executor.data()), executor.promise.statement, executor.analyst)
+        return verdict(
+            gate, champion, told, promoted=bool(gate.before), question=question, repeated=True,
+            confidence=executor.mechanism.confidence, shown=f"gate {gate.name!r}: {champion.bound.shown}, the champion",
+            about=about_of(executor.schema, by_position=champion.by_position),
+        )  # fmt: skip
+
+    def _now(self, data: dict[str, Any]) -> GateAccount:
+        return Accounts.from_state(data).of(Gates).by_name[self._name]
+
+
+class HoldoutGates(HoldoutAccessor):
+    """The gates of a holdout: `holdout.gates`."""
+
+    def open(
+        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
+        name: str = "gate", training: Any = None,
+    ) -> Gate:  # fmt: skip
+        """See `Holdout.gate`."""
+        return open_gate(
+            self._executor, model_store_of(self._executor, self._folder), metric=metric, champion=champion,
+            training=training, margin=margin, challenges=challenges, name=name,
+        )  # fmt: skip
+
+    def status_facts(self, head: Head) -> dict[str, Any]:
+        """All gates in public facts."""
+        gates = [described_gate(gate) for gate in head.accounts.of(Gates).by_name.values()]
+        return {"gates": gates} if gates else {}
+
+    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+        """All gates with their promotions."""
+        gates = certified_gates(head.accounts, tally.promotions)
+        return {"gates": gates} if gates else {}
+
+
+def model_store_of(executor: QueryExecutor, folder: Path) -> ModelStore:
+    """The champions of a holdout's gates."""
+    record, rows = executor.record, executor.schema.rows
+    return ModelStore.of(folder, holdout=record.id, rows=rows, seal_key=executor.key.seal_key)
+
+
+def described_gate(gate: GateAccount) -> dict[str, Any]:
+    """A gate in public facts."""
+    return {
+        "gate": gate.name,
+        "metric": metric_in_words(gate.metric),
+        "margin": gate.margin * _width(gate),
+        "champion": gate.champion,
+        "first_champion": gate.first,
+        "challenges": gate.challenges,
+        "promotions": gate.promotions,
+        "limit": gate.limit,
+    }
+
+
+def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """All gates with their promotions, as a certificate lists them; margins in the metric's units."""
+    named = ("gate", "metric", "margin", "limit", "challenges")
+    return [
+        {**{name: described_gate(gate)[name] for name in named}, "first": gate.first,
+         "promotions": promotions.get(gate.name, [])}
+        for gate in accounts.of(Gates).by_name.values()
+    ]  # fmt: skip
+
+
+def open_gate(
+    executor: QueryExecutor, champions: ModelStore, *, metric: Any, champion: Any, training: Any, margin: float,
+    challenges: int | None, name: str, keeping: int = 0, telling: Telling | None = None,
+) -> Gate:  # fmt: skip
+    """Open a gate; the first time that is an act of the steward, kept in the ledger.
+
+    Args:
+        executor: The holdout at work.
+        champions: The files of its champions.
+        metric: What is compared; see `metric_of`.
+        champion: The first champion; None for a gate that is there already.
+        training: Its predictions for the training rows.
+        margin: By more than this a challenger has to be better, in the metric's units.
+        challenges: Most challenges of this gate; None for as many as the room for surprises pays, also beyond the plan.
+        name: Of the gate.
+        keeping: For so many silent questions there has to be room after every challenge.
+        telling: What is made of a challenge before it is asked.
+
+    Raises:
+        QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
+        ValueError: If the name or the limit cannot be used.
+    """
+    check_gates(executor.mechanism)
+    name, limit = _checked_name(name), _checked_limit(challenges)
+    known = Accounts.from_state(executor.data()).of(Gates).by_name.get(name)
+    if known is None and champion is None:
+        raise QueryRejected(
+            f"there is no gate named {brief(name)}; expected champion=... for a new one: the model that challengers "
+            "have to beat; nothing was changed"
+        )
+    measure = metric_of(metric, None if known is None else known.metric)
+    if champion is not None:
+        first = Candidate.prepared(measure, champion, training, executor.compiler)
+        wished = GateAccount(name, first.metric, checked_margin(margin, first), limit, first.digest, first.digest)
+        if known is None:
+            known = _open(executor, champions, first, wished)
+        _check_same(known, wished)
+    assert known is not None
+    return Gate(executor, champions, GateMetric(measure.make, known.metric), name, keeping=keeping, telling=telling)
+
+
+def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wished: GateAccount) -> GateAccount:
+    """Write the champion, then the entry that names it; where another process was faster, its gate.
+
+    The file is written inside the transaction, when nothing can refuse the gate any more.
+    """
+    if executor.analyst is not None:
+        raise QueryRejected(
+            "an analyst cannot open a new gate; expected the holdout itself, as the steward opens it; nothing was "
+            "changed"
+        )
+    if Accounts.from_state(executor.data()).closed:  # before anybody looks at the sealed rows
+        raise QueryRejected(CLOSED_STUDY)
+    made = first.as_champion(executor.sealed.row_values(first.bound, unit=executor.mechanism.unit))
+    public = {
+        "kind": GATE, "gate": wished.name, "metric": dict(wished.metric), "margin": wished.margin,
+        "challenges": wished.limit, "champion": wished.champion,
+    }  # fmt: skip
+    shown = f"gate {wished.name!r}: {first.bound.shown} is the champion"
+    act = EntryDraft(digest({"kind": GATE, "gate": wished.name}), {**public, "shown": shown[:MOST_SHOWN]})
+
+    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+        accounts = Accounts.from_state(data)
+        if accounts.closed:
+            raise QueryRejected(CLOSED_STUDY)
+        accounts.of(Gates).replay(public, GATE)
+        champions.keep(made)
+        return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
+
+    executor.ledger.commit([act], step)
+    return Accounts.from_state(executor.data()).of(Gates).by_name[wished.name]
+
+
+def _check_same(known: GateAccount, wished: GateAccount) -> None:
+    """Check that a gate that is there is the one that was described.
+
+    Raises:
+        QueryRejected: If it is another one.
+    """
+    facts = (
+        ("first champion", known.first, wished.first),
+        ("metric", known.metric, wished.metric),
+        ("margin", known.margin, wished.margin),
+        ("limit of challenges", known.limit, wished.limit),
+    )
+    different = [what for what, found, expected in facts if found != expected]
+    if different:
+        raise QueryRejected(
+            f"there is a gate named {known.name!r} with another {' and another '.join(different)}; expected the same "
+            "again, another name for a new gate, or no champion= to open the one that is there; nothing was changed"
+        )
+
+
+def _width(gate: GateAccount) -> float:
+    """What a row value of 1 is worth in the metric's units."""
+    metric = gate.metric
+    return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0
+
+
+def _checked_name(name: Any) -> str:
+    usable = (
+        isinstance(name, str)
+        and 1 <= len(name) <= LONGEST_GATE
+        and name.isprintable()
+        and name == " ".join(name.split())
+        and name == unicodedata.normalize("NFKC", name)
+    )
+    if not usable:
+        raise ValueError(
+            f"the gate's name {brief(name)} cannot be used; expected 1 to {LONGEST_GATE} printable characters in their "
+            "normal form, without leading, trailing or double spaces; choose a plain name such as 'nightly'"
+        )
+    return str(name)
+
+
+def _checked_limit(challenges: Any) -> int | None:
+    if challenges is None:
+        return None
+    number = as_whole(challenges)
+    if number is None or not 1 <= number <= MOST_CHALLENGES:
+        raise ValueError(
+            f"challenges is {brief(challenges)}; expected a whole number of at least 1, the most that the gate "
+            "answers, or None for as many as the holdout's budget pays"
+        )
+    return int(number)

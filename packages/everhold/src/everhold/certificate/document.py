@@ -1,0 +1,375 @@
+"""The certificate: plain data in sections, each with its digest, all of them signed."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from everhold.certificate.first_page import summary_rows
+from everhold.certificate.form import (
+    FORMAT,
+    FORMAT_FIELD,
+    RARE_SOURCES,
+    SIGNATURE,
+    SOURCES,
+    SUMMARY,
+    TIMESTAMP,
+    WORDS,
+    Malformed,
+    misshapen,
+    read_document,
+    sections_of,
+)
+from everhold.certificate.page import outline, render_fragment, render_page
+from everhold.certificate.timestamps import Timestamper, stamp_of
+from everhold.certificate.words import add_words, promise_sentence
+from everhold.display import Display
+from everhold.errors import IntegrityError
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.chain import canonical
+from everhold.mechanisms import MECHANISMS
+from everhold.sealing.configuration import public_facts, state_from
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.ledger import Head, HoldoutRecord
+    from everhold.ledger.checkpoints import Checkpoint
+    from everhold.ledger.tally import Tally
+    from everhold.mechanisms import Mechanism, Promise, State
+    from everhold.sealing.keys import StewardKey
+
+__all__ = [
+    "ALGORITHM",
+    "SOFTWARE",
+    "Certificate",
+    "digest",
+    "earlier_left_of",
+    "entering_numbers",
+    "left_of",
+    "make_certificate",
+    "privacy_facts",
+    "promise_in_words",
+    "signed_message",
+    "software_version",
+    "stamped_digest",
+]
+
+SOFTWARE = "everhold"
+ALGORITHM = "Ed25519 over the canonical JSON of the sections' SHA-256 digests"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certificate(Display):
+    """What a holdout promises, signed by its steward; made by `Holdout.certificate`.
+
+    A certificate that was loaded is only as good as what `verify_certificate` finds about it.
+    """
+
+    _document: Mapping[str, Any] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        faults = list(misshapen(self._document))
+        if faults:
+            raise ValueError(f"{faults[0]}; expected the document of a certificate")
+
+    @classmethod
+    def load(cls, path: Path | str) -> Certificate:
+        """Read a ``.json`` or ``.html`` file; use `verify_certificate` to learn whether to believe it.
+
+        Raises:
+            IntegrityError: If the file does not hold a certificate.
+        """
+        try:
+            return cls(read_document(path)[0])
+        except (Malformed, ValueError) as fault:
+            raise IntegrityError(f"the file is not a certificate: {fault}; expected one that everhold saved") from None
+
+    @property
+    def promise(self) -> str:
+        """The promise in one sentence."""
+        return str(self._document["promise"]["sentence"])
+
+    @property
+    def radius(self) -> float | None:
+        """Half-width of the promise, for a mean over [0, 1]; None if it is infinite."""
+        radius: float | None = self._document["promise"]["radius"]
+        return radius
+
+    @property
+    def simulation(self) -> bool:
+        """Whether the noise could be predicted."""
+        return bool(self._document["issue"]["simulation"])
+
+    @property
+    def public_key(self) -> str:
+        """The key that the signature names, in hex."""
+        return str(self._document[SIGNATURE]["public_key"])
+
+    @property
+    def claimed_time(self) -> str | None:
+        """The trusted time that it states, UTC in ISO 8601, which `verify_certificate` checks; None without one."""
+        return self._document[TIMESTAMP]["time"] if TIMESTAMP in self._document else None
+
+    @property
+    def ledger_head(self) -> tuple[int, str]:
+        """Sequence and hash of the ledger's last entry, as ``everhold.ledger.verify(expected_head=...)`` takes it."""
+        head = self._document["ledger_head"]
+        return int(head["sequence"]), str(head["entry_hash"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole signed document, section by name."""
+        stamp = (TIMESTAMP,) if TIMESTAMP in self._document else ()
+        names = (FORMAT_FIELD, *sections_of(self._document), SIGNATURE, *stamp)
+        return {name: copy.deepcopy(self._document[name]) for name in names}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """``{"section", "item", "value"}`` in the order of the page; sentences have no item."""
+        first = summary_rows(self._document[SUMMARY]) if SUMMARY in self._document else []
+        return first + [
+            {"section": block.title, "item": item, "value": value}
+            for block in outline(self._document)
+            for item, value in [*(("", text) for text in (*block.before, *block.bullets, *block.after)), *block.items]
+        ]
+
+    def to_json(self) -> str:
+        """The signed document as JSON, indented for people; verification does not mind how it is indented."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_html(self) -> str:
+        """A page that needs nothing else, with the signed document inside."""
+        return render_page(self._document)
+
+    def _repr_html_(self) -> str:
+        return render_fragment(self._document)
+
+    def save(self, path: Path | str) -> None:
+        """Write the certificate to a file.
+
+        Args:
+            path: Ends in ``.json`` (for checking) or ``.html`` (for reading and printing; can be checked, too).
+
+        Raises:
+            ValueError: If the ending is another one.
+        """
+        from pathlib import Path
+
+        path = Path(path)
+        forms = {".json": self.to_json, ".html": self.to_html}
+        if path.suffix.lower() not in forms:
+            raise ValueError(f"{path.name!r} ends in {path.suffix!r}; expected a file that ends in .json or .html")
+        path.write_bytes(forms[path.suffix.lower()]().encode())
+
+
+def promise_in_words(record: HoldoutRecord, mechanism: Mechanism) -> str:
+    """The promise in one sentence, as every certificate of the holdout says it."""
+    simulation = record.configuration["seed"] is not None
+    facts = {**_promise_facts(mechanism, simulation=simulation), **_holdout_facts(record, ())}
+    return promise_sentence(facts, MECHANISMS[mechanism.name], simulation=simulation)
+
+
+def make_certificate(
+    record: HoldoutRecord,
+    *,
+    mechanism: Mechanism,
+    head: Head,
+    tally: Tally,
+    key: StewardKey,
+    since: Checkpoint | None = None,
+    also_sealed_as: Sequence[str] = (),
+    extensions: Mapping[str, Any] | None = None,
+    answers: Sequence[Mapping[str, Any]] = (),
+    queries: Sequence[Mapping[str, Any]] | None = None,
+    timestamp: Timestamper | None = None,
+    issued: datetime | None = None,
+) -> Certificate:
+    """State what a holdout promises and what was spent, and sign it.
+
+    Args:
+        record: The sealed holdout.
+        mechanism: The one that answers.
+        head: Where the ledger stands.
+        tally: What the entries up to the head add up to.
+        key: The steward's.
+        since: The checkpoint after which entries were read; None if all of them were.
+        also_sealed_as: Other holdouts of the same storage with the same rows.
+        extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
+        answers: Those that the first page shows, as `everhold.asking.certificate_answers.chosen_answers` gives them.
+        queries: All of them, as `everhold.asking.query_list.listed_queries` gives them; None for no list.
+        timestamp: Who states when it was signed; nobody by default.
+        issued: When; now, by default.
+
+    Raises:
+        EverholdError: If there is no token, or it is about something else. Nothing was signed, then.
+    """
+    state = state_from(head.state, record.configuration)
+    facts: dict[str, dict[str, Any]] = {
+        SUMMARY: {"answers": [dict(answer) for answer in answers]},
+        **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
+        **_holdout_facts(record, also_sealed_as),
+        **_account_facts(head, tally, since, mechanism=mechanism, state=state, extensions=extensions or {}),
+        "issue": {
+            "software": SOFTWARE,
+            "version": software_version(),
+            "issued_at": (issued or datetime.now(UTC)).isoformat(timespec="seconds"),
+            "simulation": record.configuration["seed"] is not None,
+            "words": WORDS,
+        },
+    }
+    if queries is not None:
+        facts["account"]["queries"] = [dict(query) for query in queries]
+    worded = add_words(facts)
+    sections: dict[str, Any] = {name: worded[name] for name in sections_of(worded)}
+    signature: dict[str, Any] = {
+        "algorithm": ALGORITHM,
+        "public_key": key.public_key,
+        "digests": {name: digest(section) for name, section in sections.items()},
+    }
+    document = {FORMAT_FIELD: FORMAT, **sections, SIGNATURE: signature}
+    signature["value"] = key.sign(signed_message(document))
+    if timestamp is not None:
+        document[TIMESTAMP] = stamp_of(timestamp, stamped_digest(document))
+    return Certificate(json.loads(canonical(document)))
+
+
+def signed_message(document: Mapping[str, Any]) -> bytes:
+    """What the signature is over: the format, the algorithm, the key and the digests of all sections."""
+    signed = {name: value for name, value in document[SIGNATURE].items() if name != "value"}
+    return canonical({FORMAT_FIELD: document[FORMAT_FIELD], SIGNATURE: signed}).encode()
+
+
+def stamped_digest(document: Mapping[str, Any]) -> bytes:
+    """What a trusted time is about: SHA-256 of the format and the whole signature, hence of all that was signed."""
+    signed = {name: document[name] for name in (FORMAT_FIELD, SIGNATURE)}
+    return hashlib.sha256(canonical(signed).encode()).digest()
+
+
+def digest(section: Any) -> str:
+    """SHA-256 of a section's canonical JSON."""
+    return hashlib.sha256(canonical(section).encode()).hexdigest()
+
+
+def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[str, Any]]:
+    promise, described = mechanism.promise(), mechanism.to_dict()
+    return {
+        "promise": {
+            "radius": _finite(promise.radius),
+            "confidence": promise.confidence,
+            "statement": promise.statement,
+            "questions": mechanism.queries,
+            "overfits": described["parameters"].get("overfits"),
+            "spends_only_beyond": _finite(promise.spends_only_beyond),
+        },
+        "assumptions": {"dependence": mechanism.dependence.to_dict(), "stated": list(promise.assumptions)},
+        "mechanism": {
+            "name": described.pop("mechanism"),
+            **{name: _plain(value) for name, value in described.items() if name != "parameters"},
+            "parameters": {name: _plain(value) for name, value in described["parameters"].items()},
+        },
+        "theorem": {
+            "statement": promise.statement,
+            "numbers": {name: _finite(value) for name, value in entering_numbers(mechanism, promise).items()},
+        },
+        "privacy": privacy_facts(promise.privacy, simulation=simulation),
+        "not_promised": {},
+    }
+
+
+def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]:
+    """The numbers that enter the statement, by name."""
+    shared = {"rows": mechanism.rows, "questions": mechanism.queries, "beta": mechanism.beta}
+    if not (mechanism.reads_leakage or mechanism.dependence.binomial_tails):
+        shared["effective_rows"] = mechanism.effective_rows(mechanism.rows)
+    return {**shared, **promise.details}
+
+
+def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> dict[str, float | None]:
+    """What is promised about single rows; nothing where the noise can be predicted."""
+    if privacy is None or simulation or not math.isfinite(privacy[0]):
+        return {"epsilon": None, "delta": None}
+    return {"epsilon": float(privacy[0]), "delta": float(privacy[1])}
+
+
+def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict[str, dict[str, Any]]:
+    configuration = record.configuration
+    public = ("rows", "fingerprint", "training_rows", "training_fingerprint", "columns", "label", "row_id", "features")
+    rows = {name: configuration[name] for name in public}
+    also: dict[str, Any] = {"also_sealed_as": sorted(also_sealed_as)} if also_sealed_as else {}
+    if "stratified" in configuration:
+        also["stratified"] = configuration["stratified"]
+    if (engine := public_facts(configuration)) is not None:
+        also["engine"] = engine
+    if (table := configuration.get("training_table")) is not None:
+        also["training_table"] = {name: table[name] for name in ("table", "rows")}
+    return {"rows": {"holdout": record.name, "id": record.id, "sealed_at": record.created, **rows, **also}}
+
+
+def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
+    """What is left of the budget, by name: nothing of a study that was unsealed."""
+    left = mechanism.remaining(state)
+    return dict.fromkeys(left, 0) if closed else left
+
+
+def earlier_left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
+    """`left_of` as certificates of earlier versions have it."""
+    left = mechanism.earlier_remaining(state)
+    return dict.fromkeys(left, 0) if closed else left
+
+
+def _account_facts(
+    head: Head,
+    tally: Tally,
+    since: Checkpoint | None,
+    *,
+    mechanism: Mechanism,
+    state: State,
+    extensions: Mapping[str, Any],
+) -> dict[str, dict[str, Any]]:
+    accounts = Accounts.from_state(head.state)
+    parts = [part.to_dict() for part in accounts.parts.values()]
+    left = left_of(mechanism, state, closed=accounts.closed)
+    return {
+        "account": {
+            "asked": head.asked,
+            "by_source": {
+                **{name: tally.sources.get(name, 0) for name in SOURCES},
+                **{name: tally.sources[name] for name in RARE_SOURCES if tally.sources.get(name)},
+            },
+            "by_position": tally.by_position,
+            "charged": head.charged,
+            "left": {name: int(count) for name, count in left.items()},
+            **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
+            **({"lost": accounts.lost} if accounts.recoveries else {}),
+            **({"labels": state.labels} if state.labels else {}),
+            **({"left_of_plan": True} if mechanism.presentation.earlier_left else {}),
+            **({"unsealed": {"acts": accounts.unsealings, "answers": tally.unsealed}} if accounts.closed else {}),
+            **extensions,
+        },
+        "ledger_head": {
+            "sequence": head.sequence,
+            "entry_hash": head.entry_hash,
+            **({} if since is None else {"checkpoint": {"sequence": since.sequence, "made_at": since.made_at}}),
+        },
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def software_version() -> str:
+    """The version of everhold that runs."""
+    import everhold  # not at the top: everhold imports this room
+
+    return everhold.__version__

@@ -1,0 +1,404 @@
+"""What a file must hold to be a certificate: JSON that nobody can trip over, with these sections and fields.
+
+A file may be hostile: never more than a few megabytes are read, and there is never an error but `Malformed`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from everhold.estimand import FEATURES
+from everhold.ledger.chain import canonical
+from everhold.values.measures import MEASURES
+
+__all__ = [
+    "DATA_BEGIN",
+    "DATA_END",
+    "FORMAT",
+    "FORMAT_FIELD",
+    "MOST_BYTES",
+    "RARE_SOURCES",
+    "SECTIONS",
+    "SIGNATURE",
+    "SOURCES",
+    "SUMMARY",
+    "TIMESTAMP",
+    "WORDS",
+    "Malformed",
+    "edition_of",
+    "facts_of",
+    "is_hex",
+    "misshapen",
+    "read_document",
+    "sections_of",
+]
+
+FORMAT_FIELD = "everhold_certificate"
+FORMAT = 1
+"""Version of the document, its words and its page included; a change of any of them is a new version."""
+SIGNATURE = "signature"
+TIMESTAMP = "timestamp"
+"""Where there is a trusted time of the signature: a token of RFC 3161, and the time that it states."""
+WORDS = 2
+"""Edition of the words that new certificates carry; one without a number has those of the first edition."""
+SUMMARY = "summary"
+"""The section of the first page; earlier certificates have none."""
+SOURCES = ("training", "guess", "standing", "holdout")
+"""Where an answer may come from, as the ledger names it."""
+RARE_SOURCES = ("silent", "chosen", "declared")
+"""Sources that only some ledgers have; they are named where there is such an answer."""
+DATA_BEGIN = '<script type="application/json" id="everhold-document">'
+DATA_END = "</script>"
+"""What the signed document stands between on a page."""
+MOST_BYTES = 4 * 2**20
+_MOST_DEPTH = 16
+
+Fits = Callable[[object], bool]
+
+
+def is_hex(value: object, digits: int) -> bool:
+    """Whether a value is text of so many small hexadecimal digits."""
+    return isinstance(value, str) and len(value) == digits and re.fullmatch("[0-9a-f]*", value) is not None
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _number(value: object) -> bool:
+    return type(value) in (int, float) and abs(value) <= 1e300 and not math.isnan(value)  # type: ignore[arg-type]
+
+
+def _hash(value: object) -> bool:
+    return is_hex(value, 64)
+
+
+def _optional(fits: Fits) -> Fits:
+    return lambda value: value is None or fits(value)
+
+
+def _list(fits: Fits) -> Fits:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _map(fits: Fits) -> Fits:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
+
+
+def _object(**fields: Fits) -> Fits:
+    """Exactly these fields."""
+    return lambda value: (
+        isinstance(value, dict)
+        and set(value) == set(fields)
+        and all(fits(value[name]) for name, fits in fields.items())
+    )
+
+
+def _by_source(value: object) -> bool:
+    """A count for each usual source, and for rare ones where there are such answers."""
+    return (
+        isinstance(value, dict)
+        and set(SOURCES) <= set(value) <= {*SOURCES, *RARE_SOURCES}
+        and all(map(_count, value.values()))
+        and all(value.get(name, 1) for name in RARE_SOURCES)
+    )
+
+
+_texts = _list(_text)
+_promoted = _object(sequence=_count, challenger=_hash, over=_hash)
+_gate = _object(
+    gate=_text, metric=_text, margin=_number, limit=_optional(_count), first=_hash, challenges=_count,
+    promotions=_list(_promoted),
+)  # fmt: skip
+_unsealed = _object(value=_number, low=_number, high=_number)
+_chosen_facts: dict[str, Fits] = {
+    "name": _text, "measure": lambda value: _text(value) and value in MEASURES, "asked": _text, "question": _hash,
+    "entries": lambda value: _list(_count)(value) and bool(value),
+    "by_position": lambda value: isinstance(value, bool),
+    "source": lambda value: _text(value) and value in (*SOURCES, *RARE_SOURCES),
+    "value": _optional(_number), "low": _optional(_number), "high": _optional(_number),
+}  # fmt: skip
+
+
+def _chosen(value: object) -> bool:
+    """An answer that is shown, with the numbers that were told, or unsealed, or both."""
+    if not isinstance(value, dict):
+        return False
+    told = {name: number for name, number in value.items() if name != "unsealed"}
+    numbers = [told.get(name) for name in ("value", "low", "high")]
+    silent = told.get("source") == "silent"
+    return (
+        _object(**_chosen_facts)(told)
+        and numbers.count(None) == (3 if silent else 0)
+        and ("unsealed" in value or not silent)
+        and _unsealed(value.get("unsealed", {"value": 0, "low": 0, "high": 0}))
+    )
+
+
+_VERDICTS = ("promoted", "kept")
+_query_facts: dict[str, Fits] = {
+    "entry": _count, "asked": _text, "measure": lambda value: _text(value) and value in MEASURES,
+    "source": lambda value: _text(value) and value in (*SOURCES, *RARE_SOURCES, *_VERDICTS),
+    "value": _optional(_number), "low": _optional(_number), "high": _optional(_number), "charged": _count,
+}  # fmt: skip
+
+
+def _query(value: object) -> bool:
+    """A query of the list: all three numbers or none, and those that were unsealed, where there are such."""
+    if not isinstance(value, dict):
+        return False
+    told = {name: fact for name, fact in value.items() if name != "unsealed"}
+    return (
+        _object(**_query_facts)(told)
+        and [told[name] for name in ("value", "low", "high")].count(None) in (0, 3)
+        and _unsealed(value.get("unsealed", {"value": 0, "low": 0, "high": 0}))
+    )
+
+
+_declared = _object(
+    name=_text, holds=_text, nats=lambda value: _number(value) and value > 0, entry=_count,  # type: ignore[operator]
+    later=lambda value: isinstance(value, bool), digest=_hash,
+)  # fmt: skip
+_allotted = _object(analyst=_text, asked=_count, questions=_count, charged=_count, charges=_count)
+_standing = _object(
+    team=_text, score=_optional(_number), low=_optional(_number), high=_optional(_number), rank=_optional(_count),
+    submissions=_count,
+)  # fmt: skip
+_competition = _object(
+    feedback=_text, metric=_text, teams=_count, submissions=_count, acts=_count, rows=_list(_standing)
+)
+_FACTS: dict[str, dict[str, Fits]] = {
+    "promise": {
+        "radius": _optional(_number), "confidence": _number, "statement": _text, "questions": _count,
+        "overfits": _optional(_count), "spends_only_beyond": _optional(_number),
+    },
+    "rows": {
+        "holdout": _text, "id": _text, "rows": _count, "fingerprint": _text, "sealed_at": _text,
+        "training_rows": _count, "training_fingerprint": _optional(_text),
+        "columns": _list(lambda pair: _texts(pair) and len(pair) == 2),  # type: ignore[arg-type]
+        "label": _optional(_text), "row_id": _optional(_text),
+        "features": lambda value: isinstance(value, str) and value in FEATURES,
+    },
+    "assumptions": {"dependence": lambda value: isinstance(value, dict), "stated": _texts},
+    "mechanism": {
+        "name": _text, "rows": _count, "queries": _count, "confidence": _number, "unit": _count,
+        "parameters": _map(lambda value: _number(value) or _text(value) or isinstance(value, bool)),
+    },
+    "theorem": {"statement": _text, "numbers": _map(_optional(_number))},
+    "account": {
+        "asked": _count, "by_source": _by_source, "by_position": _count,
+        "charged": _count, "left": _map(_count),
+    },
+    "ledger_head": {"sequence": _count, "entry_hash": _hash},
+    "privacy": {"epsilon": _optional(_number), "delta": _optional(_number)},
+    "not_promised": {},
+    "issue": {
+        "software": _text, "version": _text, "issued_at": _text, "simulation": lambda value: isinstance(value, bool),
+    },
+}  # fmt: skip
+_FACTS_OF_SUMMARY: dict[str, Fits] = {"answers": _list(_chosen)}
+_WORDS_OF_SUMMARY: dict[str, Fits] = {
+    "sentences": _texts, "sources": _texts, "promise": _text, "asked": _text, "found": _texts, "means": _texts,
+    "does_not_mean": _texts,
+}  # fmt: skip
+_engine = _object(kind=_text, table=_text, snapshot=_optional(_text))
+_SOMETIMES: dict[str, dict[str, Fits]] = {
+    "ledger_head": {"checkpoint": _object(sequence=_count, made_at=_text)},
+    "rows": {
+        "also_sealed_as": _texts,
+        "stratified": _text,
+        "engine": _engine,
+        "training_table": _object(table=_text, rows=_count),
+    },
+    "account": {
+        "allotments": _object(acts=_count, analysts=_list(_allotted)),
+        "lost": _object(recoveries=_count, questions=_count, charges=_count),
+        "unsealed": _object(acts=_count, answers=_count),
+        "labels": lambda value: _count(value) and value != 0,
+        "left_of_plan": lambda value: value is True,
+        "gates": _list(_gate),
+        "declared": _list(_declared),
+        "competition": _competition,
+        "queries": _list(_query),
+    },
+    "issue": {"words": lambda value: type(value) is int and value == WORDS},
+}
+"""Facts that only some certificates have: so all earlier ones keep their shape."""
+_WORDS: dict[str, dict[str, Fits]] = {
+    "promise": {"sentence": _text, "explanation": _texts},
+    "assumptions": {"always": _texts, "how_to_tell": _texts},
+    "mechanism": {"explanation": _text},
+    "theorem": {"says": _text, "source": _text},
+    "privacy": {"explanation": _texts},
+    "not_promised": {"items": _texts},
+    "issue": {"banner": _optional(_text)},
+}
+SECTIONS = tuple(_FACTS)
+"""Names of the signed sections that every certificate has, in the order of the page."""
+_SIGNED: dict[str, Fits] = {
+    "algorithm": _text, "public_key": _hash, "digests": _map(_hash), "value": lambda value: is_hex(value, 128),
+}  # fmt: skip
+
+_LONGEST_TOKEN = 2**17
+
+
+def _token(value: object) -> bool:
+    return (
+        isinstance(value, str) and len(value) <= _LONGEST_TOKEN and re.fullmatch("[A-Za-z0-9+/]+=*", value) is not None
+    )
+
+
+_stamped = _object(token=_token, time=_text)
+
+
+def sections_of(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the signed sections of a document, in the order of the page."""
+    return (SUMMARY, *SECTIONS) if SUMMARY in document else SECTIONS
+
+
+def edition_of(document: Mapping[str, Any]) -> int:
+    """Edition of the words of a certificate."""
+    return int(document["issue"].get("words", 1))
+
+
+def facts_of(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sections without their words."""
+    summary = {SUMMARY: {name: document[SUMMARY][name] for name in _FACTS_OF_SUMMARY}} if SUMMARY in document else {}
+    return summary | {
+        section: {
+            name: document[section][name]
+            for name in (*fields, *_SOMETIMES.get(section, {}))
+            if name in fields or name in document[section]
+        }
+        for section, fields in _FACTS.items()
+    }
+
+
+def misshapen(document: object) -> Iterator[str]:
+    """What keeps plain data from being a certificate, in words; nothing if it has the right shape."""
+    if not isinstance(document, dict) or FORMAT_FIELD not in document:
+        yield "this is not a certificate of everhold"
+        return
+    if type(document[FORMAT_FIELD]) is not int or document[FORMAT_FIELD] != FORMAT:
+        yield f"the certificate has a format that this everhold does not know; expected version {FORMAT}"
+        return
+    expected = {FORMAT_FIELD, SIGNATURE, SUMMARY, TIMESTAMP, *SECTIONS}
+    yield from (f"the section {name!r} is missing" for name in (*SECTIONS, SIGNATURE) if name not in document)
+    if any(name not in expected for name in document):
+        yield "there are sections that a certificate does not have"
+    for name in SECTIONS:
+        if name in document:
+            fields, sometimes = _FACTS[name] | _WORDS.get(name, {}), _SOMETIMES.get(name, {})
+            yield from _misshapen_section(name, document[name], fields, sometimes)
+    if SUMMARY in document:
+        yield from _misshapen_section(SUMMARY, document[SUMMARY], _FACTS_OF_SUMMARY | _WORDS_OF_SUMMARY, {})
+    if TIMESTAMP in document and not _stamped(document[TIMESTAMP]):
+        yield "the token of the trusted time is malformed"
+    if SIGNATURE in document:
+        yield from _misshapen_section(SIGNATURE, document[SIGNATURE], _SIGNED, {})
+
+
+def _misshapen_section(
+    name: str,
+    section: object,
+    fields: Mapping[str, Fits],
+    sometimes: Mapping[str, Fits],
+) -> Iterator[str]:
+    if not isinstance(section, dict):
+        yield f"the section {name!r} is malformed"
+        return
+    yield from (f"in the section {name!r}, {field!r} is missing" for field in fields if field not in section)
+    if any(field not in fields and field not in sometimes for field in section):
+        yield f"in the section {name!r}, there are fields that do not belong there"
+    for field, fits in (*fields.items(), *sometimes.items()):
+        if field in section and not fits(section[field]):
+            yield f"in the section {name!r}, {field!r} is malformed"
+
+
+class Malformed(Exception):
+    """The file is not what it should be; says in words why, and quotes nothing from it."""
+
+
+def read_document(path: Path | str) -> tuple[Any, str | None]:
+    """The JSON value in a file, of any type, and the page that it came in; None for a JSON file.
+
+    Raises:
+        Malformed: If there is no document in it.
+    """
+    text = _read(path)
+    if not text.lstrip().startswith("<"):
+        return _parsed(text), None
+    if text.count(DATA_BEGIN) != 1:
+        raise Malformed("the page does not hold exactly one signed document")
+    inside = text.split(DATA_BEGIN)[1]
+    if DATA_END not in inside:
+        raise Malformed("the signed document in the page has no end")
+    return _parsed(inside.split(DATA_END)[0]), text
+
+
+def _read(path: Path | str) -> str:
+    try:
+        path = Path(path)
+        if not path.is_file():
+            raise Malformed("there is no such file")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError):  # a null byte in a name is a ValueError
+        raise Malformed("the file cannot be read") from None
+    if len(content) > MOST_BYTES:
+        raise Malformed(f"the file is larger than {MOST_BYTES // 2**20} MiB, and no certificate is")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Malformed("the file is not text in UTF-8") from None
+    return text.replace("\r\n", "\n")  # what mail and version control may do to line ends
+
+
+def _parsed(text: str) -> Any:
+    try:
+        value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+    except Malformed:
+        raise
+    except (ValueError, RecursionError):
+        raise Malformed("the document is not JSON, or is cut off") from None
+    _check_depth(value)
+    try:
+        canonical(value)
+    except ValueError:
+        raise Malformed("the document holds a number that is not finite, or text that is not Unicode") from None
+    return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Malformed("a name occurs twice in one object of the document")
+    return dict(sorted(found.items()))  # so that a page does not depend on the order in the file
+
+
+def _no_constant(_: str) -> Any:
+    raise Malformed("the document holds a number that is not finite")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_MOST_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return
+    raise Malformed("the document is nested too deeply")
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []

@@ -1,0 +1,571 @@
+"""The certificate as people read it: titled blocks of text and values, and the page that shows them.
+
+The page is print-ready and self-contained, and runs no script.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.certificate.counting import group_items
+from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
+from everhold.certificate.form import (
+    DATA_BEGIN,
+    DATA_END,
+    RARE_SOURCES,
+    SIGNATURE,
+    SOURCES,
+    SUMMARY,
+    TIMESTAMP,
+    edition_of,
+)
+from everhold.certificate.numbers import at_least, at_most, percent, shown
+from everhold.certificate.queries import QUERIES_STYLE, query_items, render_queries
+from everhold.certificate.summary import margin_of
+from everhold.certificate.words import engine_name, is_endless
+from everhold.dependence import MODELS
+from everhold.display import escaped
+from everhold.ledger.chain import canonical
+from everhold.mechanisms import MECHANISMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from everhold.mechanisms import Mechanism
+
+__all__ = [
+    "ARTICLE_STYLE",
+    "Block",
+    "in_the_style_of_today",
+    "outline",
+    "render_article",
+    "render_fragment",
+    "render_page",
+]
+
+_LABELS = {
+    "id": "identifier of the holdout",
+    "rows": "sealed rows",
+    "fingerprint": "SHA-256 of the sealed file",
+    "training_fingerprint": "SHA-256 of the training file",
+    "sealed_at": "sealed at",
+    "row_id": "column that names rows",
+    "features": "features of the sealed rows",
+    "stratified": "column that the table was split by",
+    "by_position": "of these about predictions as arrays or files",
+    "label": "column with the truth",
+    "name": "mechanism",
+    "queries": "planned questions",
+    "overfits": "planned overfits",
+    "unit": "grid steps of a row's value",
+    "asked": "different questions asked",
+    "charged": "charged in all",
+    "entry_hash": "hash of the last entry",
+    "sequence": "entries in the ledger",
+    "issued_at": "issued at",
+    "version": "version",
+    "value": "signature",
+    "questions": "planned questions",
+    "beta": "beta, the probability of failure",
+    "public_key": "public key",
+    "training": "confirmed: the training estimate",
+    "guess": "confirmed: the analyst's own guess",
+    "standing": "not better than the best so far",
+    "holdout": "taken from the sealed rows",
+    "silent": "asked silently",
+    "chosen": "choices among many, from the sealed rows",
+    "declared": "members of declared families, from the sealed rows",
+    "effective_rows": "effective rows, the independent rows that they are worth",
+}
+_MOST_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One section of the page, in the order of its parts.
+
+    Attributes:
+        key: Name of the section in the document.
+        title: Its heading.
+        before: Paragraphs.
+        bullets: Points of a list.
+        after: More paragraphs.
+        items: Label and value, both as text.
+        tables: The same as markup, where a table shows it better; empty for a list of items.
+    """
+
+    key: str
+    title: str
+    before: tuple[str, ...] = ()
+    bullets: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    items: tuple[tuple[str, str], ...] = ()
+    tables: str = ""
+
+
+def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
+    """The blocks of a certificate, in order."""
+    promise, rows, privacy = document["promise"], document["rows"], document["privacy"]
+    mechanism, theorem, issue, signature = (document[name] for name in ("mechanism", "theorem", "issue", SIGNATURE))
+    also = (_ALSO_SEALED,) if rows.get("also_sealed_as") else ()
+    shared = _labelled({name: mechanism[name] for name in ("name", "rows", "queries", "confidence", "unit")})
+    proof = (("statement", theorem["statement"]), ("source", theorem["source"]), *_labelled(theorem["numbers"]))
+    kept_private = tuple((name, _value(privacy[name])) for name in ("epsilon", "delta") if privacy[name] is not None)
+    issued = (
+        ("software", f"{issue['software']} {issue['version']}"),
+        ("issued at", issue["issued_at"]),
+        ("simulation", _simulated(document) if issue["simulation"] else "no"),
+    )
+    signed = _labelled({name: signature[name] for name in ("algorithm", "public_key", "value")})
+    stamp = document.get(TIMESTAMP)
+    checking = (_CHECKING,) if stamp is None else (_CHECKING, _CHECKING_TIME)
+    stated = () if stamp is None else (("trusted time, as its token states it", stamp["time"]),)
+    digests = tuple((f"SHA-256 of {name!r}", value) for name, value in signature["digests"].items())
+    return (
+        Block("promise", "What is promised", (promise["sentence"], *promise["explanation"]),
+              items=tuple(_promise_items(promise))),
+        Block("rows", "For which rows", also, items=tuple(_rows_items(document))),
+        _assumptions(document["assumptions"]),
+        Block("mechanism", "How answers are made", (mechanism["explanation"],),
+              items=(*shared, *_labelled(mechanism["parameters"]))),
+        Block("theorem", "Why it holds", (theorem["says"],), items=proof),
+        _account(document["account"], mechanism, edition=edition_of(document)),
+        *_queries(document),
+        _where(document["ledger_head"]),
+        Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=kept_private),
+        Block("not_promised", "What is not promised", bullets=tuple(document["not_promised"]["items"])),
+        Block("issue", "Issued", items=issued),
+        Block(SIGNATURE, "Signature", checking, items=(*signed, *stated, *digests)),
+    )  # fmt: skip
+
+
+def _simulated(document: Mapping[str, Any]) -> str:
+    kind = MECHANISMS.get(document["mechanism"]["name"])
+    if edition_of(document) == 1 or kind is None or kind.adds_noise:
+        return "yes: the noise could be predicted"
+    return "yes: created with a seed"
+
+
+def _queries(document: Mapping[str, Any]) -> Iterator[Block]:
+    """The list of all queries, or that there is none; certificates of the first edition say nothing of it."""
+    queries = document["account"].get("queries")
+    if queries is not None:
+        said = (_LISTED.format(number=shown(len(queries))) if queries else _NONE_LISTED,)
+        yield Block("queries", "All queries", said, items=tuple(query_items(queries)), tables=render_queries(queries))
+    elif edition_of(document) > 1:
+        yield Block("queries", "All queries", (_NOT_LISTED,))
+
+
+def _where(head: Mapping[str, Any]) -> Block:
+    """Where the ledger stands, and which of its entries were read before."""
+    items = _labelled({name: value for name, value in head.items() if name != "checkpoint"})
+    before = (_CHECKPOINT.format(**head["checkpoint"]),) if "checkpoint" in head else ()
+    return Block("ledger_head", "Where the ledger stands", (_LEDGER, *before), items=items)
+
+
+_LISTED = (
+    "These are all queries of the ledger, {number} in number, in its order and in their own units. A difference of "
+    "shares is in percentage points. All intervals hold at once, with the probability of the promise. A query without "
+    "an interval has another kind of answer, or was not told yet."
+)
+_NONE_LISTED = "No query was asked."
+_NOT_LISTED = (
+    "This certificate does not list the queries and their answers. The steward's command 'everhold transcript' prints "
+    "them all, and the hash of the last entry, below, commits to them."
+)
+_LEDGER = (
+    "Every question and its exact answer is an entry of the ledger, chained by SHA-256. Whoever keeps this "
+    "certificate can show later that no entry up to here was changed or taken away."
+)
+_CHECKPOINT = (
+    "Entries up to number {sequence:,} were checked before, the last of them at {made_at}, and what they add up to was "
+    "kept under the key's seal. For this certificate they were not read again, except for which questions they "
+    "answer; those after them were. The ledger passes through the hash that commits to all of them. Whether each can "
+    "still be read as it was written is what 'everhold ledger verify' checks."
+)
+_ALLOTTED = (
+    "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "
+    "promise hold for all of them together. A name says on whose behalf a question was asked; it does not prove who "
+    "asked."
+)
+_LOST = (
+    "The database was set back to an older copy and recovered: answers that it does not hold were given before. Their "
+    "number and price are known and count as asked and charged; what they said is not in the ledger."
+)
+_DECLARED = (
+    "Declared families were fixed, with what each of their members asks and how its interval is made, before the "
+    "answers to the members were known. Each member has its share of the family's probability of failure, so all "
+    "of their intervals hold together with all others, exactly as they were told, in whatever order "
+    "they were asked, and after the study was unsealed, too. They take no question and no surprise."
+)
+_CLOSED = (
+    "The study is over: it was unsealed, and the ledger takes no new question. The entry that closed it holds, for "
+    "each unsealed answer, what the sealed rows say and an interval for the promised value, usually narrower than what "
+    "was answered before. All of these intervals hold together with the probability of the promise."
+)
+_ALSO_SEALED = (
+    "The same rows were sealed more than once in the same storage. Budgets do not add up: what the other holdouts told "
+    "is not counted here, and the promise holds only for questions that were chosen without it."
+)
+_SPENDING = ("asked", "questions", "charged", "charges")
+_CHECKING = (
+    "To check this certificate, offline: everhold certificate verify FILE --public-key KEY. The key must come to "
+    "you from the steward, who sealed the rows, and not with this document. Without it, the signature only shows "
+    "that nothing was altered since somebody signed. Use the version of everhold that is named above: another one that "
+    "has other words says that it did not check them, and does not call the certificate sound."
+)
+_CHECKING_TIME = (
+    "The trusted time is a token of a time-stamping authority (RFC 3161) about this signature. Whether to believe it: "
+    "everhold certificate verify FILE --timestamp-roots ROOTS, with the authority's root certificate from a source "
+    "that you trust."
+)
+
+
+def _promise_items(promise: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    radius, beyond = promise["radius"], promise["spends_only_beyond"]
+    yield "half-width, at most", "infinite" if radius is None else f"{at_most(radius)} (rounded up from {radius!r})"
+    yield "probability, at least", percent(promise["confidence"])
+    yield "statement", promise["statement"]
+    yield "planned questions", shown(promise["questions"])
+    if promise["overfits"] is not None:
+        yield "planned overfits", shown(promise["overfits"])
+    if beyond:
+        yield "overfits are charged only beyond", at_least(beyond)
+
+
+def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    rows = document["rows"]
+    yield "holdout", rows["holdout"]
+    if "engine" in rows:
+        yield from _engine_items(rows)
+    else:
+        yield from _labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
+    if edition_of(document) > 1:
+        yield from group_items(document)
+    if "training_table" in rows:
+        table = rows["training_table"]
+        yield "training rows, open", f"{shown(table['rows'])} in the table {table['table']!r}"
+        yield "of them copied", shown(rows["training_rows"])
+        yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
+    elif rows["training_rows"]:
+        yield "training rows, open", shown(rows["training_rows"])
+        yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
+    else:
+        yield "training rows, open", "none"
+    yield from _labelled(
+        {name: rows[name] for name in ("label", "row_id", "features", "stratified") if rows.get(name) is not None}
+    )
+    if rows.get("also_sealed_as"):
+        yield "also sealed as", ", ".join(map(repr, rows["also_sealed_as"]))
+    yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])
+    yield from _labelled({"id": rows["id"]})
+
+
+def _engine_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where the rows stay, and by what they are known there."""
+    engine = rows["engine"]
+    yield from _labelled({"rows": rows["rows"]})
+    yield "they stay in", f"{engine_name(engine)}, table {engine['table']!r}"
+    yield "snapshot", "none: the table itself" if engine["snapshot"] is None else engine["snapshot"]
+    yield "fingerprint, keyed (HMAC-SHA256 of the table's contents)", rows["fingerprint"]
+    yield from _labelled({"sealed_at": rows["sealed_at"]})
+
+
+def _assumptions(section: Mapping[str, Any]) -> Block:
+    return Block(
+        "assumptions",
+        "What is assumed about the rows, and how to tell if it is wrong",
+        bullets=tuple(f"It is assumed that {text}." for text in (*section["stated"], *section["always"])),
+        after=tuple(section["how_to_tell"]),
+        items=tuple(_dependence_items(section["dependence"])),
+    )
+
+
+def _dependence_items(dependence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the model says; what it leaves open, and a fit that cannot be wrong, are not shown."""
+    model = MODELS.get(str(dependence.get("kind")))
+    labels, words = (model.entries, {("kind", model.kind): model.title, **model.value_words}) if model else ({}, {})
+    for name, value in dependence.items():
+        if value in (None, "", [], {}) or (name == "miss" and value == 0):
+            continue
+        said = words.get((name, value)) if isinstance(value, str) else None
+        yield f"dependence: {labels.get(name, name.replace('_', ' '))}", said or _brief(value)
+
+
+def _account(account: Mapping[str, Any], mechanism: Mapping[str, Any], *, edition: int) -> Block:
+    kind = MECHANISMS.get(mechanism["name"])
+    said = (
+        _said_of_left(account, kind, endless=is_endless(mechanism))
+        if kind is not None and "overfits" in account["left"]
+        else "",
+        _ALLOTTED if "allotments" in account else "",
+        _LOST if "lost" in account else "",
+        _CLOSED if "unsealed" in account else "",
+        _DECLARED if "declared" in account else "",
+    )
+    items = tuple(_account_items(account, edition=edition))
+    return Block("account", "What was asked, spent and left", after=tuple(filter(None, said)), items=items)
+
+
+def _said_of_left(account: Mapping[str, Any], kind: type[Mechanism], *, endless: bool) -> str:
+    """The sentence on what is left; in certificates of earlier versions the one of then."""
+    shown = kind.presentation
+    if endless:
+        return shown.left_endless
+    return shown.left if "left_of_plan" in account else shown.earlier_left or shown.left
+
+
+def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tuple[str, str]]:
+    yield from _labelled({"asked": account["asked"], "by_position": account["by_position"]})
+    yield from _labelled({name: account["by_source"][name] for name in (*SOURCES, *RARE_SOURCES)
+                          if name in account["by_source"]})  # fmt: skip
+    if "lost" in account:
+        lost = account["lost"]
+        yield "times that the ledger was set back and recovered", shown(lost["recoveries"])
+        yield "answered and lost", shown(lost["questions"])
+        yield "charged for what was lost", shown(lost["charges"])
+    if "unsealed" in account:
+        yield "unsealed answers", shown(account["unsealed"]["answers"])
+    yield from _labelled({"charged": account["charged"]})
+    if "labels" in account:
+        yield "what surprises have told costs later questions, in nats", shown(account["labels"] / 1e6)
+    yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
+    yield from _family_items(account.get("declared", ()))
+    yield from _gate_items(account.get("gates", ()), edition=edition)
+    yield from _competition_items(account.get("competition"))
+    allotments = account.get("allotments")
+    if allotments is not None:
+        yield "acts of the steward in the ledger", shown(allotments["acts"])
+        for part in allotments["analysts"]:
+            asked, questions, charged, charges = (shown(part[name]) for name in _SPENDING)
+            yield f"analyst {part['analyst']!r}", f"questions {asked} of {questions}, charged {charged} of {charges}"
+
+
+def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for family in families:
+        when = "when the holdout was created" if not family["later"] else f"by entry {shown(family['entry'])}"
+        level = f"a probability of failure of {math.exp(-family['nats']):.3g} in all"
+        yield f"declared family {family['name']!r}", f"{family['holds']}, {when}, {level}, {family['digest']}"
+
+
+def _gate_items(gates: Sequence[Mapping[str, Any]], *, edition: int) -> Iterator[tuple[str, str]]:
+    for gate in gates:
+        limit = "" if gate["limit"] is None else f" of {shown(gate['limit'])}"
+        margin = margin_of(gate, edition=edition)
+        yield (
+            f"gate {gate['gate']!r}",
+            f"{gate['metric']}, margin {margin}, challenges {shown(gate['challenges'])}{limit}, "
+            f"promotions {shown(len(gate['promotions']))}, first champion {gate['first']}",
+        )
+        for promotion in gate["promotions"]:
+            yield (
+                f"gate {gate['gate']!r}, promoted in entry {shown(promotion['sequence'])}",
+                f"{promotion['challenger']} is better than {promotion['over']} by more than {margin}",
+            )
+
+
+def _competition_items(competition: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if competition is None:
+        return
+    teams, each = shown(competition["teams"]), shown(competition["submissions"])
+    yield "competition by", f"{competition['metric']}, for up to {teams} teams with {each} submissions each"
+    for row in competition["rows"]:
+        place = "no place" if row["rank"] is None else f"place {shown(row['rank'])}"
+        ends = "" if row["low"] is None else f" between {at_least(row['low'])} and {at_most(row['high'])}"
+        score = "unknown" if row["score"] is None else f"{shown(row['score'])},{ends}"
+        yield f"team {row['team']!r}", f"{place}, score {score}, of {shown(row['submissions'])} submissions"
+
+
+def _labelled(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((_label(name), _value(value)) for name, value in fields.items())
+
+
+def _label(name: str) -> str:
+    return _LABELS.get(name, name.replace("_", " "))
+
+
+def _brief(value: Any) -> str:
+    """A value of the dependence, which may be a large table: the document has it in full."""
+    text = _value(value)
+    return (
+        text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN].rsplit(',', 1)[0]}, ... (in full in the document)"
+    )
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return shown(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_value(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return ", ".join(f"({_value(inner)})" if isinstance(inner, (list, dict)) else _value(inner) for inner in value)
+    return str(value)
+
+
+_STYLE = """
+.everhold-certificate {
+  --ink: #17212b; --soft: #55636f; --line: #d5dce2; --paper: #ffffff; --accent: #0b5d66; --wash: #eef5f5;
+  --alarm: #9b1c1c; --alarm-wash: #fdeeee;
+  color-scheme: light dark; box-sizing: border-box; max-width: 52rem; margin: 0 auto; padding: 2.5rem 2rem 3rem;
+  background: var(--paper); color: var(--ink); overflow-wrap: anywhere;
+  font: 15px/1.5 "Iowan Old Style", "Palatino Linotype", Palatino, Georgia, serif;
+}
+@media (prefers-color-scheme: dark) {
+  .everhold-certificate {
+    --ink: #e6ebef; --soft: #9fb0bd; --line: #34424e; --paper: #141b21; --accent: #6cc5cd; --wash: #1b2a30;
+    --alarm: #ffb4ab; --alarm-wash: #3a1d1d;
+  }
+}
+.everhold-certificate header {
+  border-top: 5px solid var(--accent); border-bottom: 1px solid var(--line); padding: 1.2rem 0 1.4rem;
+}
+.everhold-certificate .kind {
+  margin: 0; color: var(--accent); font: 600 .8rem/1.4 system-ui, sans-serif; letter-spacing: .12em;
+  text-transform: uppercase;
+}
+.everhold-certificate h1 { margin: .2rem 0 0; font-size: 1.35rem; font-weight: 600; }
+.everhold-certificate .promise {
+  margin: 1.6rem 0 1.2rem; font-size: 1.7rem; line-height: 1.32; text-wrap: pretty;
+}
+.everhold-certificate .banner {
+  margin: 1.2rem 0 0; padding: .8rem 1rem; border: 2px solid var(--alarm); background: var(--alarm-wash);
+  color: var(--alarm); font: 600 1rem/1.4 system-ui, sans-serif;
+}
+.everhold-certificate section { padding: 1.1rem 0 .9rem; border-bottom: 1px solid var(--line); }
+.everhold-certificate h2 {
+  margin: 0 0 .5rem; font: 600 1.02rem/1.35 system-ui, sans-serif; color: var(--accent); break-after: avoid;
+}
+.everhold-certificate p { margin: 0 0 .6rem; }
+.everhold-certificate ul { margin: 0 0 .6rem; padding-left: 1.2rem; }
+.everhold-certificate li { margin: 0 0 .35rem; }
+.everhold-certificate dl {
+  display: grid; grid-template-columns: minmax(9rem, 15rem) 1fr; gap: .2rem 1.2rem; margin: .5rem 0 0;
+  font: .84rem/1.5 system-ui, sans-serif;
+}
+.everhold-certificate dt { color: var(--soft); }
+.everhold-certificate dd { margin: 0; font-variant-numeric: tabular-nums; }
+.everhold-certificate dd.code {
+  font-family: ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; font-size: .78rem;
+}
+@media (max-width: 36rem) {
+  .everhold-certificate { padding: 1.2rem 1rem; }
+  .everhold-certificate .promise { font-size: 1.3rem; }
+  .everhold-certificate dl { grid-template-columns: 1fr; }
+  .everhold-certificate dd { margin-bottom: .35rem; }
+}
+@media print {
+  .everhold-certificate {
+    --ink: #000000; --soft: #444444; --line: #bbbbbb; --paper: #ffffff; --accent: #0b5d66; --wash: #eef5f5;
+    --alarm: #9b1c1c; --alarm-wash: #ffffff;
+    color-scheme: light; max-width: none; padding: 0; font-size: 10pt;
+  }
+  .everhold-certificate .promise { font-size: 17pt; }
+  .everhold-certificate dt, .everhold-certificate dd, .everhold-certificate p,
+  .everhold-certificate li { break-inside: avoid; }
+}
+"""
+ARTICLE_STYLE = _STYLE + FIRST_PAGE_STYLE + QUERIES_STYLE
+"""What `render_article` needs, with or without a first page and a list of queries."""
+
+_STYLES_OF_BEFORE = frozenset({
+    "c5fab2b1a3ef764b0ee509ff4d9ff2f1cfedafcad02b54fde2c84f31e9909600",
+    "be1b420059452923a0372674e564f2b80db7b7aab233ff7a73bd2e9645b774cf",
+})  # fmt: skip
+"""SHA-256 of the styles that `render_fragment` used to write; whoever changes the style adds those of before."""
+_STYLE_BEGINS, _STYLE_ENDS = "<body>\n<style>", "</style>"
+
+_PAGE_STYLE = """@page { size: A4; margin: 18mm 17mm 20mm; }
+html { color-scheme: light dark; background: #ffffff; }
+body { margin: 0; }
+@media (prefers-color-scheme: dark) { html { background: #141b21; } }
+@media print { html { background: #ffffff; } }
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def render_page(document: Mapping[str, Any]) -> str:
+    """The whole page, with the signed document in it; the same document always gives the same text."""
+    title = escaped(f"Certificate of the holdout {document['rows']['holdout']}")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f"<title>{title}</title>\n<style>\n{_PAGE_STYLE}</style>\n</head>\n<body>\n"
+        f"{render_fragment(document)}\n{DATA_BEGIN}{_embedded(document)}{DATA_END}\n</body>\n</html>\n"
+    )
+
+
+def in_the_style_of_today(page: str, document: Mapping[str, Any]) -> str:
+    """The page with the style that it would be given today, if its own is one that everhold gave it before.
+
+    Any other style stays as it is, since a style can hide what is said or say something else.
+    """
+    head, begins, rest = page.partition(_STYLE_BEGINS)
+    style, ends, body = rest.partition(_STYLE_ENDS)
+    if hashlib.sha256(style.encode("utf-8", "surrogatepass")).hexdigest() not in _STYLES_OF_BEFORE:
+        return page
+    return head + begins + _style(document) + ends + body
+
+
+def render_fragment(document: Mapping[str, Any]) -> str:
+    """The body of the page with its style, for notebooks and other pages."""
+    return f"<style>{_style(document)}</style>\n{render_article(document)}"
+
+
+def _style(document: Mapping[str, Any]) -> str:
+    if SUMMARY not in document:
+        return _STYLE
+    return _STYLE + FIRST_PAGE_STYLE + ("" if edition_of(document) == 1 else QUERIES_STYLE)
+
+
+def render_article(document: Mapping[str, Any]) -> str:
+    """The body of the page alone, for pages that hold `ARTICLE_STYLE`."""
+    sections = "\n".join(_section(number, block) for number, block in enumerate(outline(document), 1))
+    first = f"{first_page(document)}\n" if SUMMARY in document else ""
+    return f'<article class="everhold-certificate">\n{_header(document)}\n{first}{sections}\n</article>'
+
+
+def _header(document: Mapping[str, Any]) -> str:
+    banner = document["issue"]["banner"]
+    return (
+        '<header>\n<p class="kind">everhold · certificate of a sealed holdout</p>\n'
+        f"<h1>{escaped(document['rows']['holdout'])}</h1>\n"
+        + (f'<p class="banner" role="alert">{escaped(banner)}</p>\n' if banner else "")
+        + "</header>"
+    )
+
+
+def _section(number: int, block: Block) -> str:
+    parts = [f'<section id="everhold-{block.key}">', f"<h2>{number}. {escaped(block.title)}</h2>"]
+    for position, text in enumerate(block.before):
+        large = ' class="promise"' if block.key == "promise" and position == 0 else ""
+        parts.append(f"<p{large}>{escaped(text)}</p>")
+    if block.bullets:
+        parts += ["<ul>", *(f"<li>{escaped(text)}</li>" for text in block.bullets), "</ul>"]
+    parts += [f"<p>{escaped(text)}</p>" for text in block.after]
+    if block.tables:
+        parts.append(block.tables)
+    elif block.items:
+        parts += ["<dl>", *(f"<dt>{escaped(label)}</dt>{_described(value)}" for label, value in block.items), "</dl>"]
+    return "\n".join([*parts, "</section>"])
+
+
+def _described(value: str) -> str:
+    looks_like_a_hash = len(value) >= 32 and value.isalnum()
+    kind = ' class="code"' if looks_like_a_hash else ""
+    return f"<dd{kind}>{escaped(value)}</dd>"
+
+
+def _embedded(document: Mapping[str, Any]) -> str:
+    """The document as JSON that cannot end its element."""
+    text = canonical(document)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

@@ -1,0 +1,314 @@
+"""The first page in words: the chosen answers as sentences, what they mean, and how many others there are.
+
+Every sentence is a function of the facts, as all words of a certificate are, so that a verifier can say it again. To
+say more on the first page, such as who leads, add a function from the facts to sentences to `_FOUND`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import TYPE_CHECKING, Any
+
+from everhold.answers import SILENT, with_shares
+from everhold.certificate.counting import rows_and_groups
+from everhold.certificate.form import edition_of
+from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
+from everhold.dependence import MODELS
+from everhold.estimand import PUBLIC
+from everhold.values.measures import POINTS, RATES
+
+if TYPE_CHECKING:
+    from everhold.mechanisms import Mechanism
+
+__all__ = ["Bounds", "bounds_of", "confirmed", "margin_of", "summary_words", "unit_of"]
+
+_TOO_LARGE = 1e15
+_MOST_DECIMALS = 12
+_DECIMALS_OF_A_POINT = 6
+
+_CLAIMS = {
+    "right": "{name} is right {v} % of the time, between {l} and {h} %.",
+    "wrong": "{name} is wrong {v} % of the time, between {l} and {h} %.",
+    "precision": "Where {name} says yes, it is right {v} % of the time, between {l} and {h} %.",
+    "recall": "{name} finds {v} % of what there is to find, between {l} and {h} %.",
+    "share": "{name}: {v} %, between {l} and {h} %.",
+    "loss": "{name} loses {v} on average, between {l} and {h}; less is better.",
+    "mean": "{name}: {v} on average, between {l} and {h}.",
+    "value": "{name}: {v}, between {l} and {h}.",
+}
+_COMPARED = {
+    "right more": "{name}: right {v} percentage points {more} often, between {l} and {h}.",
+    "wrong more": "{name}: wrong {v} percentage points {more} often, between {l} and {h}.",
+    "points": "{name}: {v} percentage points {more}, between {l} and {h}.",
+    "loss more": "{name}: loses {v} {more} on average, between {l} and {h}.",
+    "difference": "{name}: {v} {more}, between {l} and {h}.",
+}
+_SHARES = ("accuracy", "error")
+_OPEN = "These bounds leave open which of the two is larger."
+_STANDING = (
+    "{name} did not show itself better than the best before it, which scored {v}; its own value lies between {l} and "
+    "{h}."
+)
+_FROM = {
+    "training": "The estimate from the training rows, which the sealed rows confirm to within these bounds.",
+    "guess": "The guess of whoever asked, which the sealed rows confirm to within these bounds.",
+    "standing": "The number is that of another answer, and not its own.",
+    "holdout": "Taken from the sealed rows.",
+    "declared": "Taken from the sealed rows; what is asked was declared beforehand.",
+}
+_FROM_NOISE = "Taken from the sealed rows, with noise."
+_UNSEALED = "What the sealed rows themselves say, told when the study was unsealed."
+_BEFORE = "Before that it was answered with {v}, between {l} and {h}, which holds as well."
+
+_NOTHING = "Nothing is promised: the half-width is infinite."
+_PROMISE = (
+    "All bounds that this holdout tells contain the true values, those shown here and all others at once, with "
+    "probability {confidence}"
+)
+_ADAPTIVE = "{promise}, although each question could be chosen with all earlier answers in hand."
+_FIXED = "{promise}, if all questions were fixed before the first answer was seen; otherwise nothing is promised."
+_COVERED = (
+    "Whoever chose what is shown may have seen all answers before: that is covered, because the probability is that of "
+    "all bounds at once, shown or not."
+)
+_POPULATION = (
+    "The true value is that of the population that the {rows} were drawn from, and not of these rows alone: what is "
+    "found here is to be expected of new rows of the same kind."
+)
+_THESE_ROWS = (
+    "{which} are about labels drawn anew on these very {rows}, because whoever asks may know their features; nothing "
+    "is said about other rows."
+)
+_IN_THESE_SHARES = (
+    "The true value is that of {about}: what is found here is to be expected of new rows of the same kind in these "
+    "shares."
+)
+_BY_POSITION = (
+    "{questions} {were} about predictions for these very rows. If these were made from the rows' features, all bounds "
+    "are about labels drawn anew on these rows only, also those of other answers."
+)
+_RESTS = (
+    "It is so if what is assumed is true: {rows_are}, and nobody who asked had seen what is sealed. All that is "
+    "assumed stands further down, and how to tell if it is wrong."
+)
+_ANY = (
+    "The number in front of the bounds is not better than they are: any value between them may be the true one. Where "
+    "it was confirmed, that is all that the sealed rows say about it."
+)
+_NOT = (
+    "That the same is true of another population, or of this one at another time.",
+    "That a question measures what matters to you: the number says what was asked, and no more.",
+    "Who asked, or that the rows are what the steward says: the certificate binds what was sealed and asked.",
+)
+_USELESS_RADIUS = 0.5
+_WEAK = "The planned half-width is half the range or more: that promises next to nothing."
+_CLOSED = "The study is over: it was unsealed, and no new question is answered."
+_AGAIN = "The same rows were sealed more than once: what other holdouts told about them is not counted here."
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A number with its interval as a sentence has it: to the digits that the interval allows, ends outwards.
+
+    Attributes:
+        value: The number.
+        low: Lower end, rounded down.
+        high: Upper end, rounded up.
+    """
+
+    value: str
+    low: str
+    high: str
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, Any], *, scale: int = 1) -> Bounds:
+        """All three to the same decimals, such that the width has two digits.
+
+        Examples:
+            >>> Bounds.of({"value": 0.8641, "low": 0.85123, "high": 0.87599}, scale=100)
+            Bounds(value='86.4', low='85.1', high='87.6')
+        """
+        low, value, high = (Decimal(repr(float(numbers[name]))) * scale for name in ("low", "value", "high"))
+        if max(map(abs, (low, value, high))) >= _TOO_LARGE:
+            return cls(shown(float(value)), at_least(float(low)), at_most(float(high)))
+        width = high - low
+        decimals = max(1 - width.adjusted(), int(scale > 1)) if width > 0 else _DECIMALS_OF_A_POINT
+        step = Decimal(1).scaleb(-min(max(decimals, 0), _MOST_DECIMALS))
+        directions = ((value, ROUND_HALF_EVEN), (low, ROUND_FLOOR), (high, ROUND_CEILING))
+        return cls(*(_grouped(number.quantize(step, rounding=way)) for number, way in directions))
+
+    def without_signs(self) -> Bounds:
+        """Their sizes."""
+        return Bounds(*(text.removeprefix("-") for text in (self.value, self.low, self.high)))
+
+
+def _grouped(number: Decimal) -> str:
+    return format(number + 0, ",f")  # + 0 takes the sign of -0 away
+
+
+def bounds_of(fact: Mapping[str, Any]) -> Bounds:
+    """The bounds that are shown of an answer: those that were unsealed, where there are such."""
+    return Bounds.of(_numbers(fact), scale=_scale(fact))
+
+
+def confirmed(fact: Mapping[str, Any]) -> bool:
+    """Whether the number is a claim, of which the sealed rows say no more than that it lies within the bounds."""
+    return "unsealed" not in fact and fact["source"] in ("training", "guess", "standing")
+
+
+def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> dict[str, Any]:
+    """The words of the first page.
+
+    Args:
+        facts: Section by name, without their words.
+        kind: The mechanism that answers.
+        simulation: Whether its noise could be predicted.
+    """
+    answers = facts["summary"]["answers"]
+    before = "Simulation only: " if simulation else ""
+    return {
+        "sentences": [_sentence(fact) for fact in answers],
+        "sources": [" ".join(_whence(fact, kind)) for fact in answers],
+        "promise": before + _promise(facts["promise"], kind),
+        "asked": " ".join([_asked(facts["account"], len(answers)), *_listed(facts["account"]), _COVERED]),
+        "found": [sentence for find in _FOUND for sentence in find(facts)],
+        "means": [*_about(facts), *([_ANY] if answers else []), _rests(facts)],
+        "does_not_mean": list(_NOT),
+    }
+
+
+def _numbers(fact: Mapping[str, Any]) -> Mapping[str, Any]:
+    numbers: Mapping[str, Any] = fact.get("unsealed", fact)
+    return numbers
+
+
+def _scale(fact: Mapping[str, Any]) -> int:
+    return 100 if fact["measure"] in RATES | POINTS else 1
+
+
+def unit_of(fact: Mapping[str, Any]) -> str:
+    """What stands behind the numbers of an answer."""
+    if fact["measure"] in RATES:
+        return " %"
+    return " percentage points" if fact["measure"] in POINTS else ""
+
+
+def _sentence(fact: Mapping[str, Any]) -> str:
+    """What was found, with its bounds."""
+    bounds, measure, unit = bounds_of(fact), fact["measure"], unit_of(fact)
+    if fact["source"] == "standing" and "unsealed" not in fact:
+        return _STANDING.format(name=fact["name"], v=bounds.value + unit, l=bounds.low, h=bounds.high + unit)
+    if measure in _COMPARED:
+        return _compared(fact, bounds)
+    return _CLAIMS[measure].format(name=fact["name"], v=bounds.value, l=bounds.low, h=bounds.high)
+
+
+def _compared(fact: Mapping[str, Any], bounds: Bounds) -> str:
+    """More or less, by what the interval shows; where it has both, that it leaves open which."""
+    low, high = (_numbers(fact)[name] < 0 for name in ("low", "high"))
+    more, sizes = "less" if bounds.value.startswith("-") else "more", bounds.without_signs()
+    ends = (sizes.high, sizes.low) if high else (sizes.low, sizes.high)
+    if low and not high:
+        ends = f"{sizes.low} less", f"{sizes.high} more"
+    said = _COMPARED[fact["measure"]].format(name=fact["name"], v=sizes.value, more=more, l=ends[0], h=ends[1])
+    return f"{said} {_OPEN}" if low and not high else said
+
+
+def _whence(fact: Mapping[str, Any], kind: type[Mechanism]) -> Iterator[str]:
+    """Where the number comes from."""
+    if "unsealed" not in fact:
+        yield _FROM_NOISE if fact["source"] == "holdout" and kind.adds_noise else _FROM[fact["source"]]
+    else:
+        yield _UNSEALED
+        if fact["source"] != SILENT:
+            before, unit = Bounds.of(fact, scale=_scale(fact)), unit_of(fact)
+            yield _BEFORE.format(v=before.value + unit, l=before.low, h=before.high + unit)
+    if len(fact["entries"]) > 1:
+        yield f"It follows from {counted(len(fact['entries']), 'answer')} of the ledger."
+
+
+def _promise(promise: Mapping[str, Any], kind: type[Mechanism]) -> str:
+    if promise["radius"] is None:
+        return _NOTHING
+    said = _PROMISE.format(confidence=percent(promise["confidence"]))
+    return (_ADAPTIVE if kind.adaptive else _FIXED).format(promise=said)
+
+
+def _asked(account: Mapping[str, Any], chosen: int) -> str:
+    asked = f"{counted(account['asked'], 'question')} {'was' if account['asked'] == 1 else 'were'} asked in all"
+    if not chosen:
+        return f"{asked}; no answer is shown here."
+    return f"{asked}; {counted(chosen, 'answer')} {'is' if chosen == 1 else 'are'} shown here."
+
+
+def _listed(account: Mapping[str, Any]) -> Iterator[str]:
+    """That all queries are listed; nothing where they are not."""
+    if account.get("queries"):
+        yield "All of them are listed further down, with their answers."
+
+
+def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """What the true values are values of."""
+    answers = facts["summary"]["answers"]
+    rows = counted(facts["rows"]["rows"], "sealed row") if edition_of(facts) == 1 else rows_and_groups(facts)
+    by_position = [fact["name"] for fact in answers if fact["by_position"]]
+    if facts["rows"]["features"] == PUBLIC:
+        yield _THESE_ROWS.format(which="All bounds", rows=rows)
+        return
+    column, by_labels = facts["rows"].get("stratified"), False
+    if column is not None:
+        by_labels = column == facts["rows"]["label"]
+    if len(by_position) < len(answers) or not answers or by_labels:
+        yield _POPULATION.format(rows=rows) if column is None else _IN_THESE_SHARES.format(about=with_shares(column))
+    if by_labels:
+        return
+    if by_position:
+        some = len(by_position) < len(answers)
+        which = f"The bounds of {', '.join(by_position)}" if some else "All bounds shown here"
+        yield _THESE_ROWS.format(which=which, rows=rows)
+    if count := facts["account"]["by_position"]:
+        yield _BY_POSITION.format(questions=counted(count, "question"), were="was" if count == 1 else "were")
+
+
+def _rests(facts: Mapping[str, Mapping[str, Any]]) -> str:
+    kind = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
+    rows_are = MODELS[kind].rows_are if kind in MODELS else f"rows: {kind.replace('_', ' ')}"
+    return _RESTS.format(rows_are=rows_are)
+
+
+def margin_of(gate: Mapping[str, Any], *, edition: int) -> str:
+    """The margin of a gate; that of a share in percentage points, which the first edition did not say.
+
+    Examples:
+        >>> margin_of({"metric": "accuracy", "margin": 0.01}, edition=2)
+        '1 percentage point'
+    """
+    if edition == 1 or gate["metric"] not in _SHARES:
+        return at_least(gate["margin"])
+    points = at_least(float(Decimal(repr(float(gate["margin"]))) * 100))
+    return f"{points} percentage point{'' if points == '1' else 's'}"
+
+
+def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for gate in facts["account"].get("gates", ()):
+        promoted, challenges = len(gate["promotions"]), counted(gate["challenges"], "challenge")
+        by = f" by more than {margin_of(gate, edition=edition_of(facts))}" if gate["margin"] else ""
+        proved = f"{promoted:,} proved the challenger to be better than the champion of the moment{by}"
+        yield f"Gate {gate['gate']}, by {gate['metric']}: of {challenges}, {proved}; the others prove nothing."
+
+
+def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """What a reader should know before anything else."""
+    radius = facts["promise"]["radius"]
+    if radius is not None and radius >= _USELESS_RADIUS:
+        yield _WEAK
+    if facts["rows"].get("also_sealed_as"):
+        yield _AGAIN
+    if "unsealed" in facts["account"]:
+        yield _CLOSED
+
+
+_FOUND: tuple[Callable[[Mapping[str, Mapping[str, Any]]], Iterator[str]], ...] = (_found_by_gates, _found_wanting)
+"""What else stands on the first page, in order."""

@@ -1,0 +1,435 @@
+"""What a certificate says in words.
+
+Every text is a function of the facts, so that a verifier can say it again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from everhold.answers import with_shares
+from everhold.certificate.counting import counting_words
+from everhold.certificate.form import edition_of
+from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
+from everhold.certificate.summary import summary_words
+from everhold.dependence import MODELS
+from everhold.mechanisms import MECHANISMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.mechanisms import Mechanism
+
+__all__ = ["add_words", "engine_name", "is_endless", "promise_sentence"]
+
+_LARGE_EPSILON = 10.0
+_USELESS_RADIUS = 0.5
+_ROUNDING = 1e-9
+
+_HOW_TO_TELL_OTHERWISE = (
+    "The declared dependence is wrong if rows depend on each other in a way that it leaves out. To check, ask how the "
+    "rows were collected, and hold the declaration against what is known about them from elsewhere. The answers "
+    "themselves cannot show it.",
+    "If rows depend on each other more than was declared, the intervals are too narrow.",
+)
+_UNSEEN = {
+    "sealed": (
+        "nobody who asks has seen the sealed rows, features or labels, or anything computed from them, other than "
+        "the answers of this holdout"
+    ),
+    "public": (
+        "nobody who asks has seen the labels of the sealed rows, or anything computed from them, other than the "
+        "answers of this holdout"
+    ),
+}
+_POPULATION = (
+    "the population is the one that the sealed rows were drawn from; where rows were drawn from several, their average"
+)
+_GIVEN_FEATURES = (
+    "the features of the sealed rows are public, and what is assumed above about the rows holds for their labels when "
+    "all these features are given"
+)
+_GIVEN_SHARES = (
+    "the table was split so that both parts have the values of {column!r} in the same shares; given how many sealed "
+    "rows have each value, every sealed row was drawn independently from the rows with its value"
+)
+_SHARES = (
+    "The value that is promised for every question is its average over rows with the values of {column!r} in the "
+    "shares of the sealed rows. The training rows tell how often each value is sealed, so how common the values are "
+    "in the population is no finding."
+)
+_LAW_GIVEN_SHARES = (
+    "Here it is used for rows with the values of {column!r} in the shares of the sealed rows; the population's value "
+    "of a question is then the one for such rows."
+)
+_SHARES_BY_POSITION = (
+    "Predictions for the sealed rows that are handed in as arrays or files count as made row by row, each from its "
+    "own features."
+)
+_OTHER_SHARES = (
+    "How common the values of {column!r} are in the population, or any value for rows with other shares of them."
+)
+_ONE_LAW = "the population is the one law that all sealed rows were drawn from"
+_BY_POSITION = (
+    "Predictions for the sealed rows that are handed in as arrays or files belong to these very rows: the value that "
+    "is promised for them is the one for labels drawn anew on these rows."
+)
+_LAW_GIVEN_FEATURES = (
+    "Here it is used for the law of the labels given all features, which are public; the population's value of a "
+    "question is then the one for labels drawn anew on these rows."
+)
+_PUBLIC_FEATURES = (
+    "The features of the sealed rows are public. So the value that is promised for every question is its mean over "
+    "labels drawn anew on these rows, and not over new rows; a model counts as its predictions on these rows."
+)
+_ASSUMED_OF_DEPENDENT_ROWS = (
+    "nobody who asks has seen other rows that depend on the sealed ones, except for the training rows, as far as the "
+    "dependence stated here lets them",
+)
+
+_TRANSFER_OF_DEPENDENT_ROWS = (
+    "Other rows tell about a row, too. So leak(epsilon) counts, for each row, all rows that may change with it under "
+    "the declared dependence, and not that row alone; it is the average over rows (statement S4)."
+)
+_CONCENTRATION_OF_DEPENDENT_ROWS = (
+    "Rows that depend on each other say less than independent ones. In the bound, n is not the number of rows but the "
+    "number of independent rows that they are worth under the declared dependence (statement S5), its effective "
+    "rows."
+)
+_LESS_THAN_BETA = (
+    "Beta is smaller than one minus the probability of the promise: the difference pays for the chance that the "
+    "dependence was learned wrongly, or that training rows tell about sealed ones."
+)
+
+_OTHER_ROWS = (
+    "Anything about other rows than these: with the features known, a model or an expression may be right on these "
+    "rows and wrong on all others."
+)
+_TRUSTED_CODE = (
+    "Anything, the other answers included, if a Python function was asked that looks at several rows at once or at a "
+    "row's place, or a statistic that one row can move by more than its declared sensitivity: then {then}. everhold "
+    "tries both on training or made-up rows, which does not prove it."
+)
+_TOO_LITTLE_NOISE = "the noise was too small for what it hid"
+_TOO_NARROW = "the intervals may be too narrow"
+_NOT_PROMISED = (
+    "Truth about another population than the one the rows were drawn from, or about the same one at another time.",
+    "Anything that was asked of these rows outside everhold, or through another holdout that was made from them or "
+    "from rows that depend on them.",
+    _TRUSTED_CODE.format(then=_TOO_LITTLE_NOISE),
+    "That an analyst reads an answer rightly, or that a question measures what it is meant to measure.",
+    "Anything about who asked, or about what the steward did, who sealed the rows and holds the key: the certificate "
+    "binds what the ledger holds, and nothing else.",
+)
+_SEALED_AGAIN = (
+    "Anything about questions that were chosen after somebody had seen answers about these very rows from another "
+    "holdout: they were sealed more than once, and budgets do not add up."
+)
+_UNITS = (
+    "The half-width is for questions whose value for a row lies between 0 and 1 (what lies beyond is cut off "
+    "there); for a question with other ends it grows with their distance. {ratios} Every answer came with an interval "
+    "of its own; all of these intervals hold together, with the same probability."
+)
+_RATIOS = "A conditional mean is two such questions, and its interval follows from both."
+_RATIOS_OF_ONE = (
+    "A conditional mean is one question where training rows say how its values spread, and else two, from which its "
+    "interval follows. A statistic of all rows together, such as an AUC, has a half-width of its own, which may be "
+    "larger, and is promised for sets of as many rows."
+)
+_PRESUPPOSED = (
+    "as arrays or files. If such predictions were made from the rows' features, whoever made them has seen these "
+    "features or something computed from them, and the assumption that nobody who asks has seen them is wrong. "
+    "What remains promised then, for every answer, is its value for labels drawn anew on these rows: an estimator "
+    "or a text expression may fit these rows and no others."
+)
+_MADE_ROW_BY_ROW = (
+    "as arrays or files. If whoever made them has seen the features of several sealed rows, nothing is promised of "
+    "them, nor of any other answer: the table was split by its labels, so the labels of such rows tell of each other."
+)
+_OF_POPULATION = "the population's value"
+_ENGINES = {
+    "clickhouse": "ClickHouse", "duckdb": "DuckDB", "postgresql": "PostgreSQL", "spark": "Apache Spark",
+    "bigquery": "BigQuery", "snowflake": "Snowflake", "trino": "Trino",
+}  # fmt: skip
+_ASSUMED_OF_AN_ENGINE = (
+    "nobody who asks can read the sealed table in {engine}, or has seen what somebody read there: the rows stay in it, "
+    "everhold did not lock them away, and whoever administers it, or may read the table, can"
+)
+_UNCHANGED_SNAPSHOT = (
+    "{engine} still has the snapshot {snapshot!r} of the table {table!r} as it was, at which all answers were read"
+)
+_UNCHANGED_TABLE = (
+    "the table {table!r} in {engine} held the sealed rows whenever an answer was read: its rows were compared with "
+    "their fingerprint when the holdout was opened and before this certificate, and a change that was taken back in "
+    "between is not noticed"
+)
+_OPEN_TABLE = (
+    "nobody wrote into the open table {table!r}, from which guesses were made, what only the sealed rows could say: at "
+    "each opening no more than its columns and the number of its rows was compared"
+)
+_OF_AN_ENGINE = (
+    "Secrecy of the sealed rows, of the questions or of what answers cost in time towards whoever administers "
+    "{engine}: they stay there, its logs may hold every statement, which says what was asked and never what was "
+    "answered, and the time that an answer takes is the engine's own and may depend on the rows."
+)
+_BANNER_WITHOUT_NOISE = (
+    "Simulation. This holdout was created with a seed. This certificate is for trying out and for tests; do not rely "
+    "on it for a decision about real rows."
+)
+_BANNER = (
+    "Simulation. The source of noise of this holdout was seeded and can be predicted. This certificate is for "
+    "trying out and for tests; do not rely on it for a decision about real rows."
+)
+
+
+def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The sections of a certificate: the facts, and what they mean in words.
+
+    Args:
+        facts: Section by name, without their words.
+
+    Raises:
+        KeyError: If the facts are not those of a mechanism that everhold knows.
+    """
+    kind, dependence, rows = MECHANISMS[facts["mechanism"]["name"]], facts["assumptions"]["dependence"], facts["rows"]
+    simulation, public = bool(facts["issue"]["simulation"]), rows["features"] == "public"
+    depend = dependence.get("kind") != "independent"
+    engine = rows.get("engine")
+    first_edition = edition_of(facts) == 1
+    noisy = kind.adds_noise or first_edition  # the first edition spoke of noise wherever there could be some
+    words: dict[str, dict[str, Any]] = {
+        "promise": {
+            "sentence": promise_sentence(facts, kind, simulation=simulation),
+            "explanation": [
+                *_explanation(facts["promise"], kind, rows),
+                *_gates(facts["account"].get("gates"), rows),
+                *_competition(facts["account"].get("competition"), rows),
+                *([] if first_edition else counting_words(facts)),
+            ],
+        },
+        "assumptions": {
+            "always": [
+                _UNSEEN[rows["features"]],
+                _GIVEN_FEATURES if public else _ONE_LAW if kind.one_law else _POPULATION,
+                *_said_of_shares(_GIVEN_SHARES, rows),
+                *(_ASSUMED_OF_DEPENDENT_ROWS if depend else ()),
+                *_assumed_of(engine),
+                *([_OPEN_TABLE.format(**rows["training_table"])] if "training_table" in rows else []),
+            ],
+            "how_to_tell": [
+                *getattr(MODELS.get(str(dependence.get("kind"))), "how_to_tell", _HOW_TO_TELL_OTHERWISE),
+                *_presupposed(facts["account"]["by_position"], rows),
+            ],
+        },
+        "mechanism": {"explanation": kind.presentation.explained(endless=is_endless(facts["mechanism"]))},
+        "theorem": {
+            "says": _theorem(facts, kind, depend=depend),
+            "source": _source(str(facts["theorem"]["statement"]), kind.presentation.page),
+        },
+        "privacy": {"explanation": _privacy(facts["privacy"], kind, depend=depend, simulation=simulation)},
+        "not_promised": {
+            "items": [
+                *([_SEALED_AGAIN] if rows.get("also_sealed_as") else []),
+                _secrecy(facts["privacy"]),
+                *([_OTHER_ROWS] if public else []),
+                *_said_of_shares(_OTHER_SHARES, rows),
+                *([] if engine is None else [_OF_AN_ENGINE.format(engine=engine_name(engine))]),
+                *(text if noisy else text.replace(_TOO_LITTLE_NOISE, _TOO_NARROW) for text in _NOT_PROMISED),
+            ]
+        },
+        "issue": {"banner": (_BANNER if noisy else _BANNER_WITHOUT_NOISE) if simulation else None},
+        **({"summary": summary_words(facts, kind, simulation=simulation)} if "summary" in facts else {}),
+    }
+    return {name: {**section, **words.get(name, {})} for name, section in facts.items()}
+
+
+def is_endless(mechanism: Mapping[str, Any]) -> bool:
+    """True if questions are still answered when the budget is used up."""
+    return mechanism["parameters"].get("endless") is True
+
+
+def engine_name(engine: Mapping[str, Any]) -> str:
+    """How an engine is called in sentences."""
+    return _ENGINES.get(engine["kind"], str(engine["kind"]))
+
+
+def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
+    """What is assumed where the sealed rows stay in an engine; nothing where they are in a file."""
+    if engine is None:
+        return []
+    unchanged = _UNCHANGED_TABLE if engine["snapshot"] is None else _UNCHANGED_SNAPSHOT
+    facts = {"engine": engine_name(engine), "table": engine["table"], "snapshot": engine["snapshot"]}
+    return [said.format(**facts) for said in (_ASSUMED_OF_AN_ENGINE, unchanged)]
+
+
+def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> str:
+    """The promise in one sentence, from the facts about promise, rows and assumptions."""
+    promise, rows = facts["promise"], facts["rows"]
+    rows_are = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
+    rows_are = MODELS[rows_are].rows_are if rows_are in MODELS else f"rows: {rows_are.replace('_', ' ')}"
+    basis = f"(statement {promise['statement']}, {rows_are})"
+    before = "Simulation only: " if simulation else ""
+    if promise["radius"] is None:
+        return f"{before}Nothing is promised: the half-width is infinite {basis}."
+    radius, questions = at_most(promise["radius"]), counted(promise["questions"], "question")
+    overfits = "" if promise["overfits"] is None else f" or {counted(promise['overfits'], 'overfit')}"
+    return before + kind.presentation.sentence.format(
+        questions=questions,
+        budget=questions + overfits,
+        answers=counted(promise["questions"], "answer"),
+        submissions=counted(promise["questions"], "submission"),
+        are="is" if (promise["overfits"] or promise["questions"]) == 1 else "are",
+        radius=radius,
+        reach=f"within {radius} of {_value(rows)}",
+        best="best population value" if (value := _value(rows)) == _OF_POPULATION else value.replace("the", "best", 1),
+        holds=f"with probability {percent(promise['confidence'])} {basis}",
+    )
+
+
+def _value(rows: Mapping[str, Any]) -> str:
+    """The value that is promised."""
+    if rows["features"] == "public":
+        return "the value for labels drawn anew on these rows"
+    if "stratified" in rows:
+        return f"the value for {with_shares(rows['stratified'])}"
+    return _OF_POPULATION
+
+
+def _said_of_shares(said: str, rows: Mapping[str, Any]) -> list[str]:
+    """A sentence about a stratified split; nothing without one, or where given features settle the shares."""
+    return [said.format(column=rows["stratified"])] if "stratified" in rows and rows["features"] != "public" else []
+
+
+def _by_labels(rows: Mapping[str, Any]) -> bool:
+    """True if the table was split by its labels."""
+    return rows.get("stratified") is not None and rows["stratified"] == rows["label"]
+
+
+def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mapping[str, Any]) -> list[str]:
+    said = [_UNITS.format(ratios=_RATIOS_OF_ONE if kind.unsealable else _RATIOS)]
+    if promise["radius"] is None or promise["radius"] >= _USELESS_RADIUS:
+        said.insert(0, "This half-width is half the range or more: the promise says next to nothing.")
+    if rows["features"] == "public":
+        said.append(_PUBLIC_FEATURES)
+    elif rows["label"] is not None and not kind.one_law:
+        said.append(_SHARES_BY_POSITION if _by_labels(rows) else _BY_POSITION)
+    said += _said_of_shares(_SHARES, rows)
+    said.append(
+        "Questions may be chosen freely, each with all earlier answers in hand." if kind.adaptive else
+        "If even one question was chosen after an answer was seen, nothing is promised about that question."
+    )  # fmt: skip
+    if promise["overfits"] is not None:
+        promotion = ", or the promotion of a challenger" if kind.unsealable else ""
+        said.append(
+            f"An overfit is an answer that came from the sealed rows because the guess was not confirmed{promotion}."
+        )
+    if promise["spends_only_beyond"]:
+        whom = "to a mean " if kind.unsealable else ""
+        said.append(
+            f"With the same probability, within the plan, an overfit is charged {whom}only where the guess is at least "
+            f"{at_least(promise['spends_only_beyond'])} away from {_value(rows)}."
+        )
+    return said
+
+
+def _gates(gates: object, rows: Mapping[str, Any]) -> list[str]:
+    """What promotions prove; nothing where there is no gate."""
+    if not gates:
+        return []
+    return [
+        "A gate has a champion, which gives way only to a challenger that is proved to be better. With the same "
+        "probability, together with all answers, every promotion that is listed in this certificate is true: by the "
+        f"gate's metric, {_value(rows)} of the challenger is better than that of the champion before by more than the "
+        "margin, however many other challengers failed and however all of them were chosen. That a champion was kept "
+        "promises nothing. A model is named by the SHA-256 of the question about it."
+    ]
+
+
+def _competition(competition: Mapping[str, Any] | None, rows: Mapping[str, Any]) -> list[str]:
+    """What a leaderboard says; nothing where there is no competition."""
+    if competition is None:
+        return []
+    told = {
+        "none": "that it was received, and nothing else",
+        "leader": "whether it is proved to be better than the leader",
+        "score": "an answer about its score",
+    }.get(competition["feedback"], "something else")
+    said = [
+        f"The rows were sealed for a competition by {competition['metric']}. What a submission is told before the end "
+        f"was decided then: {told}."
+    ]
+    if competition["rows"]:
+        said.append(
+            "The leaderboard of this certificate is final. With the same probability, all at once, every interval "
+            f"contains {_value(rows if _by_labels(rows) else {**rows, 'features': 'public'})}, and every "
+            "place holds: it is one more than the number of teams that are proved to be better, by the paired "
+            "difference of final submissions, row by row. Of teams that share a place these rows do not tell who is "
+            "better."
+        )
+    return said
+
+
+def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
+    """What answers about predictions for these very rows presuppose; nothing where there were none."""
+    if not by_position or rows["features"] == "public":
+        return []
+    were = "was" if by_position == 1 else "were"
+    if _by_labels(rows):
+        return [f"{counted(by_position, 'question')} {were} about predictions for these very rows, {_MADE_ROW_BY_ROW}"]
+    return [f"{counted(by_position, 'question')} {were} about predictions for these very rows, {_PRESUPPOSED}"]
+
+
+def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, depend: bool) -> str:
+    said = [kind.presentation.theorem]
+    if depend:
+        said.append(_TRANSFER_OF_DEPENDENT_ROWS if kind.reads_leakage else _CONCENTRATION_OF_DEPENDENT_ROWS)
+    if facts["rows"]["features"] == "public":
+        said.append(_LAW_GIVEN_FEATURES)
+    said += _said_of_shares(_LAW_GIVEN_SHARES, facts["rows"])
+    if facts["theorem"]["numbers"].get("beta", 1.0) < (1.0 - facts["promise"]["confidence"]) * (1.0 - _ROUNDING):
+        said.append(_LESS_THAN_BETA)
+    return " ".join(said)
+
+
+def _source(statement: str, page: str) -> str:
+    kind = "published" if statement.startswith("P") else "derived, with its proof,"
+    cited = " (Hoeffding 1963)" if statement == "P9" else ""
+    return (
+        f"Statement {statement}{cited}, {kind} in the documentation of everhold: Theory, page “{page}”. "
+        "It rests on the assumptions above."
+    )
+
+
+def _privacy(privacy: Mapping[str, Any], kind: type[Mechanism], *, depend: bool, simulation: bool) -> list[str]:
+    epsilon, delta = privacy["epsilon"], privacy["delta"]
+    if simulation and kind.adds_noise:
+        return ["No privacy of single rows is promised: the noise can be predicted from the seed of the simulation."]
+    if epsilon is None:
+        return [
+            f"No privacy of single rows is promised: {kind.presentation.no_privacy}. Answers may reveal single rows."
+        ]
+    said = [
+        "The mechanism adds noise. All answers together are differentially private towards every single sealed row "
+        f"that is replaced by another, with epsilon = {at_most(epsilon)} and delta = {shown(delta)}."
+    ]
+    if epsilon > _LARGE_EPSILON:
+        said.append(
+            "An epsilon this large is not meaningful privacy: take it as if no privacy of single rows were "
+            "promised. The noise is there to keep the answers true, not to keep rows secret."
+        )
+    else:
+        more = f", and by {shown(delta)} on top" if delta else ""
+        said.append(
+            "Replacing one row changes the probability of anything that the answers may show by a factor of at most "
+            f"{at_most(math.exp(epsilon))}{more}. The names of the columns and the numbers of rows are public."
+        )
+    if depend:
+        said.append("Rows that tell about each other are protected less: this counts one replaced row at a time.")
+    return said
+
+
+def _secrecy(privacy: Mapping[str, Any]) -> str:
+    if privacy["epsilon"] is None or privacy["epsilon"] > _LARGE_EPSILON:
+        return "Secrecy of single rows."
+    return "Secrecy of single rows beyond what the section on privacy states."

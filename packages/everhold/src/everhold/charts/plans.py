@@ -1,0 +1,203 @@
+"""Pictures of a plan: radius against questions or rows, half-widths against true values (needs ``[plots]``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.charts import INK, NARROW, coloured_lines, covered_lines, mechanism_labels, styled
+from everhold.dependence import Independent
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
+from everhold.planning.bounds import BOUNDS
+from everhold.planning.inverse import published_bound, published_statements, radius_of
+from everhold.planning.request import MOST_ROWS
+from everhold.planning.widths import width_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import altair as alt
+
+    from everhold.planning.plan import Plan
+    from everhold.planning.request import PlanRequest
+
+__all__ = ["plan_by_queries", "plan_by_rows", "plan_by_values"]
+
+_REACH = 30.0  # how far the picture looks to either side of the wish
+_POINTS = 13
+_MOST_QUERIES = 10**7
+_VALUES = 51
+_ANSWERS = {"confirmed": "#009e73", "released": "#d55e00", "unsealed": "#0072b2"}
+_EXPECTED = "guess_and_check_expected"
+
+
+def plan_by_queries(plan: Plan, *, narrow: bool = False) -> alt.LayerChart:
+    """Radius against the number of questions, for the plan's rows; the wish is a cross.
+
+    A picture point with fewer questions than overfits is planned with one overfit for each question.
+
+    Args:
+        plan: The plan.
+        narrow: For a page: as wide as a phone, the legend below.
+    """
+    wish = _drawn_wish(plan)
+    numbers = _around(plan.queries, most=_MOST_QUERIES)
+    points = [_point_of(wish.with_queries(number), number, plan.at) for number in numbers]
+    title = f"adaptive questions, for {wish.rows:,} rows"
+    return _picture(plan, _flat(points), at=plan.queries, title=title, narrow=narrow)
+
+
+def plan_by_rows(plan: Plan, *, narrow: bool = False) -> alt.LayerChart:
+    """Radius against the number of sealed rows, for the plan's questions; the wish is a cross.
+
+    Args:
+        plan: The plan.
+        narrow: As for `plan_by_queries`.
+    """
+    wish = _drawn_wish(plan)
+    numbers = _around(wish.rows, most=MOST_ROWS)
+    points = [_point_of(wish.with_rows(number), number, plan.at) for number in numbers]
+    title = f"sealed rows, for {plan.queries:,} adaptive questions"
+    return _picture(plan, _flat(points), at=wish.rows, title=title, narrow=narrow)
+
+
+def plan_by_values(plan: Plan, *, narrow: bool = False) -> alt.LayerChart:
+    """Half-widths of guess-and-check against the true value of a yes-or-no question, by what happened before.
+
+    Args:
+        plan: The plan.
+        narrow: As for `plan_by_queries`.
+
+    Raises:
+        ValueError: If guess-and-check cannot serve the wish.
+    """
+    import altair as alt
+
+    tuned = plan.line("guess_and_check").tuned
+    if not isinstance(tuned, GuessAndCheck):
+        raise ValueError("guess_and_check cannot serve the wish; expected one that it can, to draw its half-widths")
+    points = _widths_by_value(tuned)
+    counts = sorted({point["surprises"] for point in points})
+    dashes = [[1, 0], [6, 4]][: len(counts)]
+    said = ["no surprise before" if not count else f"{count:,} before" for count in counts]
+    at: Any = "bottom" if narrow else alt.Undefined
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, orient=at)
+    lines = (
+        alt.Chart({"values": [point | {"before": said[counts.index(point["surprises"])]} for point in points]})
+        .mark_line(strokeWidth=2.2)
+        .encode(
+            x=alt.X("value:Q", title="true value of a yes-or-no question", axis=alt.Axis(format="~g")),
+            y=alt.Y("width:Q", title=f"half-width at question {tuned.queries:,} of {tuned.queries:,}"),
+            color=alt.Color(
+                "answer:N",
+                scale=alt.Scale(domain=list(_ANSWERS), range=list(_ANSWERS.values())),
+                legend=legend,
+            ),
+            strokeDash=alt.StrokeDash(
+                "before:N",
+                scale=alt.Scale(domain=said, range=dashes),
+                legend=legend,
+            ),
+            tooltip=["answer:N", "surprises:Q", "value:Q", alt.Tooltip("width:Q", format=".4f")],
+        )
+    )
+    layered: alt.LayerChart = styled(alt.layer(lines).properties(**_size(narrow=narrow)))
+    return layered
+
+
+def _widths_by_value(tuned: GuessAndCheck) -> list[dict[str, Any]]:
+    """Before the first surprise, and after all that are planned."""
+    points = []
+    for surprises in sorted({0, min(tuned.overfits, tuned.queries - 1)}):
+        for value in np.linspace(0.0, 1.0, _VALUES).tolist():
+            width = width_at(tuned, value, surprises)
+            for answer in _ANSWERS:
+                told = {"answer": answer, "width": getattr(width, answer)}
+                points.append({"value": round(value, 6), "surprises": surprises, **told})
+    return points
+
+
+def _drawn_wish(plan: Plan) -> PlanRequest:
+    """The plan's wish; where it asks for rows, those that its best line needs."""
+    return plan.wish() if plan.rows is not None else plan.wish(rows=plan.best.rows_needed or plan.best.rows_expected)
+
+
+def _around(center: int, *, most: int) -> list[int]:
+    low, high = max(center / _REACH, 1.0), min(center * _REACH, max(most, center))
+    return sorted({center, *np.rint(np.geomspace(low, high, _POINTS)).astype(int).tolist()})
+
+
+def _point_of(wish: PlanRequest, number: int, at: float) -> list[dict[str, Any]]:
+    """Every radius below 1 at one place of the picture."""
+    radii = {name: radius_of(name, wish) for name in answering()}
+    radii[_EXPECTED] = radius_of("guess_and_check", wish, at=at)
+    radii |= {name: published_bound(name, wish).radius for name in published_statements(wish)}
+    return [
+        {"number": number, "radius": radius, "by": name, "published": name in BOUNDS}
+        for name, radius in radii.items()
+        if radius < 1.0
+    ]
+
+
+def _flat(points: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [point for places in points for point in places]
+
+
+def _labels(at: float, incomplete: dict[str, str]) -> str:
+    """What the legend calls the lines."""
+    expected = f"guess_and_check (if guesses hold around {at:g})"
+    return f"datum.label == '{_EXPECTED}' ? '{expected}' : " + mechanism_labels(**incomplete)
+
+
+def _size(*, narrow: bool) -> dict[str, int]:
+    return {"width": NARROW, "height": 260} if narrow else {"width": 560, "height": 380}
+
+
+def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str, narrow: bool) -> alt.LayerChart:
+    import altair as alt
+
+    looks = {name: (kind.presentation.colour, [1, 0]) for name, kind in answering().items()}
+    looks[_EXPECTED] = MECHANISMS["guess_and_check"].presentation.colour, [1, 3]
+    looks |= {name: (statement.colour, [5, 4]) for name, statement in BOUNDS.items()}
+    heights = _lines_from_the_top(points)
+    points = sorted(points, key=lambda point: list(heights).index(point["by"]))
+    incomplete = {} if isinstance(plan.dependence, Independent) else dict.fromkeys(BOUNDS, "proof incomplete")
+    cross_at = plan.wished_radius or plan.best.expected or 1.0
+    least = min(point["radius"] for point in points)
+    lines = coloured_lines(
+        points,
+        {name: looks[name] for name in heights},
+        labels=_labels(plan.at, incomplete),
+        covered=covered_lines(heights, log=True),
+        legend_at="bottom" if narrow else "right",
+    ).encode(
+        x=alt.X("number:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")),
+        y=alt.Y(
+            "radius:Q",
+            title=f"radius at {plan.confidence:.4g} confidence",
+            scale=alt.Scale(type="log", domain=[min(least, cross_at) / 1.5, 1.0], nice=False),
+            axis=alt.Axis(format="~g"),
+        ),
+        tooltip=["by:N", "number:Q", alt.Tooltip("radius:Q", format=".4f")],
+    )
+    cross = (
+        alt.Chart({"values": [{"number": at, "radius": cross_at}]})
+        .mark_point(shape="cross", size=180, color=INK, filled=True, angle=45, opacity=1)
+        .encode(x="number:Q", y="radius:Q")
+    )
+    said = (
+        alt.Chart({"values": [{"number": at, "radius": cross_at}]})
+        .mark_text(text="your plan", dy=-16, color=INK, fontSize=12)
+        .encode(x="number:Q", y="radius:Q")
+    )
+    layered: alt.LayerChart = styled(alt.layer(lines, cross, said).properties(**_size(narrow=narrow)))
+    return layered
+
+
+def _lines_from_the_top(points: Sequence[dict[str, Any]]) -> dict[str, dict[float, float]]:
+    """Heights by place of each line, in the order in which lines end: first those that leave the picture early."""
+    lines: dict[str, dict[float, float]] = {}
+    for point in points:
+        lines.setdefault(point["by"], {})[point["number"]] = point["radius"]
+    return dict(sorted(lines.items(), key=lambda line: (max(line[1]), -line[1][max(line[1])])))

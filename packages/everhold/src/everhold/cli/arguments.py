@@ -1,0 +1,165 @@
+"""Arguments that many commands share, above all where the holdout is."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.output import Format
+from everhold.remote import ADDRESS_VARIABLE, is_address, remote_storage
+
+if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
+    from everhold.holdout import Holdout
+
+__all__ = [
+    "ENGINE_VARIABLE",
+    "STORAGE_VARIABLE",
+    "AnalystOption",
+    "FormatOption",
+    "ModelOption",
+    "NameArgument",
+    "StorageArgument",
+    "StorageHereArgument",
+    "address_of",
+    "model_from",
+    "opened",
+    "opened_here",
+    "place_of",
+    "storage_of",
+]
+
+STORAGE_VARIABLE = "EVERHOLD_STORAGE"
+ENGINE_VARIABLE = "EVERHOLD_ENGINE"  # as `everhold_engines` has it, which takes a while to import
+
+StorageArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORAGE",
+        help=f"A path or URL, such as flights.db, or https://HOST of a service; left out with {STORAGE_VARIABLE} or "
+        f"{ADDRESS_VARIABLE} set.",
+    ),
+]
+StorageHereArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORAGE",
+        help=f"A path or URL, such as flights.db, where the sealed rows are; left out with {STORAGE_VARIABLE} set.",
+    ),
+]
+NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The holdout's name.")]
+AnalystOption = Annotated[
+    str | None,
+    typer.Option(help="On behalf of this analyst, whose part of the budget pays: see 'everhold allot'."),
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="How the result is printed on stdout.")]
+
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(help="How the rows depend on each other: a JSON file, as 'everhold dependence fit' writes it."),
+]
+
+
+def model_from(path: Path) -> DependenceModel:
+    """The dependence model of a JSON file.
+
+    Raises:
+        DependenceError: If the file holds no model.
+        OSError: If it cannot be read.
+    """
+    from everhold.dependence import dependence_from_dict
+    from everhold.errors import DependenceError
+
+    try:
+        data = json.loads(path.read_bytes())
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise DependenceError(
+            f"the file {path.name!r} holds no dependence model; expected JSON such as "
+            '{"kind": "markov_chain", "transition": [[0.9, 0.1], [0.2, 0.8]]}; '
+            "make one with 'everhold dependence fit'"
+        )
+    return dependence_from_dict(data)
+
+
+def place_of(storage: str, name: str | None) -> tuple[str, str]:
+    """Storage and name; where one of them is given, it is the name and the storage is in the environment."""
+    if name is not None:
+        return storage, name
+    usual = _usual()
+    if not usual:
+        raise Misuse(
+            f"only {storage!r} is given; expected STORAGE and NAME, such as flights.db flights; "
+            f"or set {STORAGE_VARIABLE} or {ADDRESS_VARIABLE} and give NAME alone"
+        )
+    return usual, storage
+
+
+def storage_of(storage: str | None) -> str:
+    """The storage from the command line or from the environment."""
+    found = storage or _usual()
+    if not found:
+        raise Misuse(
+            "no storage is given; expected STORAGE, such as flights.db; or set "
+            f"{STORAGE_VARIABLE} or {ADDRESS_VARIABLE}"
+        )
+    return found
+
+
+def _usual() -> str | None:
+    return os.environ.get(STORAGE_VARIABLE) or os.environ.get(ADDRESS_VARIABLE)
+
+
+def address_of(storage: str) -> str:
+    """The URL of a storage on this machine that can be used.
+
+    Raises:
+        Misuse: If it is none, or the address of a service.
+    """
+    from everhold.ledger.address import check_address
+    from everhold.sealing.storage import storage_url
+
+    if is_address(storage):
+        raise Misuse(
+            f"{storage} is a service, and this command works where the sealed rows are; expected STORAGE, such as "
+            "flights.db; ask whoever runs the service"
+        )
+    url = storage_url(storage)
+    with arguments_checked():
+        check_address(url)
+    return url
+
+
+def opened(storage: str, name: str | None, analyst: str | None = None) -> Holdout:
+    """The open holdout at a place, on behalf of an analyst if one is named.
+
+    Behind a service it is something that looks like a `Holdout`.
+    """
+    storage, name = place_of(storage, name)
+    if not is_address(storage):
+        return opened_here(storage, name, analyst)
+    if analyst is not None:
+        raise Misuse("--analyst belongs to a storage; a service knows by the token on whose behalf it is asked")
+    with arguments_checked():
+        return remote_storage(storage).connect(storage, name)
+
+
+def opened_here(storage: str, name: str | None, analyst: str | None = None) -> Holdout:
+    """The open holdout of a storage on this machine, on behalf of an analyst if one is named."""
+    storage, name = place_of(storage, name)
+    from everhold.holdout import Holdout
+
+    holdout = Holdout.open(address_of(storage), name)
+    if analyst is None:
+        return holdout
+    try:
+        return holdout.analyst(analyst)
+    except BaseException:
+        holdout.close()
+        raise

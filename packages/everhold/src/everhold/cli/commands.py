@@ -1,0 +1,189 @@
+"""Commands that are imported when they are called: everhold's, and those that installed distributions add.
+
+A distribution adds a command by an entry point of the group ``everhold.commands`` with the command's name. It names a
+Typer application, or a function ``register(app)`` that adds the command to one. ``dependence.quilts`` is the command
+`quilts` of the group `dependence`.
+"""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command
+
+from everhold.cli.failures import CommandGroup, Misuse
+from everhold.errors import ExtensionError
+from everhold.extensions import Registry, extra_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["OWN", "ExtensibleGroup"]
+
+_FORMER = {"--again": "--allow-resealing", "--called": "--name", "--overfits": "--surprises"}
+"""Options that have another name now, with it; the former one works in this version."""
+
+OWN = {
+    "plan": ("plan", "Compare all mechanisms, each at its best, for a study that you plan."),
+    "split": ("split", "Split a table into training and sealed rows, and print the command that seals."),
+    "create": ("create", "Seal rows and print what is promised about all answers."),
+    "ask": ("holdouts", "Ask one question and print the answer with what holds for the population."),
+    "quote": ("holdouts", "Say what a question would cost and how wide its interval would be; free."),
+    "status": ("holdouts", "Print rows, mechanism, promise, what was asked and what is left."),
+    "transcript": ("holdouts", "Print every question with its answer, in order; the same as 'everhold ledger show'."),
+    "list": ("holdouts", "Print all holdouts of a storage."),
+    "declare": ("declare", "Declare families of queries, whose members cost nothing from then on."),
+    "allot": ("allotments", "Let an analyst spend a part of the budget, and no more."),
+    "allotments": ("allotments", "Print what analysts may spend and have spent."),
+    "unseal": ("unsealing", "End the study: print what the sealed rows say about all questions asked."),
+    "diagnose": ("diagnose", "Look for rows that depend on each other more than declared; reads training rows only."),
+    "gate": ("gate", "Keep or revert: a champion and proved promotions: create, challenge, status."),
+    "dependence": ("dependence", "Rows that depend on each other: fit a model, describe it, find its quilts."),
+    "ledger": ("ledger", "The record of everything that was asked: show, spent, verify, recover."),
+    "certificate": ("certificate", "The promise as a signed document: show, save, verify."),
+    "migrate": ("operate", "Make the tables of a storage, or bring them to this version's revision."),
+    "doctor": ("operate", "Check all that a storage needs: database, permissions, keys, rows, ledgers, disk space."),
+    "backup": ("operate", "Write ledger, sealed rows and keys into one archive, while others go on asking."),
+    "restore": ("operate", "Put an archive into an empty storage, after everything in it was checked."),
+}
+"""Module and line of help of each command that everhold brings, so that the list of commands imports none."""
+
+
+def _check(_: str, thing: Any) -> str:
+    return "" if callable(thing) else "expected a Typer application or a function register(app)"
+
+
+_COMMANDS: Registry[Any] = Registry(
+    "everhold.commands", {name: f"everhold.cli.{module}:register" for name, (module, _) in OWN.items()}, _check
+)
+
+
+class ExtensibleGroup(CommandGroup):
+    """A group of commands to which distributions add: each is imported when it is called."""
+
+    def main(self, args: Sequence[str] | None = None, **named: Any) -> Any:  # type: ignore[override]  # callers name the others
+        """Run, with a warning where an option is given by a former name."""
+        return super().main([_present(each) for each in (sys.argv[1:] if args is None else args)], **named)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all commands."""
+        return [*super().list_commands(ctx), *_further(_prefix(ctx))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; None if there is none."""
+        name = _prefix(ctx) + cmd_name
+        if cmd_name not in self.commands and "." not in cmd_name and name in _COMMANDS:
+            self.commands[cmd_name] = _built(name, cmd_name)
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the arguments begin with.
+
+        Raises:
+            Misuse: If there is none; the message says which extra installs it, or which command is alike.
+        """
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise Misuse(f"no such command {name!r}. {self._remedy(ctx, name)}")
+        return super().resolve_command(ctx, args)
+
+    def _remedy(self, ctx: Any, name: str) -> str:
+        if extra := extra_for(_COMMANDS.group, _prefix(ctx) + name):
+            return f"Install it: pip install 'everhold[{extra}]'."
+        alike = get_close_matches(name, self.list_commands(ctx))
+        guess = f"Did you mean {' or '.join(map(repr, alike))}? " if alike else ""
+        return f"{guess}'{ctx.command_path} --help' lists the commands."
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, for which everhold's own commands are not imported."""
+        listed = CommandGroup(
+            name=self.name,
+            commands=self._shown(ctx),
+            params=self.params,
+            help=self.help,
+            rich_markup_mode=self.rich_markup_mode,
+        )
+        listed.format_help(ctx, formatter)
+
+    def _shown(self, ctx: Any) -> dict[str, Any]:
+        """Each command with its line of help; those that cannot be loaded are left out, with a warning."""
+        prefix, shown = _prefix(ctx), dict(self.commands)
+        for name in self.list_commands(ctx):
+            if name in shown:
+                continue
+            if prefix + name in OWN:
+                shown[name] = TyperCommand(name, help=OWN[prefix + name][1])
+                continue
+            try:
+                shown[name] = self.get_command(ctx, name)
+            except ExtensionError as fault:
+                sys.stderr.write(f"warning: {fault}\n")
+        return shown
+
+
+def _present(argument: str) -> str:
+    """An argument with the present name of its option."""
+    option, equals, value = argument.partition("=")
+    if option not in _FORMER:
+        return argument
+    sys.stderr.write(f"warning: {option} is now {_FORMER[option]}, and works in this version only\n")
+    return f"{_FORMER[option]}{equals}{value}"
+
+
+def _prefix(ctx: Any) -> str:
+    """Part of an entry point's name before that of the command: none at the top."""
+    return "" if ctx.parent is None else f"{ctx.info_name}."
+
+
+def _further(prefix: str) -> list[str]:
+    """Names of the commands that a group does not bring itself."""
+    try:
+        names = list(_COMMANDS)
+    except ExtensionError as fault:  # everhold's own commands must not need the others
+        sys.stderr.write(f"warning: {fault}\n")
+        names = list(OWN)
+    found = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return [name for name in found if "." not in name]
+
+
+def _built(name: str, called: str) -> Any:
+    """The command that a member of the registry makes.
+
+    Raises:
+        ExtensionError: If it makes none of this name.
+    """
+    member = _COMMANDS[name]
+    if isinstance(member, typer.Typer):
+        command: Any = get_command(member)
+        command.name = called
+        return command
+    app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+    app.callback()(lambda: None)  # so that it is a group, however many commands it has
+    try:
+        member(app)
+    except Exception as fault:
+        if name in OWN:
+            raise
+        raise _refused(name, f"it fails with {type(fault).__name__}") from fault
+    app.registered_commands = [info for info in app.registered_commands if _name_of(info) == called]
+    app.registered_groups = [info for info in app.registered_groups if info.name == called]
+    made: Any = get_command(app)
+    if called not in made.commands:
+        raise _refused(name, f"it adds no command {called!r}")
+    return made.commands[called]
+
+
+def _refused(name: str, reason: str) -> ExtensionError:
+    return ExtensionError(
+        f"The extension {name!r} of {_COMMANDS.group} was refused: {reason}. Install its distribution again, or "
+        "uninstall it."
+    )
+
+
+def _name_of(command: Any) -> str:
+    name: str = command.name or command.callback.__name__.lower().replace("_", "-")
+    return name

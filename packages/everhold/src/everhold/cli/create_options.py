@@ -1,0 +1,268 @@
+"""Options of `everhold create`, in groups: the rows, how they depend on each other, and what is planned."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from everhold.cli.arguments import ENGINE_VARIABLE, model_from
+from everhold.cli.failures import Misuse
+from everhold.mechanisms import MECHANISMS
+from everhold.remote import is_address
+
+if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
+    from everhold.sealing.row_store import SealableTable
+
+__all__ = ["DependenceOptions", "PlanOptions", "RowOptions"]
+
+_ROWS, _PLAN = "The rows", "What is planned"
+
+
+class Features(StrEnum):
+    """Who may see the columns of the sealed rows but the label."""
+
+    SEALED = "sealed"
+    PUBLIC = "public"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOptions:
+    """The rows to seal, and what is declared of them."""
+
+    holdout: Annotated[
+        Path | None,
+        typer.Option(help="The rows to seal: Parquet, CSV or TSV with named columns.", rich_help_panel=_ROWS),
+    ] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Seal rows that stay in the engine at this address, such as scheme://host:port/database; "
+            f"{ENGINE_VARIABLE} by default. A password in it is not recorded.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None
+    table: Annotated[str | None, typer.Option(help="The table there whose rows are sealed.", rich_help_panel=_ROWS)] = (
+        None
+    )
+    training: Annotated[
+        Path | None,
+        typer.Option(help="Open rows with the same columns; they make the guesses.", rich_help_panel=_ROWS),
+    ] = None
+    training_table: Annotated[
+        str | None,
+        typer.Option(
+            help="Open rows as another table in the engine: expressions are guessed from all of its rows, and about "
+            "100,000 are copied for models and checks.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None
+    label: Annotated[
+        str | None,
+        typer.Option(help="Column of the truth, for --accuracy, --error, --brier.", rich_help_panel=_ROWS),
+    ] = None
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="The classes of the label, as in cat,dog, which are public from now on; by default those of the "
+            "training labels. 'open' if labels are free texts.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None
+    row_id: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that names rows, each once; predictions are joined by it. Public.", rich_help_panel=_ROWS
+        ),
+    ] = None
+    features: Annotated[
+        Features,
+        typer.Option(
+            help="'public' if everybody may see all columns but the label, as in a competition: answers are then about "
+            "labels drawn anew on these rows.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = Features.SEALED
+    stratified: Annotated[
+        str | None,
+        typer.Option(
+            help="Column by whose values the table was split: both parts have them in the same shares, and answers are "
+            "for rows with these shares.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None
+    most_rows: Annotated[int, typer.Option(help="The most rows that either file may have.", rich_help_panel=_ROWS)] = (
+        2**26
+    )
+    equal_rows: Annotated[
+        bool,
+        typer.Option(
+            "--equal-rows",
+            help="Equal rows in both files are not copies, but come from a design that repeats its settings.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = False
+    allow_resealing: Annotated[
+        bool,
+        typer.Option(
+            "--allow-resealing",
+            help="Seal rows even if they are sealed here already; neither budget accounts for the other.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = False
+
+    def settings(self) -> dict[str, Any]:
+        """What is declared of the rows, by the names of `Holdout.create`."""
+        return {
+            "label": self.label, "classes": self._classes(), "row_id": self.row_id, "features": self.features.value,
+            "stratified": self.stratified, "most_rows": self.most_rows, "equal_rows": self.equal_rows,
+            "again": self.allow_resealing,
+        }  # fmt: skip
+
+    def _classes(self) -> list[str] | Literal["open"] | None:
+        """Classes that are separated by commas; in quotes where one has a comma of its own."""
+        if self.classes is None:
+            return None
+        return "open" if self.classes == "open" else next(csv.reader([self.classes]), [])
+
+    def sealed(self, storage: str) -> Path | SealableTable:
+        """The rows to seal: a file, or a table that stays in its engine."""
+        if (self.holdout is None) == (self.table is None) or (self.holdout is not None and self.engine is not None):
+            raise Misuse(
+                "expected the rows to seal either as --holdout FILE, or as --engine URL and --table TABLE; nothing was "
+                "created"
+            )
+        if self.holdout is not None:
+            return self.holdout
+        if is_address(storage):
+            raise Misuse(
+                "a service does not take the address of an engine over HTTP, because connections are its operator's "
+                "business; run this command where the service runs, with its storage; nothing was created"
+            )
+        assert self.table is not None
+        return self._stays(self.table)
+
+    def open(self) -> Path | SealableTable | None:
+        """The training rows: a file, or another table of the engine."""
+        if self.training_table is None:
+            return self.training
+        if self.training is not None or self.table is None:
+            raise Misuse(
+                "expected training rows either as --training FILE, or as --training-table TABLE beside --table; "
+                "nothing was created"
+            )
+        return self._stays(self.training_table)
+
+    def _stays(self, table: str) -> SealableTable:
+        """A table of the engine at the given address, or at that of the environment."""
+        from everhold.sealing.row_store import table_at
+
+        url = self.engine or os.environ.get(ENGINE_VARIABLE)
+        if not url:
+            raise Misuse(f"--table {table} is in no engine; give --engine URL, or set {ENGINE_VARIABLE}")
+        return table_at(url, table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependenceOptions:
+    """How the rows depend on each other."""
+
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Rows with equal values of this column belong together.", rich_help_panel=_ROWS),
+    ] = None
+    model: Annotated[
+        Path | None, typer.Option(help="How the rows depend on each other: a JSON file.", rich_help_panel=_ROWS)
+    ] = None
+    independent: Annotated[
+        bool,
+        typer.Option(
+            "--independent", help="Rows were drawn independently; this is the default.", rich_help_panel=_ROWS
+        ),
+    ] = False
+
+    def declared(self) -> DependenceModel | None:
+        """The dependence model, if anything was said about it.
+
+        Raises:
+            Misuse: If more than one option says it.
+        """
+        from everhold.dependence import Groups, Independent
+
+        given = {
+            "--groups": self.groups is not None,
+            "--model": self.model is not None,
+            "--independent": self.independent,
+        }
+        if len(options := [option for option, is_given in given.items() if is_given]) > 1:
+            raise Misuse(f"{' and '.join(options)} are given together; expected one of them; leave the others out")
+        if self.independent:
+            return Independent()
+        if self.groups is not None:
+            return Groups(self.groups)
+        return None if self.model is None else model_from(self.model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What is planned."""
+
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            help=f"One of {', '.join(MECHANISMS)}; by default the one with the narrowest promise among those that take "
+            "adaptive queries about rows of any laws.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None
+    queries: Annotated[int, typer.Option(help="Number of questions to plan for.", rich_help_panel=_PLAN)] = 1_000
+    surprises: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of guesses that may turn out wrong; by default 10, or one for each question if fewer.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None
+    confidence: Annotated[
+        float, typer.Option(help="Probability with which all answers hold together.", rich_help_panel=_PLAN)
+    ] = 0.95
+    slack: Annotated[
+        float,
+        typer.Option(help="Spend nothing on guesses closer than this part of the radius.", rich_help_panel=_PLAN),
+    ] = 0.0
+    allow_vacuous: Annotated[
+        bool,
+        typer.Option(
+            "--allow-vacuous",
+            help="Seal the rows even if the radius is half the range or more: nothing is promised then.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = False
+
+    protocol: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML file of declared families, whose queries cost nothing; see 'everhold declare'.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """What is planned, by the names of `Holdout.create`."""
+        declared: dict[str, Any] = {}
+        if self.protocol is not None:
+            from everhold.families.protocol import protocol
+
+            families, share = protocol(self.protocol)
+            declared = {"declared": families, "share": share}
+        return {
+            **declared,
+            "mechanism": self.mechanism, "queries": self.queries, "overfits": self.surprises,
+            "confidence": self.confidence, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
+        }  # fmt: skip

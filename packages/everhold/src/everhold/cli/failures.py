@@ -1,0 +1,161 @@
+"""What happens when something goes wrong: one sentence and one suggestion on stderr, a known exit code, no traceback.
+
+A traceback, or the message of an error that everhold did not write, could quote sealed rows. Only the messages of
+everhold's own errors and of wrong arguments are shown; everything else becomes one fixed text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+from everhold.cli.output import printable
+from everhold.errors import EverholdError, EverholdWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["EXTRAS", "CommandGroup", "Misuse", "arguments_checked"]
+
+_UNEXPECTED = (
+    "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; "
+    "check the ledger with 'everhold ledger verify' and report the command that you typed"
+)
+
+EXTRAS = {
+    "altair": "plots",
+    "vl_convert": "plots",
+    "pandas": "plots",
+    "sklearn": "sklearn",
+    "mcp": "mcp",
+    "fastapi": "service",
+    "prometheus_client": "service",
+    "uvicorn": "service",
+    "httpx": "client",
+    "pyagrum": "graph",
+    "dp_accounting": "accounting",
+    "rfc3161_client": "timestamp",
+    "psycopg": "postgres",
+    "pyspark": "spark",
+    "chdb": "clickhouse",
+    "clickhouse_connect": "clickhouse",
+}
+"""The extra of each package that a command may need."""
+
+_TypersOwn: type[Exception] = typer.BadParameter.__mro__[2]  # ClickException, which typer has moved with its versions
+
+
+class Misuse(Exception):
+    """The command was not used as its help says."""
+
+    exit_code = 2
+
+
+@contextlib.contextmanager
+def arguments_checked() -> Iterator[None]:
+    """Context for calls whose ValueError speaks of the caller's own arguments, and of no row."""
+    try:
+        yield
+    except EverholdError:
+        raise
+    except ValueError as fault:
+        raise Misuse(str(fault)) from None
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands that teaches when it is called without arguments and reports every failure in one way."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; none at all asks for help."""
+        return super().parse_args(ctx, args or ["--help"])
+
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **named: Any) -> Any:  # type: ignore[override]  # all callers name the others
+        """Run, report what goes wrong, and leave with its exit code."""
+        given = list(sys.argv[1:] if args is None else args)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", EverholdWarning)
+            warnings.showwarning = _show_warning
+            try:
+                code = super().main(given, standalone_mode=False, **named)
+                sys.stdout.flush()
+            except BrokenPipeError:
+                code = _reader_left()
+            except Exception as fault:
+                code = _report(fault, as_json=_wants_json(given))
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+def _reader_left() -> int:
+    """A reader that has seen enough, such as `head`, is no fault; nothing more is written, not even at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Whether the caller asked for JSON; known even where the arguments could not be read."""
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    return any(pair == ("--format", "json") or pair[0] == "--format=json" for pair in pairs)
+
+
+def _report(fault: Exception, *, as_json: bool) -> int:
+    """Write an error to stderr and return its exit code."""
+    code, public = _public(fault)
+    if as_json:
+        sys.stderr.write(json.dumps(public, default=str) + "\n")
+    else:
+        sys.stderr.write(f"error: {printable(public['message'])}\n")
+    return code
+
+
+def _public(fault: Exception) -> tuple[int, dict[str, Any]]:
+    """Exit code and what may be said about an error."""
+    if isinstance(fault, EverholdError):
+        return fault.exit_code, fault.to_dict()
+    if isinstance(fault, (Misuse, _TypersOwn)):
+        return getattr(fault, "exit_code", Misuse.exit_code), {"error": "UsageError", "message": _usage_message(fault)}
+    if isinstance(fault, typer.Abort):
+        return 1, {"error": "Aborted", "message": "stopped before the end; start the command again"}
+    if isinstance(fault, ModuleNotFoundError):
+        return 1, {"error": "MissingPackage", "message": _missing(str(fault.name))}
+    if isinstance(fault, OSError) and fault.errno is not None:
+        return 1, {"error": "FileError", "message": _file_message(fault)}
+    return 1, {"error": "UnexpectedError", "message": _UNEXPECTED}
+
+
+def _missing(module: str) -> str:
+    extra = EXTRAS.get(module.partition(".")[0])
+    install = "everhold" if extra is None else f"everhold[{extra}]"
+    return f"this command needs the package {module}; install it with pip install '{install}'"
+
+
+def _usage_message(fault: Any) -> str:
+    """A usage error as everhold writes errors, with the help that would have avoided it."""
+    if isinstance(fault, Misuse):
+        return str(fault)
+    message: str = fault.format_message().rstrip(".?")
+    context = getattr(fault, "ctx", None)
+    if context is not None:
+        message = f"{message[:1].lower()}{message[1:]}; see '{context.command_path} --help'"
+    return message
+
+
+def _file_message(fault: OSError) -> str:
+    reason = (fault.strerror or "it fails").lower()
+    return f"the file or folder {fault.filename or ''!s} cannot be used: {reason}; check its path and permissions"
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """One line for a warning of everhold; those of other libraries could quote rows and are left out."""
+    if issubclass(category, EverholdWarning):
+        sys.stderr.write(f"warning: {printable(str(getattr(message, 'for_shell', message)))}\n")

@@ -1,0 +1,208 @@
+"""Commands about gates: create, challenge, status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from everhold.cli.arguments import AnalystOption, FormatOption, NameArgument, StorageArgument, opened
+from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
+from everhold.cli.output import Format, show_list, show_record, show_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from everhold.values.base import Schema
+
+__all__ = ["register"]
+
+_METRICS = ("accuracy", "error", "brier", "risk")
+_COLUMNS = ("gate", "metric", "margin", "champion", "challenges", "promotions", "limit")
+
+group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
+
+GateOption = Annotated[str, typer.Option("--gate", help="The gate's name; a holdout may have several.")]
+ColumnOption = Annotated[str | None, typer.Option(help="Column of the predictions file, where it has several.")]
+TrainedOption = Annotated[
+    Path | None, typer.Option(help="The same model's predictions for the training rows; they make the test sharper.")
+]
+RuleOption = Annotated[
+    str | None,
+    typer.Option(help="Instead of predictions: a rule over the features, which says label 1 where it is true."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `gate`."""
+    app.add_typer(
+        group, name="gate", help="Keep or revert: a champion and proved promotions: create, challenge, status."
+    )
+
+
+@group.command()
+def create(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    champion: Annotated[
+        Path | None, typer.Option(help="Predictions of the model to beat, for the sealed rows.")
+    ] = None,
+    rule: RuleOption = None,
+    metric: Annotated[str, typer.Option(help=f"What is compared: {', '.join(_METRICS)}.")] = "accuracy",
+    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None,
+    low: Annotated[float | None, typer.Option(help="With --metric risk: smaller losses count as this.")] = None,
+    high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None,
+    margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0,
+    challenges: Annotated[
+        int | None, typer.Option(help="Most challenges of this gate; by default no limit but the budget.")
+    ] = None,
+    training_predictions: TrainedOption = None,
+    column: ColumnOption = None,
+    gate: GateOption = "gate",
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Open a gate with its first champion, once; an act of the steward, kept in the ledger.
+
+    Example:
+      everhold gate create flights.db flights --champion baseline.csv
+      everhold gate challenge flights.db flights --challenger new_model.csv
+      everhold gate create flights.db flights --gate rules --rule "delay > 15"
+
+    From then on a challenger becomes the champion if and only if it is proved to
+    be better by more than the margin. All promotions hold at once, however many
+    challengers failed in between and however they were chosen. The planned number
+    of questions is no limit to a gate, as it is none to 'everhold ask'. Beyond it
+    promotions are proved all the same, and need larger gains: see 'gate status'.
+    For a limit give --challenges, or 'everhold allot'. It needs a holdout
+    with --mechanism guess_and_check, whose surprises pay for promotions.
+    The same command again changes nothing.
+
+    Exit codes:
+      0  opened, or open already with the same champion, metric and limits
+      1  a file cannot be read
+      2  wrong usage
+      4  no such holdout
+      5  there can be no such gate; nothing was changed
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    _check_one(champion, rule, option="--champion")
+    measure = _metric(metric, {"loss": loss, "low": low, "high": high})
+    with opened(storage, name) as holdout, arguments_checked():
+        opened_gate = holdout.gate(
+            measure, champion=rule or _read(champion, holdout.schema, column), margin=margin, challenges=challenges,
+            name=gate, training=_read(training_predictions, holdout.schema, column),
+        )  # fmt: skip
+        status = opened_gate.status()
+    show_record(status, form)
+
+
+@group.command()
+def challenge(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    challenger: Annotated[Path | None, typer.Option(help="Predictions of the challenger, for the sealed rows.")] = None,
+    rule: RuleOption = None,
+    training_predictions: TrainedOption = None,
+    column: ColumnOption = None,
+    gate: GateOption = "gate",
+    analyst: AnalystOption = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the challenge is refused.")] = False,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    r"""Let a challenger try to beat the champion, and print whether it is promoted.
+
+    Example:
+      everhold gate challenge flights.db flights --challenger new_model.csv
+
+    'promoted' is proved: the challenger is better by more than the margin, and is
+    the champion now; it costs a surprise. 'kept' promises nothing and costs only
+    one of the planned questions. Challenges beyond the plan are answered, too,
+    and need a larger gain. No number is told. The same challenge of the same
+    champion again is free and has the same verdict. In a script:
+      everhold gate challenge flights.db flights --challenger new.csv \
+        --format json | jq .promoted
+
+    Exit codes:
+      0  promoted, kept, or refused because what is left does not pay for it
+      1  a file cannot be read
+      2  wrong usage
+      4  no such holdout
+      5  the challenger cannot be compared, or there is no such gate or analyst
+      6  refused, under --strict
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    _check_one(challenger, rule, option="--challenger")
+    with opened(storage, name, analyst) as holdout, arguments_checked():
+        verdict = holdout.gate(name=gate).challenge(
+            rule or _read(challenger, holdout.schema, column),
+            training=_read(training_predictions, holdout.schema, column),
+            strict=strict,
+        )
+    show_sentence(str(verdict), verdict.to_dict(), form)
+
+
+@group.command()
+def status(
+    storage: StorageArgument,
+    name: NameArgument = None,
+    *,
+    gate: Annotated[str | None, typer.Option("--gate", help="One gate; all of them by default.")] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Print which champion each gate has, and how often it was challenged.
+
+    Example:
+      everhold gate status flights.db flights
+      everhold gate status flights.db flights --gate gate
+
+    Of one gate it also says how many questions were answered beyond the plan,
+    which is no limit, and the least gain in accuracy that the next challenge can
+    see ('sees.gain'), if the models differ on one row in twenty.
+
+    Exit codes:
+      0  printed
+      2  wrong usage
+      4  no such holdout
+      5  no such gate
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    with opened(storage, name) as holdout, arguments_checked():
+        if gate is not None:
+            show_record(holdout.gate(name=gate).status(), form)
+            return
+        found = holdout.status().get("gates", [])
+    show_list(found, _COLUMNS, form, document={"gates": found})
+
+
+def _check_one(path: Path | None, rule: str | None, *, option: str) -> None:
+    if (path is None) == (rule is None):
+        found = "none of them" if rule is None else "both"
+        raise Misuse(f"expected one of {option} and --rule, found {found}; see --help")
+
+
+def _read(path: Path | None, schema: Schema, column: str | None) -> Any:
+    from everhold.queries.prediction_files import read_predictions
+
+    return None if path is None else read_predictions(path, schema, column=column)
+
+
+def _metric(metric: str, given: dict[str, Any]) -> str | Callable[..., Any]:
+    """The metric, with its loss where it is a risk."""
+    if metric not in _METRICS:
+        raise Misuse(f"--metric is {metric!r}; expected one of {', '.join(_METRICS)}")
+    wished = {name: value for name, value in given.items() if value is not None}
+    if metric != "risk":
+        if wished:
+            raise Misuse(f"--{next(iter(wished))} belongs to --metric risk; leave it out or compare risks")
+        return metric
+    from functools import partial
+
+    from everhold.queries.risk import risk
+
+    return partial(risk, **wished)

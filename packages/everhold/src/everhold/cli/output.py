@@ -1,0 +1,194 @@
+"""Every result in the same three forms: a table for people, JSON for programs, CSV for spreadsheets.
+
+Results go to stdout and nothing else does. A *record* is one thing (a status, a price, a check): its table has the
+columns ``field`` and ``value``. A *list* (answers, holdouts) has one line for each item.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from everhold.display import BOUNDS, csv_text, flat, printable, rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Format", "fits", "note", "printable", "show_list", "show_record", "show_sentence"]
+
+_HASH = re.compile("[0-9a-f]{64}")
+_SHORT_HASH = 12
+_SECONDS = len("2026-01-31T23:59:59")
+_SHOWN_OF_VECTOR = 6
+_SHORT_CELL = 20  # characters; longer texts may be folded
+_RECORD_COLUMNS = 2
+_UNLIMITED = 100_000  # columns; a table that goes to a file or a pipe is never cut
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def note(text: str) -> None:
+    """Tell people something beside the result, on stderr."""
+    sys.stderr.write(printable(text) + "\n")
+
+
+def show_sentence(sentence: str, record: Mapping[str, Any], form: Format) -> None:
+    """Print a sentence for people; the record it stands for in the other formats."""
+    if form is Format.TABLE:
+        sys.stdout.write(printable(sentence) + "\n")
+    else:
+        show_record(record, form)
+
+
+def show_record(record: Mapping[str, Any], form: Format) -> None:
+    """Print one thing: fields below each other, one JSON object, or one line of CSV below its head."""
+    if form is Format.JSON:
+        _print_json(record)
+    elif form is Format.CSV:
+        _print_csv([record], list(record))
+    else:
+        _print_table(["field", "value"], [[name, _cell(value, name)] for name, value in flat(record)], numbers=set())
+
+
+def show_list(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    form: Format,
+    *,
+    document: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+) -> None:
+    """Print a list.
+
+    Args:
+        rows: One mapping for each line, with at least the named columns.
+        columns: The columns of table and CSV, in their order.
+        form: How to print it.
+        document: The same as one JSON object, or as an array of some.
+    """
+    if form is Format.JSON:
+        _print_json(document)
+    elif form is Format.CSV:
+        _print_csv(rows, columns)
+    else:
+        lines = [[_short(name, row[name]) for name in columns] for row in rows]
+        numbers = {name for name in columns if rows and all(_is_number(row[name]) for row in rows)}
+        _print_table(columns, lines, numbers=numbers)
+
+
+def _print_json(document: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
+
+
+def _print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """One line for each row; what has parts of its own is JSON inside a cell, and no cell is a formula."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(map(csv_text, columns))
+    writer.writerows([_csv_cell(row[name]) for name in columns] for row in rows)
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return csv_text(printable(value))
+    if isinstance(value, (bool, dict, list, tuple)):
+        return json.dumps(value)
+    return value
+
+
+def _print_table(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numbers: set[str]) -> None:
+    if not sys.stdout.isatty() and _is_plain(columns, lines):
+        _print_plain(columns, lines, numbers=numbers)
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _UNLIMITED, highlight=False)
+    if not fits(columns, lines, width=console.width):
+        for line in lines:
+            _print_table(["field", "value"], list(zip(columns, line, strict=True)), numbers=set())
+            sys.stdout.write("\n")
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for place, name in enumerate(columns):
+        short = _natural(columns, lines, place) <= _SHORT_CELL
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=short)
+    for line in lines:
+        table.add_row(*map(Text, line))
+    console.print(table)
+
+
+def _is_plain(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> bool:
+    """Whether every character is one column wide, and the output can draw a line."""
+    encoding = getattr(sys.stdout, "encoding", None) or ""
+    return encoding.lower().startswith("utf") and all(
+        text.isascii() and text.isprintable() for row in (columns, *lines) for text in row
+    )
+
+
+def _print_plain(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numbers: set[str]) -> None:
+    """The same table as Rich draws for a file or a pipe, which takes a tenth of a second to import."""
+    widths = [_natural(columns, lines, place) for place in range(len(columns))]
+    rule = "─" * (sum(widths) + 3 * (len(widths) - 1))
+    padded = [
+        "   ".join(
+            text.rjust(width) if name in numbers else text.ljust(width)
+            for name, text, width in zip(columns, row, widths, strict=True)
+        )
+        for row in (columns, *lines)
+    ]
+    sys.stdout.write("\n".join([padded[0], rule, *padded[1:]]) + "\n")
+
+
+def fits(columns: Sequence[str], lines: Sequence[Sequence[str]], *, width: int) -> bool:
+    """Whether a table can be read on a terminal: only long texts may go on in the next line, and not in slivers."""
+    naturals = (_natural(columns, lines, place) for place in range(len(columns)))
+    least = sum(natural if natural <= _SHORT_CELL else _SHORT_CELL for natural in naturals) + 3 * (len(columns) - 1)
+    return least <= width or len(columns) <= _RECORD_COLUMNS
+
+
+def _natural(columns: Sequence[str], lines: Sequence[Sequence[str]], place: int) -> int:
+    """How wide a column is if nothing is folded."""
+    return max(len(text) for text in (columns[place], *(line[place] for line in lines)))
+
+
+def _short(name: str, value: Any) -> str:
+    """A cell of a list; a question is known by the first digits of its hash, a moment to the second."""
+    if name == "question" and _HASH.fullmatch(str(value)):
+        return str(value)[:_SHORT_HASH]
+    if name in ("asked_at", "created") and isinstance(value, str) and "T" in value:
+        return printable(value)[:_SECONDS].replace("T", " ")
+    return _cell(value, name)
+
+
+def _cell(value: Any, name: str = "") -> str:
+    """A value as people read it: four significant digits, bounds rounded outwards, a dash for nothing."""
+    if value is None or value in ([], (), {}):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return BOUNDS.get(name, rounded)(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{counted} {_cell(inner)}" for counted, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        shown = value[:_SHOWN_OF_VECTOR] if all(isinstance(inner, float) for inner in value) else value
+        more = f"; ... {len(value):,} in all" if len(shown) < len(value) else ""
+        return "; ".join(_cell(inner, name) for inner in shown) + more
+    return printable(str(value))
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))

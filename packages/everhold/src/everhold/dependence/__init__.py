@@ -1,0 +1,115 @@
+"""How sealed rows depend on each other: one file for each model. `MODELS` finds them by kind."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from everhold.dependence.base import DependenceModel, RowStructure, SeriesFacts
+from everhold.errors import DependenceError
+from everhold.extensions import Registry, former_name
+
+if TYPE_CHECKING:
+    from everhold.dependence.groups import Groups
+    from everhold.dependence.independent import Independent
+    from everhold.dependence.series.gaussian_ar1 import GaussianAR1
+    from everhold.dependence.series.markov_chain import MarkovChain
+
+__all__ = [
+    "MODELS",
+    "DependenceModel",
+    "GaussianAR1",
+    "Groups",
+    "Independent",
+    "MarkovChain",
+    "RowStructure",
+    "SeriesFacts",
+    "dependence_from_dict",
+    "require_listed",
+]
+
+
+def _wrong_with(kind: str, model: Any) -> str:
+    """What a class lacks that an extension adds under this kind; empty if nothing."""
+    if not (isinstance(model, type) and issubclass(model, DependenceModel)):
+        return "it is no subclass of everhold.dependence.DependenceModel."
+    if inspect.isabstract(model):
+        return f"it does not define {', '.join(sorted(model.__abstractmethods__))}."
+    called = getattr(model, "kind", None)
+    return "" if called == kind else f"its kind is {called!r}; expected the name of its entry point."
+
+
+MODELS: Final[Registry[type[DependenceModel]]] = Registry(
+    "everhold.dependence",
+    {
+        "independent": "everhold.dependence.independent:Independent",
+        "groups": "everhold.dependence.groups:Groups",
+        "markov_chain": "everhold.dependence.series.markov_chain:MarkovChain",
+        "gaussian_ar1": "everhold.dependence.series.gaussian_ar1:GaussianAR1",
+    },
+    _wrong_with,
+)
+"""All models by kind: those of the core, then those of extensions in alphabetical order."""
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        home = next((home for home in MODELS.own.values() if home.endswith(f":{name}")), None)
+        if home is None:
+            return former_name(__name__, name)
+        return getattr(import_module(home.partition(":")[0]), name)
+
+
+def require_listed(model: DependenceModel) -> None:
+    """Refuse a model that nobody could read again.
+
+    Raises:
+        DependenceError: If it is not registered.
+    """
+    if MODELS.get(getattr(model, "kind", "")) is not type(model):
+        raise DependenceError(
+            f"The dependence model {type(model).__name__} is not registered, so its ledger could not be opened again. "
+            "Declare it as an entry point of everhold.dependence under its kind."
+        )
+
+
+def dependence_from_dict(data: Mapping[str, Any]) -> DependenceModel:
+    """The inverse of `DependenceModel.to_dict`.
+
+    Raises:
+        DependenceError: If the kind is unknown or the data do not describe a model; an entry that the kind does not
+            know is refused, for a misspelt one would silently be another model.
+    """
+    if not isinstance(data, Mapping):
+        raise DependenceError(
+            f"a dependence model is not of type {type(data).__name__}; expected plain data such as "
+            '{"kind": "groups", "column": "household"}; see docs/reference/models.md'
+        )
+    kind = data.get("kind")
+    model = MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        if kind is None:
+            raise DependenceError(f"the data name no kind of dependence model; expected one of {', '.join(MODELS)}")
+        raise DependenceError(f"The dependence model {kind!r} is unknown here. {MODELS.missing(str(kind))}")
+    unknown = [repr(entry) for entry in data if entry != "kind" and entry not in model.entries]
+    if unknown:
+        known = ", ".join(map(repr, sorted({*model.entries, "kind"})))
+        raise DependenceError(
+            f"the data of kind {kind!r} have the unknown {'entry' if len(unknown) == 1 else 'entries'} "
+            f"{', '.join(unknown)}; expected only {known}; check its spelling, or leave it out"
+        )
+    try:
+        return model.from_dict(data)
+    except DependenceError:
+        raise
+    except KeyError as fault:
+        raise DependenceError(
+            f"the data of kind {kind!r} lack the entry {fault.args[0]!r}; expected it; see docs/reference/models.md"
+        ) from None
+    except (TypeError, ValueError, AttributeError, OverflowError) as fault:
+        raise DependenceError(
+            f"the data do not describe a model of kind {kind!r}: {fault}; expected what docs/reference/models.md shows"
+        ) from None

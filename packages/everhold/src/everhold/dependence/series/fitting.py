@@ -1,0 +1,405 @@
+"""Time-series models from training rows: rows in order, and radii that hold with a stated probability.
+
+Columns of any table are put in order and cut where rows are missing. The radii hold however often the series visited
+each state; docs/theory/series.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+
+from everhold.errors import DependenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "ISO_TIME", "ONE_STEP", "CorrelationSet", "TransitionSet", "as_text", "bound_correlation", "bound_transitions",
+    "continuous", "count_transitions", "missed", "ordered_runs",
+]  # fmt: skip
+
+ISO_TIME = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
+"""Text that is a date or a time, as a regular expression."""
+
+ONE_STEP = 0.1
+"""By which share of itself a step may differ from the usual one: 28 days are within a tenth of 31."""
+
+_FEWEST_STEPS = 0.5  # of the pairs of neighbours that are one step apart
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_OUTWARD = 1e-12  # added to every radius against rounding
+_FEWEST_VALUES, _MOST_EQUAL = 20, 0.1
+
+
+def ordered_runs(
+    table: Any, *, order_by: str, value: str, groups: str | None
+) -> tuple[list[NDArray[Any]], float | None]:
+    """The values of a column in runs of rows that follow each other by one step, and how long a step is.
+
+    A step is the median distance of neighbours in the order, up to a tenth. Series are cut where rows are missing, for
+    a longer step tells of less dependence. Where they are cut depends on the order column only. The usual step that is
+    returned is the mean of those that count, which for months is 30.4 days, whatever the months.
+
+    Args:
+        table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
+        order_by: Column to sort by.
+        value: Column to return.
+        groups: Column whose equal values make a series; None for one series.
+
+    Returns:
+        One array per run, in the order of the groups' values and then of the rows; and the usual step in units of the
+        order column, seconds for times, None without any.
+
+    Raises:
+        DependenceError: If a column does not exist, values are missing, two rows of a series share a place, or most
+            neighbours are not one step apart.
+    """
+    wanted = [order_by, value] if groups is None else [order_by, value, groups]
+    order, values, *rest = _columns(table, wanted)
+    places, unit = _comparable(order, order_by)
+    series = _codes(rest[0], str(groups)) if rest else np.zeros(len(order), dtype=np.int64)
+    sorting = np.lexsort((places, series))
+    same = np.diff(series[sorting]) == 0
+    steps = np.diff(places[sorting]).astype(np.float64)  # whatever the unit of time
+    ties = int(np.sum(same & (steps == 0.0)))
+    if ties:
+        raise DependenceError(
+            f"{ties} training rows share their place in column {order_by!r} with the row before; expected one row per "
+            "step; name the column that tells series apart as `groups`, or thin the rows out",
+            rows=ties,
+        )
+    counted = same & _one_step(steps, same, order_by)
+    runs = np.split(values[sorting], np.flatnonzero(~counted) + 1)
+    return list(runs), float(np.mean(steps[counted])) * unit if counted.any() else None
+
+
+def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
+    """Which neighbours are one usual step apart; one of the steps themselves is the median."""
+    inside = np.sort(steps[same])
+    if not len(inside):
+        return np.zeros(len(steps), dtype=bool)
+    usual = float(inside[(len(inside) - 1) // 2])
+    near = np.asarray(np.abs(steps - usual) <= ONE_STEP * usual)
+    share = float(np.mean(near[same]))
+    if share < _FEWEST_STEPS:
+        raise DependenceError(
+            f"only {share:.0%} of the training rows follow the row before by one usual step in column {name!r}; "
+            "expected even steps, at least half of them; order the rows by a column that counts the steps"
+        )
+    return near
+
+
+def as_text(values: NDArray[Any]) -> NDArray[Any]:
+    """States as text: whole numbers without a point, truth values in lower case; others are refused."""
+    return np.array([_text(value) for value in values.tolist()], dtype=object)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int):
+        return str(value)
+    raise DependenceError(
+        f"a state is of type {type(value).__name__}; expected text, whole numbers or truth values; cut a continuous "
+        "column into a few classes first"
+    )
+
+
+def _columns(table: Any, names: list[str]) -> list[NDArray[Any]]:
+    held, known = _held(table, names)
+    absent = [name for name in names if name not in held]
+    if absent:
+        raise DependenceError(
+            f"the training rows have no column {absent[0]!r}; expected one of {', '.join(map(repr, known)) or 'none'}"
+        )
+    columns = [held[name] for name in names]
+    lengths = {name: column.shape for name, column in zip(names, columns, strict=True)}
+    if any(len(shape) != 1 for shape in lengths.values()) or len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name!r} {shape}" for name, shape in lengths.items())
+        raise DependenceError(f"the columns have the shapes {told}; expected as many values in each, one per row")
+    for name, column in zip(names, columns, strict=True):
+        missing = _missing(column)
+        if missing:
+            raise DependenceError(
+                f"{missing} training rows have no value in column {name!r}; expected every row of a series; fill the "
+                "column or leave such series out",
+                rows=missing,
+            )
+    return columns
+
+
+def _held(table: Any, names: list[str]) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """The named columns as far as they exist, and the names of all columns."""
+    if isinstance(table, Mapping):
+        held = {str(name): column for name, column in table.items()}
+        return {name: _array(name, held[name]) for name in names if name in held}, list(held)
+    import narwhals.stable.v1 as nw  # slow to import, and needed here alone
+
+    try:
+        frame = nw.from_native(table)
+    except TypeError:
+        raise DependenceError(
+            f"the training rows are of type {type(table).__name__}; expected a data frame, or a mapping of names to "
+            "columns"
+        ) from None
+    eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return {name: eager[name].to_numpy() for name in names if name in eager.columns}, eager.columns
+
+
+def _array(name: str, column: Any) -> NDArray[Any]:
+    """An array that keeps what it holds: NumPy would turn numbers among text into text."""
+    try:
+        made = np.asarray(column)
+    except ValueError:
+        raise DependenceError(
+            f"the column {name!r} holds lists of different lengths; expected one value per row"
+        ) from None
+    if made.dtype.kind in "US" and not isinstance(column, np.ndarray):
+        return np.array(list(column), dtype=object)
+    return made
+
+
+def _missing(column: NDArray[Any]) -> int:
+    if column.dtype.kind in "mM":
+        return int(np.sum(np.isnat(column)))
+    if column.dtype.kind in "iub":
+        return 0
+    return sum(map(_absent, column.tolist()))
+
+
+def _absent(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)  # not-a-number differs from itself
+    except TypeError:  # and nobody knows whether pandas.NA does
+        return True
+
+
+def _comparable(order: NDArray[Any], name: str) -> tuple[NDArray[Any], float]:
+    """An order column as numbers or times, and its unit: 1 for numbers, seconds for times.
+
+    Text is refused, for '10' comes before '9', unless it is an ISO time.
+    """
+    if order.dtype.kind == "f" and np.isinf(order).any():
+        raise DependenceError(
+            f"{int(np.isinf(order).sum())} training rows have an infinite value in column {name!r}; expected finite"
+        )
+    if order.dtype.kind in "iuf":
+        return order, 1.0
+    if order.dtype.kind in "mM":
+        return order.astype(f"{'datetime64' if order.dtype.kind == 'M' else 'timedelta64'}[us]"), 1e-6
+    values = order.tolist()
+    if all(isinstance(value, str) and re.fullmatch(ISO_TIME, value) for value in values):
+        return np.array(values, dtype="datetime64[us]"), 1e-6
+    aware = {getattr(value, "tzinfo", None) is not None for value in values}
+    if len(aware) == 1 and all(isinstance(value, datetime.date) for value in values):
+        return np.array([_microseconds(value) for value in values], dtype=np.int64), 1e-6
+    raise DependenceError(
+        f"the column {name!r} does not put rows in order: it holds text or mixed values, and '10' comes before '9'; "
+        "expected numbers, dates or times; make a column of such a type"
+    )
+
+
+def _microseconds(when: datetime.date) -> int:
+    """Time since 1970, of a date or time with or without a zone."""
+    if not isinstance(when, datetime.datetime):
+        return (when.toordinal() - datetime.date(1970, 1, 1).toordinal()) * 86_400_000_000
+    return (when - datetime.datetime(1970, 1, 1, tzinfo=when.tzinfo and datetime.UTC)) // _MICROSECOND
+
+
+def _codes(column: NDArray[Any], name: str) -> NDArray[np.int64]:
+    """The rank of every value among the different ones."""
+    try:
+        return np.asarray(np.unique(column, return_inverse=True)[1], dtype=np.int64)
+    except TypeError:
+        raise DependenceError(
+            f"the column {name!r} holds values of different kinds; expected one kind, such as text only"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionSet:
+    """Chains that the training rows do not rule out.
+
+    Attributes:
+        transition: The centre of the set, shape (states, states).
+        radii: L1 radius of every row, in [0, 2], shape (states,).
+    """
+
+    transition: NDArray[np.float64]
+    radii: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationSet:
+    """Correlations of neighbouring rows that the training rows do not rule out, about a least-squares estimate."""
+
+    estimate: float
+    least: float
+    largest: float
+
+
+def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> NDArray[np.int64]:
+    """How often each state follows each other one, shape (states, states), over series in order.
+
+    Raises:
+        DependenceError: If a row is in none of the states.
+    """
+    place = {state: index for index, state in enumerate(states)}
+    counts = np.zeros((len(states), len(states)), dtype=np.int64)
+    for rows in series:
+        codes = np.array([place.get(state, -1) for state in rows], dtype=np.int64)
+        if np.any(codes < 0):
+            unknown = int(np.sum(codes < 0))
+            raise DependenceError(
+                f"{unknown} training rows are in none of the {len(states)} states; expected every state to be named; "
+                "leave out `states` to take those that occur",
+                rows=unknown,
+            )
+        np.add.at(counts, (codes[:-1], codes[1:]), 1)
+    return counts
+
+
+def bound_transitions(counts: ArrayLike, *, miss: float) -> TransitionSet:
+    """A set that holds the true matrix with probability at least ``1 - miss`` (docs/theory/series has the proof).
+
+    For two states the inequality is solved as it stands and gives an interval; its centre and width are returned.
+
+    Args:
+        counts: Number of transitions, shape (states, states).
+        miss: Probability that a row of the true matrix is outside.
+
+    Raises:
+        DependenceError: If a state was never left.
+
+    Source: Weissman et al. 2003 for the union over sets of states.
+
+    Examples:
+        >>> bound_transitions([[900, 100], [100, 900]], miss=0.01).radii.round(3)
+        array([0.08, 0.08])
+    """
+    seen = np.asarray(counts, dtype=np.int64)
+    exits = seen.sum(axis=1)
+    states = len(seen)
+    if np.any(exits == 0):
+        raise DependenceError(
+            f"{int(np.sum(exits == 0))} of {states} states were never left; expected at least one step from each; give "
+            "more training rows or join rare states"
+        )
+    if states == 2:
+        ends = np.array([_mixture_ends(int(row[0]), int(row.sum()), miss / 2.0) for row in seen])
+        first = ends.mean(axis=1)
+        return TransitionSet(np.column_stack([first, 1.0 - first]), ends[:, 1] - ends[:, 0] + _OUTWARD)
+    choices = states * math.log(2.0) + math.log1p(-(2.0 ** (1 - states)))  # ln(2^S - 2)
+    radii = np.sqrt(2.0 * (choices + math.log(states / miss) + np.log(exits) / 2.0) / exits)
+    return TransitionSet(seen / exits[:, None], np.minimum(radii + _OUTWARD, 2.0))
+
+
+def _mixture_ends(hits: int, trials: int, level: float) -> tuple[float, float]:
+    """The chances of a hit whose likelihood is more than ``level`` times that of the mixture."""
+    return _mixture_low(hits, trials, level), 1.0 - _mixture_low(trials - hits, trials, level)
+
+
+def _mixture_low(hits: int, trials: int, level: float) -> float:
+    if hits == 0:
+        return 0.0
+    least = float(scipy.special.betaln(hits + 0.5, trials - hits + 0.5) - scipy.special.betaln(0.5, 0.5)) + math.log(
+        level
+    )
+
+    def lacking(chance: float) -> float:
+        return least - float(scipy.special.xlogy(hits, chance) + scipy.special.xlog1py(trials - hits, -chance))
+
+    return float(scipy.optimize.brentq(lacking, 1e-300, hits / trials, xtol=1e-14))
+
+
+def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> CorrelationSet:
+    """An interval that holds the correlation of neighbouring rows with probability at least ``1 - miss``.
+
+    For ``x_t = c + r x_(t-1) + e_t`` with independent normal ``e_t`` of unknown variance. The first tenth of the steps
+    only sets the scale V_0 of a self-normalised martingale bound ``S' (V_0 + G)^-1 S <= 2 v L``,
+    ``L = ln(sqrt(det(V_0 + G)/det V_0) / level)``, and ``v <= sum e_t^2 / q`` for a low quantile q of chi-square. Both
+    sides are quadratic in (c, r): the set is an ellipse.
+
+    Raises:
+        DependenceError: If the rows are too few to bound the correlation at all.
+
+    Source: Abbasi-Yadkori, Pal, Szepesvari 2011, Theorem 1.
+    """
+    before = np.concatenate([rows[:-1] for rows in series])
+    after = np.concatenate([rows[1:] for rows in series])
+    start = max(len(before) // 10, 3)
+    if len(before) < start + 3:
+        raise DependenceError(f"there are {len(before)} steps to learn from; expected at least 6, better hundreds")
+    scale = float(np.std(before[:start]))
+    if not scale > 0.0:
+        raise DependenceError("the first training rows are all equal; expected values of a continuous column")
+    middle = float(np.mean(before[:start]))
+    regressors = np.column_stack([np.ones(len(before)), (before - middle) / scale])
+    values = (after - middle) / scale
+    initial = regressors[:start].T @ regressors[:start]
+    gram = regressors[start:].T @ regressors[start:]
+    theta, *_ = np.linalg.lstsq(regressors[start:], values[start:], rcond=None)
+    residual = float(np.sum((values[start:] - regressors[start:] @ theta) ** 2))
+    growth = (np.linalg.slogdet(initial + gram)[1] - np.linalg.slogdet(initial)[1]) / 2.0
+    ratio = (
+        2.0
+        * (growth - math.log(miss / 2.0))
+        / float(2.0 * scipy.special.gammaincinv((len(before) - start) / 2.0, miss / 2.0))
+    )
+    shape = gram @ np.linalg.solve(initial + gram, gram) - ratio * gram
+    shape = (shape + shape.T) / 2.0
+    if np.linalg.eigvalsh(shape)[0] <= 0.0:
+        raise DependenceError(
+            f"{len(before)} steps are too few to bound the correlation; expected more training rows or less confidence"
+        )
+    width = math.sqrt(ratio * residual * float(np.linalg.inv(shape)[1, 1])) * (1.0 + 1e-9) + _OUTWARD
+    estimate = float(theta[1])
+    return CorrelationSet(estimate, estimate - width, estimate + width)
+
+
+def missed(confidence: float) -> float:
+    """What a confidence lacks to 1; refused outside (0, 1)."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
+    return 1.0 - confidence
+
+
+def continuous(series: Sequence[NDArray[Any]], *, name: str) -> list[NDArray[np.float64]]:
+    """Values of every series as numbers that hardly repeat, as those of a continuous column of that name.
+
+    Raises:
+        DependenceError: If they are no numbers, infinite, or classes.
+    """
+    try:
+        numbers = [rows.astype(np.float64) for rows in series]
+    except (TypeError, ValueError):
+        raise DependenceError(
+            f"the column {name!r} is not a number; expected a continuous column; for classes use MarkovChain"
+        ) from None
+    values = np.concatenate(numbers)
+    infinite = int(np.sum(np.isinf(values)))
+    if infinite:
+        raise DependenceError(
+            f"{infinite} training rows have an infinite value in column {name!r}; expected finite numbers; leave such "
+            "series out, or cut the column into classes for MarkovChain",
+            rows=infinite,
+        )
+    counts = np.unique(values, return_counts=True)[1]
+    if len(counts) < min(_FEWEST_VALUES, len(values)) or counts.max() > max(_MOST_EQUAL * len(values), 1.0):
+        raise DependenceError(
+            f"the values of column {name!r} repeat: {len(counts)} different ones in {len(values):,} training rows, the "
+            f"most common in {counts.max() / len(values):.0%} of them; expected a continuous column; for classes use "
+            "MarkovChain"
+        )
+    return numbers

@@ -1,0 +1,184 @@
+"""What rows in an order are worth, without a model: how much the averages of whole stretches of them wander.
+
+Cut rows in order into stretches, and the centred sum of each varies like that of independent rows, or more where rows
+resemble each other: by the *design effect*, the number of rows that are worth one. Short stretches show what
+neighbours share, long ones what rows far apart do, so several lengths are tried. Noise in the values makes the design
+effect smaller but does not hide it, as it hides the correlation of neighbours.
+
+Source: the batch means of simulation studies; Kish 1965 for the design effect.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+
+from everhold.errors import DependenceError, DependenceWarning, warn_caller
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.dependence.base import DependenceModel
+
+__all__ = [
+    "BlockVarianceTest", "bits_of_stretch", "sizes_of_stretches", "stretch_of_rows", "wandering_of_means",
+    "wandering_of_sums", "wandering_of_values", "warn_of_long_memory",
+]  # fmt: skip
+
+_MOST_STRETCHES = 256
+_FEWEST_STRETCHES = 8
+_LIKE_NORMAL = 3.0  # rows of a stretch for each unit of kurtosis, below which its sum is not treated as normal
+_LEVEL = 1e-3  # of a warning where a fitted model is right, all outcomes together
+_SURE = 0.05  # chance that the true design effect is above the longest stretch that is told
+
+
+@dataclass(frozen=True, slots=True)
+class BlockVarianceTest:
+    """How much averages of stretches wander, one entry for each outcome.
+
+    Attributes:
+        p_values: Chance of as much where rows are worth what is promised, all lengths together; 1 where nothing can be
+            said, as of very rare outcomes. Shape (outcomes,).
+        design_effects: Rows that are worth one, where this is clearest. Shape (outcomes,).
+        at_most: Upper ends for the design effect, from the longest stretches, too: groups of so many rows in a row
+            promise no more than these rows are worth. Shape (outcomes,).
+    """
+
+    p_values: NDArray[np.float64]
+    design_effects: NDArray[np.float64]
+    at_most: NDArray[np.float64]
+
+
+@lru_cache
+def bits_of_stretch(rows: int) -> int:
+    """A stretch has ``2**bits`` rows, the last one perhaps fewer, so that there are at most 256."""
+    return max((rows - 1) // _MOST_STRETCHES, 0).bit_length()
+
+
+def stretch_of_rows(rows: int) -> NDArray[np.int64]:
+    """The stretch of each of so many rows in order, from 0."""
+    return np.arange(rows, dtype=np.int64) >> bits_of_stretch(rows)
+
+
+@lru_cache
+def sizes_of_stretches(rows: int) -> NDArray[np.int64]:
+    """Rows of each stretch; read-only."""
+    sizes = np.bincount(stretch_of_rows(rows))
+    sizes.setflags(write=False)
+    return sizes
+
+
+def wandering_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: float = 1.0) -> BlockVarianceTest:
+    """Of row values in [0, 1], against the variance of truth values with their mean, on which intervals rest.
+
+    Args:
+        sums: Sums of each stretch in order, shape (outcomes, stretches).
+        sizes: Rows of each stretch, shape (stretches,).
+        promised: Rows for each effective row that are promised.
+
+    Examples:
+        >>> rows = np.random.default_rng(0).integers(0, 2, 4_096)
+        >>> free, copied = (wandering_of_means([each.reshape(256, 16).sum(axis=1)], [16] * 256)
+        ...                 for each in (rows, rows[np.arange(4_096) // 8]))
+        >>> float(free.p_values[0]) > 0.01, 6 < float(copied.design_effects[0]) < 12
+        (True, True)
+    """
+    totals, lengths = np.asarray(sums, dtype=np.float64), np.asarray(sizes)
+    means = totals.sum(axis=1) / lengths.sum()
+    variances = means * (1.0 - means)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centred = (totals - means[:, None] * lengths) / np.sqrt(variances)[:, None]
+        kurtoses = np.where(variances > 0.0, (1.0 - 3.0 * variances) / variances, np.inf)
+    return _wandering(np.nan_to_num(centred), lengths, kurtoses=kurtoses, promised=promised)
+
+
+def wandering_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -> BlockVarianceTest:
+    """Of values in order with mean 0 and variance 1; shape (rows,)."""
+    stretch = stretch_of_rows(len(values))
+    sums = np.asarray(np.bincount(stretch, weights=values), dtype=np.float64)[None, :]
+    kurtoses = np.array([float(np.mean(values**4))])
+    return _wandering(sums, sizes_of_stretches(len(values)), kurtoses=kurtoses, promised=promised)
+
+
+def wandering_of_sums(
+    sums: NDArray[np.float64], sizes: NDArray[Any], *, kurtosis: float, promised: float = 1.0
+) -> BlockVarianceTest:
+    """Of values whose sums over stretches are known; the values have mean 0, variance 1 and this fourth moment."""
+    return _wandering(sums[None, :], sizes, kurtoses=np.array([kurtosis]), promised=promised)
+
+
+def _wandering(
+    centred: NDArray[np.float64], sizes: NDArray[Any], *, kurtoses: NDArray[np.float64], promised: float
+) -> BlockVarianceTest:
+    """Of sums whose rows have mean 0 and variance 1; the arguments are those of `wandering_of_means`.
+
+    If rows are worth what is promised and stretches are long, ``D / promised`` is about chi-square over its degrees of
+    freedom, fewer where the sums have heavy tails (``kurtoses``: fourth moments of the rows, shape (outcomes,)). The
+    smallest p-value counts, times the number of lengths.
+    """
+    rows, lengths = float(sizes.sum()), 0
+    p_values, effects, at_most, least = *np.ones((3, len(centred))), np.zeros(len(centred))
+    while len(sizes) >= _FEWEST_STRETCHES:
+        squares = float(np.sum(sizes.astype(np.float64) ** 2))
+        spread = 1.0 - squares / rows**2  # of the mean that was taken out
+        usual = rows / len(sizes)
+        effect = np.sum(centred**2, axis=1) / (rows * spread)
+        heavy = promised * np.maximum(kurtoses - 3.0, 0.0) / usual
+        freedom = (rows**2 / squares - 1.0) * 2.0 / (2.0 + heavy)
+        fit = usual >= _LIKE_NORMAL * promised * kurtoses
+        if fit.any():
+            lengths += 1
+            tail = scipy.special.chdtrc(freedom, freedom * effect / promised)
+            p_values = np.where(fit, np.minimum(p_values, tail), p_values)
+            surely = effect * freedom / scipy.special.chdtri(freedom, _SURE)
+            effects = np.where(fit & (surely > least), effect, effects)
+            least = np.where(fit, np.maximum(surely, least), least)
+        at_most = np.maximum(at_most, effect * freedom / scipy.special.chdtri(freedom, 1.0 - _SURE))
+        pairs = np.arange(0, len(sizes), 2)  # of an odd number the last stays alone
+        centred, sizes = np.add.reduceat(centred, pairs, axis=-1), np.add.reduceat(sizes, pairs)
+    return BlockVarianceTest(np.minimum(p_values * max(lengths, 1), 1.0), effects, at_most)
+
+
+def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.float64]], *, state: str) -> None:
+    """Hold the averages of long stretches of the rows that a model was fitted to against what it says they vary.
+
+    Neighbours fit the model; long stretches test it. A noisy record of something slow, as a label that says a regime's
+    name wrongly one time in four, looks to its neighbours like a series that forgets at once, and its averages wander.
+
+    Args:
+        model: The fitted model.
+        outcomes: Numbers in the order of the rows, one array for each thing to look at, each of shape (rows,).
+        state: Name of the column, for the message.
+
+    Warns:
+        DependenceWarning: If the rows are clearly worth less than the model says.
+    """
+    rows = len(outcomes[0])
+    try:
+        promised = rows / model.concentration(rows)
+    except DependenceError:  # it promises nothing yet
+        return
+    for outcome in outcomes:
+        spread = float(outcome.std())
+        if not spread > 0.0:
+            continue
+        found = wandering_of_values((outcome - outcome.mean()) / spread, promised=promised)
+        if float(found.p_values[0]) <= _LEVEL / len(outcomes):
+            stretch = math.ceil(float(found.at_most[0]))
+            text = (
+                f"the model fitted to column {state!r} says that the {rows:,} training rows are worth "
+                f"{rows / promised:,.0f} independent ones, and long stretches of them vary as if it were about "
+                f"{rows / float(found.design_effects[0]):,.0f}: the rows remember longer than neighbours show, as a "
+                "noisy record of something slow does; expected a state that tells all about the next row; do not "
+                f"declare this model; number stretches of at least {stretch:,} rows in a row in a column and declare "
+            )
+            told = (f"{text}{declared}" for declared in ("Groups('stretch')", "--groups stretch"))
+            warn_caller(DependenceWarning(next(told), for_shell=next(told)))
+            return

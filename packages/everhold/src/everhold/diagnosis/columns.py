@@ -1,0 +1,307 @@
+"""All that the diagnosis looks at: columns of open rows as ranks, orders that they give, outcomes that may be alike."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from everhold.diagnosis.resemblance import scores
+from everhold.diagnosis.text_times import as_times, may_be_time
+from everhold.sealing.duckdb_files import POSITION
+from everhold.sealing.engines.embedded import SEALED, fetched, locked_connection
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from everhold.dependence import DependenceModel
+
+__all__ = [
+    "FILE_ORDER",
+    "ExaminedColumn",
+    "ExaminedOutcome",
+    "Kind",
+    "OpenFile",
+    "OpenRows",
+    "Order",
+    "is_order",
+    "orders_of",
+    "outcomes_of",
+]  # fmt: skip
+
+FILE_ORDER = "(order of the file)"
+_MOST_COLUMNS = 60
+_MOST_COMMON = 5
+_FEWEST_TIMES = 3
+_SPARSE = 10.0  # an index that is not in order takes at most so many numbers for each row; an income takes more
+_ORDERED = 0.95
+_FEWEST_OTHERS = 20  # an outcome that is rarer says nothing
+_MOST_CLASSES = 3  # of a column of text, the most common ones
+
+Kind = Literal["whole", "number", "text", "time"]
+"""What the values of a column are; "number" has parts or is a boolean."""
+
+_KINDS: tuple[tuple[Kind, str], ...] = (
+    ("whole", r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER"),
+    ("number", r"BOOLEAN|FLOAT|DOUBLE|DECIMAL\(.*\)"),
+    ("text", r"VARCHAR|ENUM.*|UUID"),
+    ("time", r"DATE|TIMESTAMP.*"),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExaminedColumn:
+    """A column by the order of its values: their ranks among the different ones, from 0; -1 where one is missing.
+
+    `values` is the text of some ranks, for a label that is text; `span` of whole numbers the largest minus the least.
+    `sorted_alike` says whether an engine sorts the column in the order of the ranks; text such as 31/01/2024 it does
+    not.
+    """
+
+    name: str
+    kind: Kind
+    ranks: NDArray[np.int64]
+    values: Mapping[int, str]
+    span: float = math.inf
+    sorted_alike: bool = True
+
+    def in_time(self, values: Sequence[str]) -> ExaminedColumn:
+        """The column as times, if the text of all its different values, in the order of the ranks, says times."""
+        if self.kind not in ("text", "whole") or len(values) < _FEWEST_TIMES or not may_be_time(values[0]):
+            return self
+        if (times := as_times(values)) is None:
+            return self
+        place = np.append(np.unique(times, return_inverse=True)[1], -1)  # the last one for missing values
+        alike = bool(np.all(np.diff(place[:-1]) >= 0))
+        return replace(self, kind="time", ranks=place[self.ranks], values={}, sorted_alike=alike)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenRows:
+    """Open rows, in the order of their file, by the columns that can be looked at."""
+
+    rows: int
+    columns: tuple[ExaminedColumn, ...]
+
+    def column(self, name: str) -> ExaminedColumn | None:
+        """The column of a name; None if it cannot be looked at."""
+        return next((column for column in self.columns if column.name == name), None)
+
+
+class OpenFile:
+    """A file of open rows; the engine is locked to it, so that nothing else can be read.
+
+    Args:
+        path: A Parquet file as `everhold.sealing.files.seal_rows` writes it.
+        label: Column that is always looked at.
+        also: Columns that are always looked at, too.
+
+    Attributes:
+        rows: Number of rows of the file.
+        kinds: Kind of each column that can be looked at, by name.
+        notes: What is left out, in words.
+    """
+
+    def __init__(self, path: Path, *, label: str | None = None, also: Sequence[str] = ()) -> None:
+        self._label = label
+        self._connection = locked_connection(path)
+        try:
+            self.rows = int(fetched(self._connection, f"SELECT count(*) FROM {SEALED}")[0][0])
+            types = dict(fetched(self._connection, f"SELECT column_name, column_type FROM (DESCRIBE {SEALED})"))
+        except BaseException:
+            self._connection.close()
+            raise
+        del types[POSITION]
+        kinds = {name: kind for name, type_ in types.items() if (kind := _kind(type_)) is not None}
+        chosen = sorted(kinds, key=lambda name: (name != label, name not in also))[:_MOST_COLUMNS]
+        self.kinds: dict[str, Kind] = {name: kind for name, kind in kinds.items() if name in chosen}
+        left = len(types) - len(self.kinds)
+        self.notes = (f"{left} of {len(types)} columns were not looked at",) if left else ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def first(self, most: int, kinds: Collection[Kind] = get_args(Kind)) -> OpenRows:
+        """The columns of some kinds in the first rows of the file, at most so many; a span is that for so many rows."""
+        where = f"{POSITION} < {most}"
+        times = self._like_times(where)
+        names = [name for name, kind in self.kinds.items() if kind in kinds or ("time" in kinds and name in times)]
+        read = self._read(names, where)
+        columns = [
+            column.in_time(self._texts(column.name, where)) if column.name in times else column
+            for column in read.columns
+        ]  # fmt: skip
+        share = min(most / max(self.rows, 1), 1.0)  # of a shuffled index a sample has the span of the whole
+        return OpenRows(read.rows, tuple(replace(column, span=column.span * share) for column in columns))
+
+    def _like_times(self, where: str) -> set[str]:
+        """Columns of text or whole numbers, but for the label, some value of which looks like a date or a time."""
+        named = [name for name, kind in self.kinds.items() if kind in ("text", "whole") and name != self._label]
+        if not named:
+            return set()
+        some = ", ".join(f"CAST(any_value({quoted(name)}) AS VARCHAR)" for name in named)
+        found = fetched(self._connection, f"SELECT {some} FROM {SEALED} WHERE {where}")[0]
+        return {name for name, text in zip(named, found, strict=True) if text is not None and may_be_time(text)}
+
+    def _texts(self, name: str, where: str) -> list[str]:
+        """The different values of a column as text, in the order of the ranks."""
+        sql = f"SELECT CAST(v AS VARCHAR) FROM (SELECT DISTINCT {quoted(name)} AS v FROM {SEALED} WHERE {where}) "
+        return [text for (text,) in fetched(self._connection, f"{sql} WHERE v IS NOT NULL ORDER BY v")]
+
+    def whole_groups(self, name: str, others: Sequence[str], most: int) -> OpenRows:
+        """A column and others, in all rows of about so many rows' worth of values of the column, picked by a hash."""
+        every = max(1, math.ceil(self.rows / most))
+        column = quoted(name)
+        return self._read((name, *others), f"{column} IS NOT NULL AND hash({column}) % {every} = 0")
+
+    def _read(self, names: Sequence[str], where: str) -> OpenRows:
+        if not names:
+            return OpenRows(0, ())
+        listed = ", ".join(_rank_sql(name, self.kinds[name]) + f" AS r{number}" for number, name in enumerate(names))
+        sql = f"SELECT {listed} FROM (SELECT * FROM {SEALED} WHERE {where}) ORDER BY {POSITION}"
+        found = fetched(self._connection, sql, as_arrays=True)
+        ranks = [np.asarray(found[f"r{number}"]).astype(np.int64) for number in range(len(names))]
+        columns = [
+            ExaminedColumn(name, self.kinds[name], column, self._values(name, where), span)
+            for name, column, span in zip(names, ranks, self._spans(names, where), strict=True)
+        ]
+        return OpenRows(len(ranks[0]), tuple(columns))
+
+    def _spans(self, names: Sequence[str], where: str) -> list[float]:
+        """The largest minus the least value of each column of whole numbers."""
+        told = ", ".join(
+            f"CAST(max({quoted(name)}) AS DOUBLE) - CAST(min({quoted(name)}) AS DOUBLE)"
+            if self.kinds[name] == "whole" else "NULL" for name in names
+        )  # fmt: skip
+        found = fetched(self._connection, f"SELECT {told} FROM {SEALED} WHERE {where}")[0]
+        return [math.inf if span is None else float(span) for span in found]
+
+    def _values(self, name: str, where: str) -> dict[int, str]:
+        if name != self._label or self.kinds[name] != "text":
+            return {}
+        sql = (
+            f"SELECT dense_rank() OVER (ORDER BY value) - 1, value FROM (SELECT {quoted(name)} AS value, count(*) AS n "
+            f"FROM {SEALED} WHERE {where} AND {quoted(name)} IS NOT NULL GROUP BY 1) ORDER BY n DESC, value "
+            f"LIMIT {_MOST_COMMON}"
+        )
+        return {int(rank): str(value) for rank, value in fetched(self._connection, sql)}
+
+
+def _kind(type_: str) -> Kind | None:
+    return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, type_)), None)
+
+
+def _rank_sql(name: str, kind: Kind) -> str:
+    value = quoted(name)
+    if kind == "number":
+        value = f"CASE WHEN isnan(CAST({value} AS DOUBLE)) THEN NULL ELSE {value} END"
+    return f"CASE WHEN {value} IS NULL THEN -1 ELSE dense_rank() OVER (ORDER BY {value} NULLS LAST) - 1 END"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """Rows, one after the other, as a column orders them, or the file: their positions, those without a place missing.
+
+    `in_file` says whether that is nearly the order of the file.
+    """
+
+    column: str
+    rows: NDArray[np.int64]
+    in_file: bool
+    missing: int = 0
+
+
+def orders_of(rows: OpenRows, *, label: str | None, declared: DependenceModel) -> Iterator[Order]:
+    """All orders that could matter; that of the file only where no column says the same."""
+    known = [column for name in declared.sorting_columns if (column := rows.column(name)) is not None]
+    found = [_sorted(column.name, [column]) for column in rows.columns if column.name != label and is_order(column)]
+    if known and (len(known) > 1 or known[-1].name not in {order.column for order in found}):
+        found = [order for order in found if order.column != known[-1].name]
+        found.append(_sorted(known[-1].name, known))
+    if not any(len(order.rows) == rows.rows and bool(np.all(np.diff(order.rows) > 0)) for order in found):
+        found.append(Order(FILE_ORDER, np.arange(rows.rows), in_file=True))
+    yield from found
+
+
+def _sorted(name: str, columns: list[ExaminedColumn]) -> Order:
+    present = np.all([column.ranks >= 0 for column in columns], axis=0)
+    order = np.lexsort([column.ranks for column in reversed(columns)])
+    order = order[present[order]]
+    in_file = len(order) > 1 and float(np.mean(np.diff(columns[-1].ranks[present]) >= 0)) >= _ORDERED
+    return Order(name, order, in_file, missing=int(np.count_nonzero(~present)))
+
+
+def is_order(column: ExaminedColumn) -> bool:
+    """Times; whole numbers that increase from row to row, or that are a shuffled index: all different and dense."""
+    different, present = int(column.ranks.max(initial=-1)) + 1, int(np.count_nonzero(column.ranks >= 0))
+    if column.kind == "time":
+        return different >= _FEWEST_TIMES
+    if column.kind != "whole" or different < _FEWEST_TIMES or different < present:
+        return False
+    increases = present == len(column.ranks) and bool(np.all(np.diff(column.ranks) > 0))
+    return increases or column.span <= _SPARSE * present
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExaminedOutcome:
+    """Something in which rows may resemble each other: a column, or one of its classes.
+
+    `values` are `scores` of the rows that have one, which `present` tells; `states` is the number of different ones.
+    """
+
+    name: str
+    column: str
+    of_label: bool
+    present: NDArray[np.bool_]
+    values: NDArray[np.float64]
+    states: int
+
+
+def outcomes_of(rows: OpenRows, *, label: str | None, most: int) -> list[ExaminedOutcome]:
+    """The label's outcomes, and then those of so many other columns."""
+    named = rows.column(label) if label is not None else None
+    found = [] if named is None else list(_of_column(named, of_label=True))
+    others = [column for column in rows.columns if column.name != label and not is_order(column)]
+    for column in others[:most]:
+        found += _of_column(column, of_label=False)
+    return found
+
+
+def _of_column(column: ExaminedColumn, *, of_label: bool) -> Iterator[ExaminedOutcome]:
+    if column.kind in ("whole", "number"):
+        yield from _outcome(column.name, column, column.ranks, of_label=of_label)
+    elif column.kind == "text":
+        for rank, name in _classes(column, of_label=of_label):
+            is_class = np.where(column.ranks < 0, -1, column.ranks == rank)
+            yield from _outcome(name, column, is_class, of_label=of_label)
+
+
+def _classes(column: ExaminedColumn, *, of_label: bool) -> list[tuple[int, str]]:
+    if of_label:
+        return [(rank, f"{column.name} = {text}") for rank, text in column.values.items()]
+    counts = np.bincount(column.ranks[column.ranks >= 0])
+    return [(int(rank), column.name) for rank in np.argsort(-counts, kind="stable")[:_MOST_CLASSES]]
+
+
+def _outcome(
+    name: str, column: ExaminedColumn, ranks: NDArray[np.int64], *, of_label: bool
+) -> Iterator[ExaminedOutcome]:
+    present = ranks >= 0
+    counts = np.bincount(ranks[present], minlength=1)
+    values = scores(ranks[present]) if counts.sum() - counts.max() >= _FEWEST_OTHERS else None
+    if values is not None:
+        yield ExaminedOutcome(name, column.name, of_label, present, values, int(column.ranks.max()) + 1)

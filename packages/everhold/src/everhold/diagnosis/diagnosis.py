@@ -1,0 +1,351 @@
+"""Do the rows depend on each other? What the training rows say, and what the promise would be if they did."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.dependence import DependenceModel
+from everhold.diagnosis.checks import ALL_CHECKS
+from everhold.diagnosis.columns import FILE_ORDER, OpenFile
+from everhold.diagnosis.findings import LESS_WORTH, Finding, Look, corrected, informative_sizes
+from everhold.display import Display, html_sentences, html_table, text_table
+from everhold.errors import DependenceError, DependenceWarning, warn_caller
+from everhold.planning import tuned_mechanism
+from everhold.progress import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+    from everhold.diagnosis.columns import ExaminedColumn, OpenRows
+    from everhold.mechanisms import Mechanism
+
+__all__ = ["Diagnosis", "diagnose_file", "diagnose_rows", "informed", "warn_of_dependence"]
+
+_MOST_ROWS = 100_000
+_MOST_OUTCOMES = 8  # in long files, besides the label
+_MOST_RADII = 6  # some mechanisms take a second to be tuned for groups
+_USELESS = 0.5
+_NOTHING = "no column groups or orders the rows"
+_DRAWN = (
+    "the training rows that were looked at are some of {:,}; where they were drawn one by one, rows of one group and "
+    "neighbours in an order hardly meet among them, and that these depend on each other does not show"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis(Display):
+    """What the training rows say about the dependence of the sealed ones; no sealed row was read for it.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of training rows that were looked at.
+        label: The label; None if every column of numbers was looked at in its place.
+        mechanism: Name of the mechanism.
+        radius: Its radius as the rows are declared.
+        declared: What is declared about the rows.
+        promised: How many rows are worth one as the rows are declared, in the worst case for declared groups; a finding
+            names what the procedure in force claims. None where the declaration bounds no average.
+        findings: One for each column that may group or order the rows, the clearest first.
+        informative: Where groups are declared: outcomes that go together with the size of a row's group.
+        notes: What was left out.
+    """
+
+    rows: int
+    training_rows: int
+    label: str | None
+    mechanism: str
+    radius: float
+    declared: DependenceModel
+    promised: float | None
+    findings: tuple[Finding, ...]
+    informative: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def suspects(self) -> tuple[Finding, ...]:
+        """Findings that speak against what is declared clearly enough for a warning."""
+        return tuple(found for found in self.findings if found.suspect)
+
+    def finding(self, column: str) -> Finding:
+        """The finding about a column.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        for found in self.findings:
+            if found.column == column:
+                return found
+        raise ValueError(
+            f"nothing was found about a column {column!r}; expected one of "
+            f"{', '.join(repr(found.column) for found in self.findings) or 'none'}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The diagnosis as plain data, as ``everhold diagnose --format json`` prints it."""
+        return {
+            "rows": self.rows,
+            "training_rows": self.training_rows,
+            "label": self.label,
+            "mechanism": self.mechanism,
+            "radius": self.radius,
+            "declared": self.declared.kind,
+            "promised": self.promised,
+            "findings": [
+                {**row, "p_value": found.p_value, "in_file": found.in_file, "missing": found.missing,
+                 "sizes": [list(pair) for pair in found.sizes]}
+                for row, found in zip(self.to_rows(), self.findings, strict=True)
+            ],
+            "suspects": [found.column for found in self.suspects],
+            "informative_sizes": list(self.informative),
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One table row for each finding."""
+        return [
+            {
+                "column": found.column,
+                "role": found.role,
+                "alike_in": found.outcome,
+                "correlation": found.correlation,
+                "error": found.standard_error,
+                "clear": found.clear,
+                "groups": found.groups,
+                "design_effect": found.design_effect,
+                "effective_rows": found.effective_rows,
+                "radius": found.radius,
+                "estimate": found.estimate,
+                "suggestion": found.suggestion(),
+            }
+            for found in self.findings
+        ]
+
+    def to_text(self) -> str:
+        """The findings as a table, without what only programs need."""
+        table = text_table(self._for_people())
+        return "\n".join([self._headline(), table if self.findings else _NOTHING, *self._advice(), *self.notes])
+
+    def _headline(self) -> str:
+        return (
+            f"{self.mechanism} on {self.rows:,} sealed rows, declared {self.declared.kind}: radius {self.radius:.4g}; "
+            f"looked at {self.training_rows:,} training rows"
+        )
+
+    def _for_people(self) -> list[dict[str, Any]]:
+        hidden = {"estimate", "suggestion"}
+        return [
+            {name: value for name, value in row.items() if name not in hidden}
+            | {"clear": "yes" if row["clear"] else "no"}
+            for row in self.to_rows()
+        ]
+
+    def _advice(self) -> list[str]:
+        advice = [f"{found.column}: {found.suggestion()}" for found in self.suspects]
+        return advice + ([informed(self.declared, self.informative)] if self.informative else [])
+
+    def _repr_html_(self) -> str:
+        table = html_table(self._for_people()) if self.findings else html_sentences(_NOTHING)
+        return html_sentences(self._headline()) + table + html_sentences(*self._advice(), *self.notes)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+def diagnose_file(
+    path: Path, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
+    drawn_from: int | None = None,
+) -> Diagnosis:  # fmt: skip
+    """Look for groups and series in a file of training rows; nothing else is read.
+
+    Long files are looked at in their first rows, and for groups in a sample of whole groups.
+
+    Args:
+        path: The training rows, as `everhold.sealing.files.seal_rows` writes them.
+        label: The label column, if there is one.
+        mechanism: The mechanism of the holdout, for the radius.
+        apart: Columns none of whose values stand both in training and in sealed rows: likely ids of whole groups.
+        brief: Compute no radius but the one that a warning needs, which saves time.
+        drawn_from: Number of rows of which those of the file are some; None if there are no others.
+
+    Raises:
+        EverholdError: If the file cannot be read.
+    """
+    with progress("looking for dependence"), OpenFile(path, label=label) as file:
+        rows, notes = file.first(_MOST_ROWS), file.notes
+        if drawn_from is not None:
+            notes = (*notes, _DRAWN.format(drawn_from))
+        if file.rows <= _MOST_ROWS:
+            return diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=notes)
+        numbers = [name for name, kind in file.kinds.items() if kind in ("whole", "number") and name != label]
+
+        def whole(column: ExaminedColumn, all_count: bool) -> OpenRows:
+            others = numbers[:_MOST_OUTCOMES] if all_count or label is None else []
+            units = mechanism.dependence.group_column
+            wanted = dict.fromkeys([*([label] if label else []), *([units] if units in file.kinds else []), *others])
+            return file.whole_groups(column.name, [name for name in wanted if name != column.name], _MOST_ROWS)
+
+        note = f"of {file.rows:,} training rows about {_MOST_ROWS:,} were looked at for each column"
+        return diagnose_rows(
+            rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=(*notes, note), whole=whole
+        )
+
+
+def diagnose_rows(
+    training: OpenRows, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
+    notes: tuple[str, ...] = (), whole: Callable[[ExaminedColumn, bool], OpenRows] | None = None,
+) -> Diagnosis:  # fmt: skip
+    """Look for groups and series in training rows; `notes` say what was left out, `whole` is as for `Look`."""
+    promised, declared = _promised(mechanism, training), mechanism.dependence
+    bets = mechanism.bets and declared.group_column is not None
+    look = Look(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)
+    found = corrected([finding for check in ALL_CHECKS for finding in check(look)])
+    findings = [replace(each, effective_rows=each.share * mechanism.rows) for each in found]
+    if promised is None:  # no promise rests on what averages are worth
+        findings = [replace(each, p_value=1.0) for each in findings]
+    wanted = [each for each in findings if each.suspect][:1] if brief else findings
+    wanted = [each for each in wanted if each.role != "attribute"][:_MOST_RADII]
+    radii = {}
+    with progress("what the promise would be", len(wanted)) as line:
+        for done, each in enumerate(wanted):
+            line(done)
+            radii[each.column, each.role] = _radius_under(each, mechanism)
+    return Diagnosis(
+        rows=mechanism.rows,
+        training_rows=training.rows,
+        label=label,
+        mechanism=mechanism.name,
+        radius=mechanism.promise().radius,
+        declared=declared,
+        promised=promised,
+        findings=tuple(replace(each, radius=radii.get((each.column, each.role))) for each in findings),
+        informative=informative_sizes(look),
+        notes=notes,
+    )
+
+
+def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
+    """How many training rows are worth one by what is declared: larger groups than the sealed ones are worth less."""
+    declared = mechanism.dependence
+    try:
+        promised = mechanism.rows / declared.concentration(mechanism.rows)
+    except DependenceError:
+        return None
+    column = None if declared.group_column is None else training.column(declared.group_column)
+    if column is None:
+        return promised
+    sizes = np.bincount(column.ranks[column.ranks >= 0])
+    return max(promised, float(np.sum(sizes**2)) / training.rows)
+
+
+def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
+    """The radius of the same mechanism, tuned anew, if the finding is right; None where it cannot serve such rows."""
+    try:
+        tuned = tuned_mechanism(
+            mechanism.name, rows=mechanism.rows, queries=mechanism.queries, overfits=getattr(mechanism, "overfits", 1),
+            confidence=mechanism.confidence, slack=getattr(mechanism, "slack", 0.0), dependence=found.model,
+        )  # fmt: skip
+    except ValueError:
+        return None
+    return tuned.promise().radius
+
+
+def warn_of_dependence(diagnosis: Diagnosis) -> None:
+    """Warn if training rows are clearly worth less than is declared, or if the sizes of groups carry information."""
+    if diagnosis.suspects:
+        text, for_shell = (_warning(diagnosis, shell=shell) for shell in (False, True))
+        warn_caller(DependenceWarning(text, for_shell=for_shell))
+    if diagnosis.informative:
+        text = informed(diagnosis.declared, diagnosis.informative)
+        warn_caller(DependenceWarning(text))
+
+
+def warn_of_whole_groups(columns: Sequence[str], diagnosis: Diagnosis) -> None:
+    """Warn that whole groups lie on one side which are not declared, whatever the training rows show of them.
+
+    Values that no column holds, such as a model's errors, may be alike within groups.
+
+    Args:
+        columns: Columns of such groups, the largest groups first.
+        diagnosis: What the training rows show; a group of which it warns already is not said twice.
+    """
+    said = any(found.apart and found.role == "group" for found in diagnosis.suspects)
+    wanted = [name for name in columns if not _covered(name, diagnosis)]
+    if said or not wanted or diagnosis.promised is None:
+        return
+    named, others = wanted[0], ", ".join(map(repr, wanted[1:4]))
+    text, for_shell = (
+        f"no value of column {named!r} is among both the training and the sealed rows, so whole groups of it were put "
+        f"on one side{f' (and of {others})' if others else ''}; rows of one group may depend on each other, also in "
+        f"what no column shows, such as a model's errors; declare {declare}; if the rows were drawn independently and "
+        f"{named!r} only decided on which side they are, silence DependenceWarning"
+        for declare in (f"dependence=eh.Groups({named!r})", f"--groups {shlex.quote(named)}")
+    )  # fmt: skip
+    warn_caller(DependenceWarning(text, for_shell=for_shell))
+
+
+def _covered(column: str, diagnosis: Diagnosis) -> bool:
+    """True if a declared model without a column of groups takes so many rows for one as the column's groups have."""
+    if diagnosis.declared.group_column is not None or diagnosis.promised is None:
+        return False
+    sizes = [found.sizes for found in diagnosis.findings if found.column == column and found.sizes]
+    rows = sum(size * number for size, number in sizes[0]) if sizes else 0
+    squares = sum(size * size * number for size, number in sizes[0]) if sizes else math.inf
+    return squares < LESS_WORTH * diagnosis.promised * max(rows, 1)
+
+
+def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) -> None:
+    """Warn that training rows which were drawn one by one cannot show whether rows belong together.
+
+    Args:
+        copied: Number of rows that can be looked at.
+        drawn_from: Number of all training rows.
+        apart: Columns whose values repeat among these and are not among the sealed rows.
+    """
+    known = f"; no value of {', '.join(map(repr, sorted(apart)))} is on both sides, as of ids of whole groups"
+    text, for_shell = (
+        f"nothing was declared about how rows depend on each other, and it cannot be seen: the {copied:,} training "
+        f"rows that are looked at were drawn one by one from {drawn_from:,}, and rows of one group hardly meet among "
+        f"them{known if apart else ''}; expected a declaration; if rows belong together, declare {groups}, and if they "
+        f"were drawn independently, {independent}"
+        for groups, independent in (
+            ("eh.Groups(column)", "dependence=eh.Independent()"), ("--groups COLUMN", "--independent")
+        )
+    )  # fmt: skip
+    warn_caller(DependenceWarning(text, for_shell=for_shell))
+
+
+def informed(declared: DependenceModel, outcomes: Sequence[str]) -> str:
+    """What it means that the size of groups goes together with outcomes, as the training rows show."""
+    of = "" if declared.group_column is None else f" of column {declared.group_column!r}"
+    return (
+        f"the size of the groups{of} goes together with {', '.join(map(repr, outcomes))} on the training rows; answers "
+        "are about groups of the sizes that were sealed, and for groups of other sizes, such as those of a new sample, "
+        "nothing is promised; if that is what you want to know, seal equally many rows of each group"
+    )
+
+
+def _warning(diagnosis: Diagnosis, *, shell: bool) -> str:
+    suspects, found, rows = diagnosis.suspects, diagnosis.suspects[0], diagnosis.training_rows
+    alike = (
+        f"in {found.outcome!r} (correlation {found.correlation:.2f}): their average is worth that of about "
+        f"{rows * found.measured_share:,.0f} rows, and {rows / found.promised:,.0f} are promised"
+    )
+    would = "; the promise would then be worth nothing"
+    if found.radius is not None and found.radius < _USELESS:
+        would = f"; the radius would be about {found.radius:.2g}, not {diagnosis.radius:.2g}"
+    only = "the order of the file means nothing" if found.column == FILE_ORDER else (
+        f"{found.column!r} is only a property of rows that were drawn independently"
+    )  # fmt: skip
+    silent = "this may be left as it is" if shell else "silence DependenceWarning"
+    text = f"{found.claim(alike, found.suggestion(shell=shell), would)}; if {only}, {silent}"
+    also = ", ".join(repr(other.column) for other in suspects[1:4])
+    look = "'everhold diagnose'" if shell else "holdout.diagnose()"
+    if found.apart and not (found.of_label or found.in_file):  # which sealing alone finds: it may look at both sides
+        return text + (f"; look at {also}, too" if also else "")
+    return text + (f"; look at {also}, too, with {look}" if also else f"; {look} shows more")

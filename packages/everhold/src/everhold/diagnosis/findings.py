@@ -1,0 +1,600 @@
+"""The checks: which columns look like groups or like an order, whether that matters, and how it is said."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy
+
+from everhold.dependence.groups import Groups
+from everhold.dependence.series.gaussian_ar1 import GaussianAR1
+from everhold.dependence.stretches import wandering_of_values
+from everhold.diagnosis.columns import FILE_ORDER, orders_of, outcomes_of
+from everhold.diagnosis.crossing import Crossing, Shared, along
+from everhold.diagnosis.resemblance import autocorrelation, between_neighbours, within_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.dependence import DependenceModel
+    from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome, OpenRows, Order
+    from everhold.diagnosis.resemblance import Resemblance
+
+__all__ = [
+    "CHECKS", "FEWEST_GROUPS", "LESS_WORTH", "Finding", "Look", "corrected", "informative_sizes", "lie_together",
+    "repeats",
+]  # fmt: skip
+
+_LEVEL = 1e-3  # of p-values, all columns and outcomes together
+FEWEST_GROUPS = 30  # with fewer a column is an attribute; with larger groups than the root of the rows, if unclear
+_MOST_OUTCOMES = 40  # looked at in every order
+_MOST_IN_GROUPS = 8  # looked at in every column of groups that lie together
+_CLEAR = 0.05
+LESS_WORTH, _FARLESS_WORTH = 1.1, 1.5  # design effect over the one that is promised
+_TOGETHER = 0.5
+_FIRST_ORDER = 0.05  # level at which a chain of neighbours is ruled out
+_ERRORS = 3.0
+_MOST_STATES = 20  # of a Markov chain that can be learned from a training set
+_MOST_GROUPS = 10_000  # whose sizes are looked at
+_SHUFFLES = 9_999
+_PLAIN, _FEWEST_AVERAGES = 3.0, 3  # standard errors; averages that are not at their mean
+_AT_ONCE = 4_000_000  # numbers that are shuffled at once
+
+Role = Literal["group", "attribute", "series"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(ABC):
+    """What one column would mean for the promise.
+
+    Attributes:
+        column: Its name, or `everhold.diagnosis.orders.FILE_ORDER`.
+        role: ``"group"`` if rows with equal values may have been drawn together; ``"attribute"`` if there are so few
+            values, or so many rows of each that are hardly alike, that it rather describes rows; ``"series"`` if it may
+            put rows in order.
+        outcome: In what rows resemble each other: a column, or one of the label's classes.
+        state: The column of the outcome.
+        of_label: Whether that is the label.
+        correlation: Of two rows of one group (intra-class correlation, one-way analysis of variance), or of neighbours
+            in the order (lag-1 autocorrelation); of ranks, so that a few huge values cannot decide.
+        standard_error: Of the correlation.
+        p_value: Chance of as much where rows are worth what is promised, times the number of columns looked at.
+        design_effect: How many rows are worth one; for a series, where stretches of rows show it most clearly.
+        promised: How many rows are worth one as the rows are declared.
+        groups: Number of groups; None for a series.
+        sizes: Pairs (size, number of groups of that size); empty for a series.
+        missing: Rows without a value in the column; each counts as a group of its own.
+        in_file: Whether the rows lie in the file group by group, or in that order; shuffled rows do not.
+        apart: Whether none of its values stand both in training and in sealed rows, as where whole groups were sealed.
+        local: The correlation beyond what the neighbouring value shares, for whole numbers that stand on both sides.
+        first_order: For a series, whether a model in which a row depends on the row before alone explains it.
+        stretch: For a series, so many rows in a row are surely worth one.
+        effective_rows: What the sealed rows are worth if they are like these: for groups in the worst case, for a
+            series as measured.
+        radius: What the radius would be with what is suggested and the same mechanism, tuned anew; None where there is
+            none, or where it was not computed, as for attributes.
+        estimate: Whether a measured design effect itself enters the last two, as for a series. For groups only the
+            sizes enter.
+        states: Number of different values of the outcome.
+    """
+
+    column: str
+    role: Role
+    outcome: str
+    state: str
+    of_label: bool
+    correlation: float
+    standard_error: float
+    p_value: float
+    design_effect: float = 1.0
+    promised: float = 1.0
+    groups: int | None = None
+    sizes: tuple[tuple[int, int], ...] = ()
+    missing: int = 0
+    in_file: bool = False
+    apart: bool = False
+    local: float | None = None
+    first_order: bool = True
+    stretch: int | None = None
+    effective_rows: float | None = None
+    radius: float | None = None
+    estimate: bool = False
+    states: int = 0
+
+    @property
+    @abstractmethod
+    def model(self) -> DependenceModel:
+        """What would have to be declared."""
+
+    @property
+    @abstractmethod
+    def share(self) -> float:
+        """What a row would be worth under that: effective rows for each row (S5)."""
+
+    @property
+    def measured_share(self) -> float:
+        """What a row is worth as measured."""
+        return self.share
+
+    @property
+    def clear(self) -> bool:
+        """Whether chance cannot explain it and it would matter: rows are worth less than is promised."""
+        if self.role == "attribute" or self.p_value >= _LEVEL:
+            return False
+        return self.design_effect >= (LESS_WORTH if self._alike else _FARLESS_WORTH) * self.promised
+
+    @property
+    def _alike(self) -> bool:
+        return True
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it speaks clearly against what is declared."""
+        return self.clear
+
+    @abstractmethod
+    def suggestion(self, *, shell: bool = False) -> str | None:
+        """The declaration to write if it is right, for Python or for a shell; None for attributes."""
+
+    @abstractmethod
+    def claim(self, alike: str, advice: str | None, would: str) -> str:
+        """The warning, given in what rows are alike, what to declare, and what the promise would then be."""
+
+
+class GroupFinding(Finding):
+    """Of rows with equal values."""
+
+    __slots__ = ()
+
+    @property
+    def model(self) -> DependenceModel:
+        """Groups of the sizes found."""
+        return Groups.of_counts(dict(self.sizes), column=self.column)
+
+    @property
+    def share(self) -> float:
+        """In the worst case, by the sizes alone."""
+        rows = sum(size * number for size, number in self.sizes)
+        return rows / sum(size * size * number for size, number in self.sizes)
+
+    @property
+    def measured_share(self) -> float:
+        """By the design effect."""
+        return 1.0 / self.design_effect
+
+    @property
+    def _alike(self) -> bool:
+        return min(self.correlation, self.local or self.correlation) >= _CLEAR
+
+    @property
+    def suspect(self) -> bool:
+        """Any two columns that go together make rows of a group look alike.
+
+        So it has to be the label, or the rows have to lie together in the file, or no group may have rows on both
+        sides, too.
+        """
+        return self.clear and (self.of_label or self.in_file or self.apart)
+
+    def suggestion(self, *, shell: bool = False) -> str | None:
+        """Groups of the column."""
+        return None if self.role == "attribute" else _groups_of(self.column, shell=shell)
+
+    def claim(self, alike: str, advice: str | None, would: str) -> str:
+        """They may have been drawn together."""
+        apart = "; no value of it stands on both sides, as where whole groups were sealed" if self.apart else ""
+        return (
+            f"training rows with equal {self.column!r} resemble each other {alike}; if they were drawn together, as "
+            f"visits of a patient are, declare {advice}{would}{apart}"
+        )
+
+
+class SeriesFinding(Finding):
+    """Of rows that follow each other in an order."""
+
+    __slots__ = ()
+
+    @property
+    def model(self) -> DependenceModel:
+        """A series that is worth what was found; or long stretches as groups."""
+        if self.first_order:
+            return GaussianAR1(self.correlation, order_by=self.column, gap=math.inf)
+        return Groups(self.stretch or 1)
+
+    @property
+    def share(self) -> float:
+        """As measured."""
+        if self.first_order:
+            return (1.0 - abs(self.correlation)) / (1.0 + abs(self.correlation))
+        return 1.0 / max(self.design_effect, 1.0)
+
+    def suggestion(self, *, shell: bool = False) -> str | None:
+        """A model in which a row depends on the row before only where it explains all that was seen."""
+        if not self.first_order or self.column == FILE_ORDER:
+            stretch = _groups_of("stretch", shell=shell)
+            return f"{stretch}, a column that numbers stretches of at least {self.stretch or 1:,} rows in a row"
+        discrete = self.states <= _MOST_STATES
+        if shell:
+            kind = "markov_chain" if discrete else "gaussian_ar1"
+            order, state = shlex.quote(self.column), shlex.quote(self.state)
+            fit = f"--kind {kind} --order-by {order} --state {state} --output model.json"
+            return f"--model model.json, made by 'everhold dependence fit TRAINING {fit}'"
+        model = "MarkovChain" if discrete else "GaussianAR1"
+        return f"dependence=eh.{model}.fit(training, order_by={self.column!r}, state={self.state!r})"
+
+    def claim(self, alike: str, advice: str | None, would: str) -> str:
+        """They may be a series."""
+        follow = "in the file" if self.column == FILE_ORDER else f"in {self.column!r}"
+        return (
+            f"training rows that follow each other {follow} resemble each other {alike}; if they are a "
+            f"series, declare {advice}, and leave a gap between training and sealed rows{would}"
+        )
+
+
+def _groups_of(column: str, *, shell: bool) -> str:
+    return f"--groups {shlex.quote(column)}" if shell else f"dependence=eh.Groups({column!r})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """What every check looks at.
+
+    Attributes:
+        rows: Open rows, in the order of their file.
+        whole: Given a column and whether all outcomes count, rows in which its groups are whole.
+        label: The outcome that counts most.
+        declared: What is declared.
+        promised: Rows for each effective row that are promised, by the sizes of declared groups in the worst case.
+        apart: Columns none of whose values stand both in training and in sealed rows.
+        bets: Whether intervals are as narrow as declared groups differ on the training rows, not as the worst case.
+    """
+
+    rows: OpenRows
+    whole: Callable[[ExaminedColumn, bool], OpenRows]
+    label: str | None
+    declared: DependenceModel
+    promised: float
+    apart: Collection[str]
+    bets: bool = False
+
+    def units(self, rows: OpenRows) -> NDArray[np.int64] | None:
+        """The declared group of each row; None where no column names them."""
+        named = self.declared.group_column
+        column = rows.column(named) if named is not None else None
+        return None if column is None or bool(np.any(column.ranks < 0)) else column.ranks
+
+    def claimed(self, totals: NDArray[np.float64], rows: int) -> float:
+        """How many rows the procedure in force takes for one, given the totals of declared groups of an outcome."""
+        return float(np.sum(totals**2)) / rows if self.bets else self.promised
+
+    def outcomes(self, rows: OpenRows, most: int) -> list[ExaminedOutcome]:
+        """Outcomes of rows; ids of declared groups are none."""
+        declared = self.declared.sorting_columns
+        return [each for each in outcomes_of(rows, label=self.label, most=most) if each.column not in declared]
+
+
+def corrected(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with p-values for all columns together (Bonferroni), the clearest first."""
+    paid = [replace(finding, p_value=min(finding.p_value * len(findings), 1.0)) for finding in findings]
+    said = {FILE_ORDER, *(finding.column for finding in paid if finding.role != "series")}
+    kept = [finding for finding in paid if finding.clear or finding.role != "series" or finding.column not in said]
+    return sorted(kept, key=_place)
+
+
+def _place(finding: Finding) -> tuple[bool, bool, int, float]:
+    """Suspects first, and of these the groups in which rows are most alike: others may follow from them."""
+    role = ("group", "series", "attribute").index(finding.role)
+    return not finding.suspect, not finding.clear, role, -abs(finding.correlation)
+
+
+def _clearest(found: Iterable[Finding | None]) -> Iterator[Finding]:
+    """The finding that speaks most clearly, with a p-value for all outcomes: the label counts as much as the others."""
+    listed = [finding for finding in found if finding is not None]
+    others = sum(not finding.of_label for finding in listed)
+    labels = len(listed) - others
+    paid = [
+        replace(
+            finding, p_value=finding.p_value * (labels if finding.of_label else others) * (1 + bool(labels and others))
+        )
+        for finding in listed
+    ]
+    if paid:
+        clear = sum(finding.p_value < _LEVEL for finding in paid)
+        best = min(paid, key=lambda each: (not each.suspect, not each.of_label, each.p_value, -abs(each.correlation)))
+        yield replace(best, first_order=best.first_order and clear <= 1)
+
+
+# Groups: columns whose values repeat, each with the outcome in which its rows resemble each other most ----------------
+
+
+def _groups(look: Look) -> Iterator[Finding]:
+    """Outcomes other than the label count where groups lie together in the file, or on one side."""
+    outcomes = lru_cache(maxsize=2)(look.outcomes)
+    for each in look.rows.columns:
+        apart = each.name in look.apart
+        if each.name == look.label or (each.kind == "number" and not apart):  # such numbers are hardly ids
+            continue
+        together = lie_together(each)
+        rows = look.whole(each, together or apart)
+        column = rows.column(each.name)
+        if column is not None and repeats(column):
+            wanted = outcomes(rows, _MOST_OUTCOMES if apart else _MOST_IN_GROUPS)
+            if not (apart or together or look.label is None):
+                wanted = [outcome for outcome in wanted if outcome.of_label]
+            compare = _Compared.of(column, look.units(rows), smooth=column.kind == "whole" and not apart)
+            yield from _clearest(_as_groups(compare, outcome, look, together, apart) for outcome in wanted)
+
+
+def repeats(column: ExaminedColumn) -> bool:
+    """True if groups of equal values could make the rows worth less: what counts is the sum of squared sizes."""
+    sizes = np.bincount(column.ranks[column.ranks >= 0])
+    alone = int(np.count_nonzero(column.ranks < 0))
+    return len(sizes) >= 2 and float(np.sum(sizes**2)) + alone >= LESS_WORTH * len(column.ranks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compared:
+    """A column whose values are compared, and the same by pairs of neighbours of whole numbers that may be attributes.
+
+    What changes smoothly with a number, such as an age, is the same for its neighbours and cancels; see
+    `between_neighbours`.
+
+    Attributes:
+        column: The column.
+        units: The declared group of each row; None if there are none.
+        crossing: Rows of different units with the same value.
+        pairs: Rows of different units with the same value or the one beside it.
+        weights: What each row counts in the difference of such a pair of values; shape (rows,).
+    """
+
+    column: ExaminedColumn
+    units: NDArray[np.int64] | None
+    crossing: Crossing
+    pairs: Crossing | None
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, column: ExaminedColumn, units: NDArray[np.int64] | None, *, smooth: bool) -> _Compared:
+        crossing = Crossing(column.ranks, units)
+        if not smooth:
+            return cls(column, units, crossing, None, np.ones(0))
+        sizes = np.bincount(column.ranks[column.ranks >= 0]).astype(np.float64)
+        beside = np.arange(len(sizes)) ^ 1
+        partner = np.where(beside < len(sizes), sizes[np.minimum(beside, len(sizes) - 1)], 0.0)
+        weights = np.where(np.arange(len(sizes)) % 2, -1.0, 1.0) * partner / (sizes + partner)
+        of_row = np.where(column.ranks < 0, 0.0, weights[column.ranks])
+        return cls(column, units, crossing, Crossing(np.where(of_row == 0.0, -1, column.ranks // 2), units), of_row)
+
+    def shared(self, values: NDArray[np.float64]) -> Shared:
+        """What rows of different units with the same value share beyond what changes smoothly."""
+        found = self.crossing.shared(values)
+        if self.pairs is None:
+            return found
+        near = self.pairs.shared(values * self.weights)
+        return Shared(found.claimed, min(found.added, (near.ratio - 1.0) * found.claimed), near.p_value)
+
+
+def _as_groups(compared: _Compared, outcome: ExaminedOutcome, look: Look, in_file: bool, apart: bool) -> Finding | None:
+    column = compared.column
+    if outcome.column == column.name:
+        return None
+    sizes = _sizes(column.ranks)
+    groups, rows = sum(number for _, number in sizes), len(column.ranks)
+    both = outcome.present & (column.ranks >= 0)
+    codes = column.ranks[both]
+    if not both.all():  # some groups may have lost all their rows
+        codes = np.unique(codes, return_inverse=True)[1]
+    values = outcome.values[both[outcome.present]]
+    alike = within_groups(codes, values)
+    if alike is None:
+        return None
+    near = alike if compared.pairs is None else between_neighbours(codes, values)
+    if near is None:
+        return None
+    spread = np.zeros(rows)
+    spread[outcome.present] = outcome.values
+    shared = compared.shared(spread)
+    claimed, effect, p_value = look.promised, (shared.claimed + shared.added) / len(outcome.values), shared.p_value
+    if compared.units is not None:
+        claimed = look.claimed(np.sqrt(np.array([shared.claimed])), len(outcome.values))
+    elif look.promised > 1.0:  # rows are no units then
+        p_value = _of_promised(effect, column, outcome, look.promised, near is not alike)
+    # an attribute has the same values everywhere
+    attribute = not apart and int(column.ranks.max()) + 1 < FEWEST_GROUPS
+    made = GroupFinding(
+        column=column.name,
+        role="attribute" if attribute else "group",
+        outcome=outcome.name,
+        state=outcome.column,
+        of_label=outcome.of_label,
+        correlation=alike.correlation,
+        standard_error=alike.standard_error,
+        p_value=p_value,
+        design_effect=effect,
+        promised=claimed,
+        groups=groups,
+        sizes=sizes,
+        missing=int(np.count_nonzero(column.ranks < 0)),
+        in_file=in_file,
+        apart=apart,
+        local=None if compared.pairs is None else near.correlation,
+        states=outcome.states,
+    )
+    return replace(made, role="attribute") if rows / groups > math.sqrt(rows) and not made.clear else made
+
+
+def _of_promised(
+    effect: float, column: ExaminedColumn, outcome: ExaminedOutcome, promised: float, paired: bool
+) -> float:
+    """Chance of such a design effect where a model of rows without units promises another one."""
+    sizes = _sizes(column.ranks)
+    rows, squares = len(column.ranks), sum(size * size * number for size, number in sizes)
+    heavy = promised * max(float(np.mean(outcome.values**4)) - 3.0, 0.0) * rows / squares
+    freedom = (rows * rows / squares - 1.0) * 2.0 / (2.0 + heavy) / (2.0 if paired else 1.0)
+    return float(scipy.special.chdtrc(freedom, freedom * max(effect, 0.0) / promised))
+
+
+def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+    """How many groups there are of each size; a row without a value is one of its own."""
+    counts = Counter(np.bincount(ranks[ranks >= 0]).tolist())
+    counts[1] += int(np.count_nonzero(ranks < 0))
+    return tuple(sorted((size, number) for size, number in counts.items() if number))
+
+
+def lie_together(column: ExaminedColumn) -> bool:
+    """Whether rows of one group follow each other in the file; of shuffled rows hardly any do."""
+    ranks = column.ranks
+    sizes = np.bincount(ranks[ranks >= 0])
+    possible, rows = int(np.sum(sizes - 1)), max(len(ranks), 1)
+    chance = float(np.sum(sizes * (sizes - 1.0))) / rows
+    followers = int(np.count_nonzero((ranks[1:] == ranks[:-1]) & (ranks[1:] >= 0)))
+    return followers - chance >= _TOGETHER * max(possible - chance, 1.0)
+
+
+# Series: orders of the rows, each with the outcome in which stretches of rows differ most -----------------------------
+
+
+def _series(look: Look) -> Iterator[Finding]:
+    outcomes = look.outcomes(look.rows, _MOST_OUTCOMES)
+    for order in orders_of(look.rows, label=look.label, declared=look.declared):
+        yield from _clearest(_as_series(order, outcome, look) for outcome in outcomes)
+
+
+def _as_series(order: Order, outcome: ExaminedOutcome, look: Look) -> Finding | None:
+    if outcome.column == order.column or _is_sorted(look.rows, order, outcome):
+        return None
+    place = np.cumsum(outcome.present) - 1
+    values = outcome.values[place[order.rows[outcome.present[order.rows]]]]
+    alike = autocorrelation(values)
+    if alike is None:
+        return None
+    units = look.units(look.rows)
+    if units is not None:
+        return _as_series_of_units(order, outcome, look, units, alike)
+    seen = wandering_of_values(values, promised=look.promised)
+    correlation = min(alike.correlation + _ERRORS * alike.standard_error, 1.0 - 1.0 / len(values))
+    of_neighbours = max((1.0 + correlation) / (1.0 - correlation), look.promised)
+    return SeriesFinding(
+        **_about_series(order, outcome, alike),
+        p_value=float(seen.p_values[0]),
+        design_effect=float(seen.design_effects[0]),
+        promised=look.promised,
+        first_order=float(wandering_of_values(values, promised=of_neighbours).p_values[0]) > _FIRST_ORDER,
+        stretch=math.ceil(float(seen.at_most[0])),
+    )
+
+
+def _as_series_of_units(
+    order: Order, outcome: ExaminedOutcome, look: Look, units: NDArray[np.int64], alike: Resemblance
+) -> Finding:
+    """Whole declared groups, each at the mean place of its rows: do groups near each other resemble each other?"""
+    spread, place = np.zeros(len(units)), np.zeros(len(units))
+    spread[outcome.present], place[order.rows] = outcome.values, np.arange(len(order.rows))
+    known = np.zeros(len(units), dtype=bool)
+    known[order.rows] = True
+    sizes = np.bincount(units[known])
+    totals = np.asarray(np.bincount(units, weights=spread), dtype=np.float64)
+    placed = np.flatnonzero(sizes)
+    places = np.bincount(units[known], weights=place[known])[placed] / sizes[placed]
+    ordered_units = placed[np.argsort(places, kind="stable")]
+    shared, rows = along(_given_sizes(totals[ordered_units], sizes[ordered_units])), len(outcome.values)
+    ordered = spread[order.rows[outcome.present[order.rows]]]
+    return SeriesFinding(
+        **_about_series(order, outcome, alike),
+        p_value=shared.p_value,
+        design_effect=(float(np.sum(totals**2)) + shared.added) / rows,
+        promised=look.claimed(totals, rows),
+        first_order=False,
+        stretch=math.ceil(float(wandering_of_values(ordered, promised=max(look.promised, 1.0)).at_most[0])),
+    )
+
+
+def _given_sizes(totals: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Totals of groups less what their sizes say: sizes are given, and groups near each other may have equal ones."""
+    by_size = np.stack([sizes, sizes.astype(np.float64) ** 2], axis=1)
+    return np.asarray(totals - by_size @ np.linalg.lstsq(by_size, totals, rcond=None)[0])
+
+
+def _about_series(order: Order, outcome: ExaminedOutcome, alike: Resemblance) -> dict[str, Any]:
+    return {
+        "column": order.column, "role": "series", "outcome": outcome.name, "state": outcome.column,
+        "of_label": outcome.of_label, "correlation": alike.correlation, "standard_error": alike.standard_error,
+        "missing": order.missing, "in_file": order.in_file, "estimate": True, "states": outcome.states,
+    }  # fmt: skip
+
+
+def _is_sorted(rows: OpenRows, order: Order, outcome: ExaminedOutcome) -> bool:
+    """Whether the order sorts the column of the outcome, as a file is sorted by a key: that tells nothing."""
+    column = rows.column(outcome.column)
+    if column is None or outcome.of_label:
+        return False
+    steps = np.diff(column.ranks[order.rows])
+    return bool(np.all(steps >= 0) or np.all(steps <= 0))
+
+
+CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (_groups, _series)
+"""Every check that a diagnosis makes of columns; their p-values are corrected together."""
+
+
+# Sizes of declared groups: if they carry information, answers hold for groups of these sizes only ---------------------
+
+
+def informative_sizes(look: Look) -> tuple[str, ...]:
+    """Outcomes whose averages over groups go together with the sizes of the groups; the label first.
+
+    Sizes are shuffled among the groups, and of all outcomes the largest statistic of each shuffle counts (Westfall and
+    Young 1993): so the level is reached with as many shuffles however many outcomes there are. The statistic is divided
+    by its error from the groups themselves, because averages of small groups vary more.
+    """
+    named = look.declared.group_column
+    column = look.rows.column(named) if named else None
+    if column is None:
+        return ()
+    ranks = column.ranks
+    sizes = np.bincount(ranks[ranks >= 0]).astype(np.float64)
+    outcomes = [each for each in look.outcomes(look.rows, _MOST_IN_GROUPS) if each.column != column.name]
+    averages = [_averages(ranks, each, len(sizes)) for each in outcomes]
+    kept = [place for place, each in enumerate(averages) if np.count_nonzero(each) >= _FEWEST_AVERAGES]
+    if not kept or not sizes[:_MOST_GROUPS].std() > 0.0:
+        return ()
+    sizes = sizes[:_MOST_GROUPS] - sizes[:_MOST_GROUPS].mean()
+    told = _go_together(np.array([averages[place] for place in kept])[:, :_MOST_GROUPS], sizes)
+    return tuple(dict.fromkeys(outcomes[place].name for place, clear in zip(kept, told, strict=True) if clear))
+
+
+def _averages(groups: NDArray[np.int64], outcome: ExaminedOutcome, number: int) -> NDArray[np.float64]:
+    """Average of each group less that of all averages; 0 where a group has no row with a value."""
+    of_row = groups[outcome.present]
+    values, of_row = outcome.values[of_row >= 0], of_row[of_row >= 0]
+    counts = np.bincount(of_row, minlength=number)
+    means = np.bincount(of_row, weights=values, minlength=number) / np.maximum(counts, 1)
+    return np.where(counts > 0, means - means[counts > 0].mean() if len(values) else 0.0, 0.0)
+
+
+def _go_together(averages: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """For each outcome, shape (outcomes, groups), whether chance cannot explain that it follows the sizes."""
+    squares, rng, left = averages**2, np.random.default_rng(0), _SHUFFLES
+    seen = _studentised(averages, squares, sizes[:, None])[:, 0]
+    more, most = np.zeros(len(seen), dtype=np.int64), _LEVEL * (_SHUFFLES + 1) - 1
+    while left and np.any(more <= most) and seen.max() >= _PLAIN:  # else shuffling would only confirm it
+        number = min(left, max(1, _AT_ONCE // len(sizes)))
+        shuffled = rng.permuted(np.broadcast_to(sizes, (number, len(sizes))), axis=1).T
+        largest = _studentised(averages, squares, shuffled).max(axis=0)
+        more += np.count_nonzero(largest >= seen[:, None] - 1e-12, axis=1)
+        left -= number
+    return np.asarray((more <= most) & (seen >= _PLAIN))
+
+
+def _studentised(
+    averages: NDArray[np.float64], squares: NDArray[np.float64], sizes: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Sizes times averages over their standard error, shape (outcomes, shuffles); sizes of shape (groups, shuffles)."""
+    return np.asarray(np.abs(averages @ sizes) / np.sqrt(np.maximum(squares @ sizes**2, 1e-300)))

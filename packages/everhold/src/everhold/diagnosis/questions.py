@@ -1,0 +1,374 @@
+"""Are the values of one question worth as many rows as is promised? Asked of the training rows before any charge."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from everhold.dependence.stretches import sizes_of_stretches, wandering_of_means, wandering_of_sums
+from everhold.diagnosis.columns import OpenFile, OpenRows, is_order
+from everhold.diagnosis.crossing import Crossing, along
+from everhold.diagnosis.findings import FEWEST_GROUPS, LESS_WORTH, lie_together, repeats
+from everhold.errors import DependenceError, DependenceWarning, warn_caller
+from everhold.values.expressions import ColumnKind
+from everhold.values.expressions.tree import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.diagnosis.crossing import Shared
+    from everhold.mechanisms import Mechanism
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import BoundQuery
+
+__all__ = ["LEVEL", "DependenceMonitor", "QuestionWorth", "dependence_monitor", "to_look_at", "warn_of_questions"]
+
+LEVEL = 5e-3
+"""Of a false alarm on independent rows, all questions of a plan, all orders and all groups together."""
+
+_MOST_ORDERS = 4  # besides the one that is declared, or that of the file
+_MOST_GROUPINGS = 4
+_MOST_TESTED = 10_000  # expressions whose finding is kept
+_MOST_ROWS = 100_000  # by which it is judged whether a column is an order
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWorth:
+    """How many independent training rows the average of a question is worth, and as how many they are declared.
+
+    So many rows in a row as `stretch` says are surely worth one. `order_by` is the column in whose order that shows;
+    None for the order that is declared, or that of the file. `groups` is the column whose groups show it, if one does.
+    """
+
+    worth: float
+    promised: float
+    stretch: int
+    p_value: float
+    order_by: str | None = None
+    groups: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order:
+    """An order in which the values of questions are looked at, made once for each holdout.
+
+    Attributes:
+        column: Its column; None for the order that is declared, or that of the file.
+        stretches: Stretch of each training row in it, shape (rows,).
+        units: Where groups are declared: these, by the mean place of their rows.
+    """
+
+    column: str | None
+    stretches: NDArray[np.int64]
+    units: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DependenceMonitor:
+    """Holds the values of questions on the training rows against what is declared.
+
+    Attributes:
+        rows: Number of training rows.
+        order_by: Columns that put the training rows in the declared order; none for the order of the file.
+        rows_for_one: How many rows are worth one as they are declared; None where no average is bounded.
+        sizes: Rows of each stretch.
+        groups: Columns whose equal values make groups that are not declared, with what these have in common.
+        units: Declared group of each training row; None if no column names them.
+        orders: The declared order, or that of the file, and those of other columns.
+        tested: Total and finding of expressions, by fingerprint, plan and bet: each is tested once for each holdout.
+    """
+
+    rows: int
+    order_by: tuple[str, ...]
+    rows_for_one: float | None
+    sizes: NDArray[np.int64]
+    orders: tuple[_Order, ...] = ()
+    groups: tuple[tuple[str, Crossing], ...] = ()
+    units: NDArray[np.int64] | None = None
+    tested: dict[tuple[str, int, bool], tuple[int, QuestionWorth | None]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, rows: int) -> DependenceMonitor:
+        """For the dependence of a mechanism and so many training rows, by the declared order alone."""
+        try:
+            rows_for_one = mechanism.rows / mechanism.dependence.concentration(mechanism.rows)
+        except DependenceError:
+            rows_for_one = None
+        return cls(rows, mechanism.dependence.sorting_columns, rows_for_one, sizes_of_stretches(rows))
+
+    def beside(
+        self, others: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.int64]],
+        units: NDArray[np.int64] | None, own: NDArray[np.int64],
+    ) -> DependenceMonitor:  # fmt: skip
+        """The same, which also looks at rows by other columns.
+
+        Args:
+            others: Stretch of each row in other orders, by their columns.
+            groups: Group of each row in other columns, -1 for none.
+            units: Declared group of each row; None if no column names them.
+            own: Stretch of each row in the declared order, or that of the file.
+        """
+        crossings = ((name, Crossing(codes, units)) for name, codes in groups.items())
+        orders = tuple(
+            _Order(column, stretches, None if units is None else _by_mean_place(units, stretches))
+            for column, stretches in ((None, own), *others.items())
+        )
+        return replace(self, orders=orders, groups=tuple(each for each in crossings if each[1].crossed), units=units)
+
+    def test(
+        self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool],
+        answered: Callable[[str], bool],
+    ) -> tuple[list[int], dict[int, QuestionWorth]]:  # fmt: skip
+        """What `look` finds, once for each expression; questions that are known to be answered are only summed up.
+
+        Args:
+            training: The training rows.
+            bound: Questions that can be evaluated on them.
+            unit: Grid steps between 0 and 1.
+            plan: How many are planned; each has its share of the level.
+            bets: Whether the procedure of each measures the spread of its values.
+            answered: Whether a question, by its fingerprint, is known to be answered: its warning was given then.
+        """
+        keys = [(query.question, plan, bet) for query, bet in zip(bound, bets, strict=True)]
+        found = {key: self.tested[key] for key in keys if key in self.tested}
+        new = [place for place, key in enumerate(keys) if key not in found]
+        summed = [place for place in new if answered(bound[place].question)]
+        if summed:
+            totals = training.totals([bound[place] for place in summed], unit=unit)[:, 0].tolist()
+            found |= {keys[place]: (total, None) for place, total in zip(summed, totals, strict=True)}
+        if tested := [place for place in new if keys[place] not in found]:
+            asked = [bound[place] for place in tested]
+            sums, seen = self.look(training, asked, unit=unit, plan=plan, bets=[bets[place] for place in tested])
+            for row, place in enumerate(tested):
+                found[keys[place]] = int(sums[row]), seen.get(row)
+                if bound[place].row_value is not None:  # what code gives is not part of its identity
+                    self.tested[keys[place]] = found[keys[place]]
+            while len(self.tested) > _MOST_TESTED:
+                self.tested.pop(next(iter(self.tested)), None)
+        results = [found[key] for key in keys]
+        return [total for total, _ in results], {row: worth for row, (_, worth) in enumerate(results) if worth}
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Columns that put the training rows in another order."""
+        return tuple(order.column for order in self.orders if order.column is not None)
+
+    def look(
+        self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool] = (),
+    ) -> tuple[NDArray[np.int64], dict[int, QuestionWorth]]:  # fmt: skip
+        """Totals of questions over the training rows, and what is worth a warning, by the place of the question.
+
+        That is looked for in the declared order, or that of the file, in those that columns name, and in groups. An
+        expression is not judged by a column that it reads: sorted by it, any rows look alike. One that reads a time is
+        judged by no column, because times and numbers of rows mostly rise together.
+
+        Args:
+            training: The training rows.
+            bound: Questions that can be evaluated on them.
+            unit: Grid steps between 0 and 1.
+            plan: How many are planned; each has its share of the level.
+            bets: Whether the procedure of each measures the spread of its values; by default none does.
+        """
+        if self.rows_for_one is None or (self.alone and not any(bets)):
+            sums = training.stretch_totals(bound, order_by=self.order_by, unit=unit)
+            return np.asarray(sums.sum(axis=1)), dict(self.seen(sums, unit=unit, level=LEVEL / plan))
+        totals, clearest = np.zeros(len(bound), dtype=np.int64), {}
+        for place, grid in enumerate(training.each_grid(bound, unit=unit)):
+            totals[place] = grid.sum()
+            measured, skip = place < len(bets) and bets[place], _columns_read(bound[place])
+            if (found := self.worth(grid / unit, plan=plan, bets=measured, skip=skip)) is not None:
+                clearest[place] = found
+        return totals, clearest
+
+    @property
+    def alone(self) -> bool:
+        """True if there is one order only, and nothing else to look at."""
+        return len(self.orders) < 2 and not self.groups and self.units is None
+
+    def worth(
+        self, values: NDArray[np.float64], *, plan: int, bets: bool = False, skip: Collection[str] | None = (),
+    ) -> QuestionWorth | None:  # fmt: skip
+        """What is worth a warning in the values of one question on all training rows; None if nothing is.
+
+        Args:
+            values: Shape (rows,), in [0, 1]; of a ratio what is left of the numerator, if its interval is bet on.
+            plan: How many questions are planned.
+            bets: Whether the procedure of the question measures the spread of its values. Others take rows to spread as
+                truth values do, and to be worth the worst case of what is declared.
+            skip: Columns by which it is not judged; None for all.
+        """
+        mean = float(values.mean())
+        spread = float(values.var()) if bets else mean * (1.0 - mean)
+        if self.rows_for_one is None or not spread > 0.0:
+            return None
+        scaled = (values - mean) / math.sqrt(spread)
+        level = LEVEL / (plan * (len(self.orders) + len(self.groups)))
+        found = [*self._in_orders(scaled, level, bets, skip), *self._in_groups(scaled, level, bets, skip)]
+        return min(found, key=lambda each: each.p_value, default=None)
+
+    def _in_orders(
+        self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
+    ) -> Iterator[QuestionWorth]:
+        """By orders of rows, or of whole declared groups."""
+        totals = None if self.units is None else np.asarray(np.bincount(self.units, weights=scaled), dtype=np.float64)
+        for order in self.orders:
+            if order.column is not None and (skip is None or order.column in skip):
+                continue
+            sums = np.bincount(order.stretches, weights=scaled, minlength=len(self.sizes))
+            kurtosis, promised = float(np.mean(scaled**4)), self.rows_for_one or 1.0
+            found = wandering_of_sums(
+                np.asarray(sums, dtype=np.float64), self.sizes, kurtosis=kurtosis, promised=promised
+            )
+            stretch = math.ceil(float(found.at_most[0]))
+            if totals is None or order.units is None:
+                if (p_value := float(found.p_values[0])) <= level:
+                    worth = self.rows / max(float(found.design_effects[0]), 1.0)
+                    yield QuestionWorth(worth, self.rows / promised, stretch, p_value, order.column)
+            elif told := self._told(along(totals[order.units]), level, bets):
+                yield replace(told, stretch=stretch, order_by=order.column)
+
+    def _in_groups(
+        self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
+    ) -> Iterator[QuestionWorth]:
+        for column, crossing in self.groups:
+            if skip is not None and column not in skip and (told := self._told(crossing.shared(scaled), level, bets)):
+                yield replace(told, groups=column)
+
+    def _told(self, shared: Shared, level: float, bets: bool) -> QuestionWorth | None:
+        """What units share, if chance cannot explain it and the procedure in force does not cover it."""
+        measured = bets and self.units is not None
+        promised = shared.claimed / self.rows if measured else self.rows_for_one or 1.0
+        effect = (shared.claimed + shared.added) / self.rows
+        if shared.p_value > level or effect < LESS_WORTH * promised:
+            return None
+        return QuestionWorth(self.rows / effect, self.rows / promised, 1, shared.p_value)
+
+    def seen(self, sums: NDArray[np.int64], *, unit: int, level: float) -> list[tuple[int, QuestionWorth]]:
+        """Places of questions that are worth a warning, by sums over stretches, shape (questions, stretches)."""
+        if self.rows_for_one is None:
+            return []
+        found, told = wandering_of_means(sums / unit, self.sizes, promised=self.rows_for_one), []
+        for place in np.flatnonzero(found.p_values <= level).tolist():
+            worth, promised = self.rows / max(float(found.design_effects[place]), 1.0), self.rows / self.rows_for_one
+            stretch, p_value = math.ceil(found.at_most[place]), float(found.p_values[place])
+            told.append((place, QuestionWorth(worth, promised, stretch, p_value)))
+        return told
+
+
+def _by_mean_place(units: NDArray[np.int64], stretches: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Units in the order of the mean stretch of their rows."""
+    return np.argsort(np.bincount(units, weights=stretches) / np.maximum(np.bincount(units), 1), kind="stable")
+
+
+def _columns_read(bound: BoundQuery) -> frozenset[str] | None:
+    """The columns that an expression reads; None where one is a time."""
+    nodes = () if bound.row_value is None else bound.row_value.expression.nodes
+    read = [node for node in nodes if node.operation is Operation.COLUMN]
+    return None if any(node.kind is ColumnKind.TIME for node in read) else frozenset(str(node.value) for node in read)
+
+
+_monitors: WeakKeyDictionary[StoredRows, tuple[tuple[Mechanism, str | None], DependenceMonitor]] = WeakKeyDictionary()
+
+
+def dependence_monitor(
+    training: StoredRows, mechanism: Mechanism, label: str | None, whole_groups: Collection[str] = ()
+) -> DependenceMonitor:
+    """The monitor of one holdout, made with its first question and kept as long as its training rows.
+
+    Args:
+        training: The training rows.
+        mechanism: The mechanism of the holdout.
+        label: The label column, by which nothing is judged.
+        whole_groups: Columns by which whole groups were put on one side.
+    """
+    kept = _monitors.get(training)
+    if kept is None or kept[0] != (mechanism, label):
+        kept = _monitors[training] = (mechanism, label), _made(training, mechanism, label, whole_groups)
+    return kept[1]
+
+
+def _made(
+    training: StoredRows, mechanism: Mechanism, label: str | None, whole_groups: Collection[str]
+) -> DependenceMonitor:
+    plain = DependenceMonitor.of(mechanism, training.rows)
+    if plain.rows_for_one is None:
+        return plain
+    declared, rows = mechanism.dependence.group_column, _columns_of_interest(training, label)
+    orders, groups = to_look_at(rows, {label, *plain.order_by}, whole_groups)
+    orders = [name for name in orders if not training.is_in_order(name)]
+    return plain.beside(
+        {name: training.stretches_of_rows([name]) for name in orders[:_MOST_ORDERS]},
+        {name: training.groups_of_rows(name) for name in groups},
+        training.groups_of_rows(declared) if declared is not None else None,
+        training.stretches_of_rows(plain.order_by),
+    )
+
+
+def to_look_at(
+    rows: OpenRows, known: Collection[str | None], whole_groups: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Names of the columns that order training rows, and of those that group them, the first few.
+
+    Args:
+        rows: Training rows, or the first of them.
+        known: Columns that are none of these: the label, and declared ones.
+        whole_groups: Columns by which whole groups were put on one side. Others count where rows lie together.
+    """
+    orders = [
+        column.name for column in rows.columns
+        if column.kind in ("time", "whole") and column.sorted_alike and is_order(column)
+        and bool(np.all(column.ranks >= 0))
+    ]  # fmt: skip
+    together = [
+        column.name for column in rows.columns
+        if column.kind in ("text", "whole") and int(column.ranks.max(initial=-1)) + 1 >= FEWEST_GROUPS
+        and repeats(column) and lie_together(column)
+    ]  # fmt: skip
+    groups = [name for name in dict.fromkeys([*whole_groups, *together]) if name not in known]
+    return [name for name in orders if name not in known], groups[:_MOST_GROUPINGS]
+
+
+def _columns_of_interest(training: StoredRows, label: str | None) -> OpenRows:
+    """Columns that may order or group the first training rows."""
+    with OpenFile(training.engine.path, label=label) as file:
+        return file.first(_MOST_ROWS, ("time", "whole", "text"))
+
+
+def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]]) -> None:
+    """Warn of questions, as people read them, whose values on the training rows are worth less than is promised."""
+    for shown, worth in found:
+        column = "stretch" if worth.groups is None else worth.groups
+        advice = f"eh.Groups({column!r})", f"--groups {shlex.quote(column)}"
+        text, for_shell = (_warning(shown, worth, declare) for declare in advice)
+        warn_caller(DependenceWarning(text, for_shell=for_shell))
+
+
+def _warning(shown: str, found: QuestionWorth, advice: str) -> str:
+    ordered = "" if found.order_by is None else f", in the order of {found.order_by!r},"
+    if found.groups is not None:
+        ordered = f", by groups of {found.groups!r},"
+    column = found.groups or found.order_by
+    apart = (
+        "if the rows were drawn independently and only sorted, shuffle them before they are sealed"
+        if column is None
+        else f"if {column!r} is only a property of rows that were drawn independently, silence DependenceWarning"
+    )
+    declare = (
+        f"declare {advice} when the rows are sealed"
+        if found.groups is not None
+        else f"seal rows with a column that numbers stretches of at least {found.stretch:,} rows in a row and declare "
+        f"{advice}"
+    )
+    return (
+        f"the values of this question ({shown[:80]}) on the training rows{ordered} are worth about {found.worth:,.0f} "
+        f"rows, and the declared dependence promises {found.promised:,.0f}, so its interval is too narrow if the "
+        "sealed rows are like these; nothing was charged yet; expected values that depend on each other as declared; "
+        f"{declare}, or, {apart}"
+    )

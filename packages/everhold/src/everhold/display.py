@@ -1,0 +1,363 @@
+"""One way to look at every result: as a dict, a data frame, an Arrow table, HTML or text.
+
+HTML is for notebooks: plain elements without script, colours or anything from elsewhere, so that it looks like the page
+around it, light or dark. Every text is escaped, names of columns included.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = [
+    "BOUNDS", "LEAST_SHOWN", "Display", "Facts", "at_least", "at_most", "csv_text", "escaped", "flat", "html_bar",
+    "html_record", "html_sentences", "html_table", "html_width", "left_in_words", "printable", "rounded", "text_table",
+]  # fmt: skip
+
+LEAST_SHOWN = 1e-15
+"""Numbers nearer to 0 are shown as 0: they are what rounding left of it. JSON, frames and Arrow tables keep them."""
+
+_MOST_SHOWN = 3  # items of a list
+_MOST_LINES = 60  # of what is printed; a synthetic table may have many thousands
+_MOST_ABREAST = 8  # fields of one thing in HTML; more stand below each other
+_HASH = re.compile("[0-9a-f]{64}")
+_SHORT_HASH = 12
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.:+\d]*")
+_SECONDS = len("2026-01-31T23:59:59")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Display:
+    """Mixin of dataclasses that are shown to people: answers, plans, transcripts, certificates."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data that `json` can write; by default all its fields by name."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """The result as table rows, all with the same keys in the same order; by default one row."""
+        return [self.to_dict()]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas data frame (needs pandas)."""
+        import pandas
+
+        return pandas.DataFrame(self.to_rows())
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table (needs pyarrow); in a column that holds a list, numbers are lists of one."""
+        import pyarrow
+
+        rows = self.to_rows()
+        mixed = {name for row in rows for name, value in row.items() if isinstance(value, list)}
+        return pyarrow.Table.from_pylist([
+            {name: [float(value)] if name in mixed and isinstance(value, (int, float)) else value
+             for name, value in row.items()}
+            for row in rows
+        ])  # fmt: skip
+
+    def to_text(self) -> str:
+        """The rows as a plain text table."""
+        return text_table(self.to_rows())
+
+    def __str__(self) -> str:
+        rows = self.to_rows()
+        return text_table(rows[:_MOST_LINES]) + (f"\n{_cut(rows)}" if _cut(rows) else "")
+
+    def _headline(self) -> str:
+        """What is said above the table of a notebook; empty where the table says all."""
+        return ""
+
+    def _repr_html_(self) -> str:
+        rows = self.to_rows()
+        alone = len(rows) == 1 and len(rows[0]) > _MOST_ABREAST
+        return html_sentences(self._headline()) + (html_record(rows[0]) if alone else html_table(rows))
+
+
+class Facts(Display, dict[str, Any]):
+    """Facts by name: a dict that is shown as a record, one fact below the other.
+
+    Examples:
+        >>> facts = Facts(name="flights", remaining={"questions": 997})
+        >>> facts["name"], facts == {"name": "flights", "remaining": {"questions": 997}}
+        ('flights', True)
+        >>> print(facts)
+        field                value
+        name                 flights
+        remaining.questions  997
+    """
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as a plain dict."""
+        return dict(self)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row; a part of a part has the names of both, with a dot between."""
+        return [dict(flat(self))]
+
+    def to_text(self) -> str:
+        """The facts below each other."""
+        return text_table([{"field": name, "value": _shown(value, name)} for name, value in flat(self)])
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return html_record(self)
+
+
+def flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of a record; of a field that is a record itself, its fields in its place.
+
+    Examples:
+        >>> list(flat({"name": "flights", "remaining": {"questions": 9, "overfits": 2}}))
+        [('name', 'flights'), ('remaining.questions', 9), ('remaining.overfits', 2)]
+    """
+    for name, value in record.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def csv_text(text: str) -> str:
+    """A text for a cell of CSV; one that a spreadsheet would take for a formula gets an apostrophe in front.
+
+    Numbers stay as they are.
+
+    Examples:
+        >>> [csv_text(text) for text in ("=cmd|'/c calc'!A0", "-0.5", "delay > 15")]
+        ["'=cmd|'/c calc'!A0", '-0.5', 'delay > 15']
+    """
+    return f"'{text}" if text.startswith(_FORMULAS) and not _reads_as_number(text) else text
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text[-1] not in "\t\r"
+
+
+def printable(text: str) -> str:
+    r"""A text on one line in which nothing can steer a terminal, turn the reading direction, or hide.
+
+    Examples:
+        >>> print(printable("a\x1b[2J\nb"))
+        a\x1b[2J\nb
+    """
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def escaped(text: str) -> str:
+    """A text that cannot become markup, nor anything that `printable` prevents.
+
+    Examples:
+        >>> escaped("a < b")
+        'a &lt; b'
+    """
+    return html.escape(printable(text))
+
+
+def html_sentences(*texts: str) -> str:
+    """One paragraph for each line of these texts; nothing for what is empty."""
+    return "".join(f"<p>{escaped(line)}</p>" for text in texts for line in text.splitlines() if line)
+
+
+def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a table, numbers to the right; of a long one the beginning."""
+    if not rows:
+        return "<p>nothing yet</p>"
+    aside = {name: _RIGHT if all(_is_number(row.get(name)) for row in rows) else _LEFT for name in rows[0]}
+    head = "".join(f"<th{aside[name]}>{escaped(str(name))}</th>" for name in aside)
+    body = "".join(
+        f"<tr>{''.join(f'<td{aside[name]}>{_html_value(row.get(name), name)}</td>' for name in aside)}</tr>"
+        for row in rows[:_MOST_LINES]
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{html_sentences(_cut(rows))}"
+
+
+def html_record(record: Mapping[str, Any]) -> str:
+    """One thing as a table with a line for each field; a field that is a list of records is a table itself."""
+    body = "".join(
+        f"<tr><th{_LEFT}>{escaped(str(name))}</th><td{_LEFT}>{_html_value(value, name)}</td></tr>"
+        for name, value in flat(record)
+    )
+    return f"<table><tbody>{body}</tbody></table>"
+
+
+def html_bar(name: str, left: int, whole: int) -> str:
+    """What is left of a budget, as a small bar and in words."""
+    said = escaped(left_in_words({name: left}, {name: whole}))
+    return f'<p><progress value="{left}" max="{max(whole, 1)}"></progress> {said} left</p>'
+
+
+def html_width(name: str, half: float) -> str:
+    """A half-width to come, as a meter of which half the range is all, and in words."""
+    said = f"a yes-or-no query {name}: within {at_most(half)}"
+    return f'<p><meter value="{half:.6g}" max="0.5"></meter> {escaped(said)}</p>'
+
+
+_LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right"'
+
+
+def _html_value(value: Any, name: str) -> str:
+    """A value as people read it, in HTML; hashes are short, with the whole one in the title."""
+    if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+        return html_table(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, str) and _HASH.fullmatch(value):
+        return f'<code title="{value}">{value[:_SHORT_HASH]}</code>'
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return f'<span title="{value}" style="white-space: nowrap">{value[:_SECONDS].replace("T", " ")}</span>'
+    return escaped(_shown(value, name))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it stands to the right; so does what is missing in a column of numbers."""
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _plain(value: Any) -> Any:
+    for method in ("to_dict", "tolist"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _cut(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What is said below a table that was cut; nothing if it was not."""
+    return f"... {len(rows):,} lines in all; to_rows() and to_pandas() have them" if len(rows) > _MOST_LINES else ""
+
+
+def at_most(bound: float) -> str:
+    """A bound from above with four significant digits, rounded up: what is shown still holds.
+
+    Examples:
+        >>> at_most(0.123401), at_most(-0.5), at_most(20_000.1), at_most(float("inf")), at_most(2.8e-27)
+        ('0.1235', '-0.5', '2.001e+04', 'inf', '1e-15')
+    """
+    return _outwards(bound, ROUND_CEILING)
+
+
+def at_least(bound: float) -> str:
+    """A bound from below with four significant digits, rounded down.
+
+    Examples:
+        >>> at_least(0.123499), at_least(0.0), at_least(-0.123401), at_least(2.8e-27)
+        ('0.1234', '0', '-0.1235', '0')
+    """
+    return _outwards(bound, ROUND_FLOOR)
+
+
+def _outwards(bound: float, direction: str) -> str:
+    if abs(bound) < LEAST_SHOWN:
+        away = (bound > 0.0) if direction == ROUND_CEILING else (bound < 0.0)
+        return f"{math.copysign(LEAST_SHOWN, bound) if away else 0.0:g}"
+    if not math.isfinite(bound):
+        return f"{bound:g}"
+    exact = Decimal(repr(float(bound)))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), rounding=direction)):.4g}"
+
+
+def rounded(value: float) -> str:
+    """A number that is no bound, with four significant digits.
+
+    Examples:
+        >>> rounded(0.123449), rounded(-2.8e-27), rounded(3e-9)
+        ('0.1234', '0', '3e-09')
+    """
+    return "0" if abs(value) < LEAST_SHOWN else f"{value:.4g}"
+
+
+def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None = None) -> str:
+    """What is left of a budget, by name, as people say it; with the whole, out of how many.
+
+    Examples:
+        >>> left_in_words({"questions": 1_999, "overfits": 1})
+        '1,999 questions and 1 surprise'
+        >>> left_in_words({"questions": 19, "overfits": 9}, {"questions": 20, "overfits": 10})
+        '19 of 20 questions and 9 of 10 surprises'
+        >>> left_in_words({"questions": 0, "overfits": 3})  # of the plan, beyond which it may answer
+        '0 planned questions and 3 surprises'
+    """
+    said = []
+    for name, count in remaining.items():
+        word = "surprises" if name == "overfits" else name
+        if not count and "overfits" in remaining:  # more may be answered than was planned
+            word = f"planned {word}"
+        if whole is not None:
+            said.append(f"{count:,} of {whole[name]:,} {word}")
+        else:
+            said.append(f"{count:,} {word.removesuffix('s') if count == 1 else word}")
+    return " and ".join(said)
+
+
+def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as aligned columns of text, numbers to the right.
+
+    Examples:
+        >>> print(text_table([{"mechanism": "gaussian", "radius": 0.0841}, {"mechanism": "laplace", "radius": 0.13}]))
+        mechanism  radius
+        gaussian   0.0841
+        laplace      0.13
+    """
+    if not rows:
+        return "nothing yet"
+    names = list(rows[0])
+    cells = [[_shown(row.get(name), name) for name in names] for row in rows]
+    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
+    right = [all(isinstance(row.get(name), (int, float, type(None))) for row in rows) for name in names]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in [names, *cells]
+    ]
+    return "\n".join(lines)
+
+
+BOUNDS: dict[str, Callable[[float], str]] = {
+    "low": at_least,
+    "high": at_most,
+    "within": at_most,
+    "sealed_low": at_least,
+    "sealed_high": at_most,
+}
+"""Columns of tables that hold ends of intervals and half-widths, and how they are rounded."""
+
+
+def _shown(value: Any, name: str = "") -> str:
+    """A value as people read it: four significant digits, bounds rounded outwards, a dash for nothing."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return BOUNDS.get(name, rounded)(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{_shown(inner)} {counted}" for counted, inner in value.items())
+    if isinstance(value, list) and len(value) > _MOST_SHOWN:  # a vector
+        first = ", ".join(_shown(inner, name) for inner in value[:_MOST_SHOWN])
+        return f"[{first}, ... {len(value):,} in all]"
+    return str(value)

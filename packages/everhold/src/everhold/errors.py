@@ -1,0 +1,226 @@
+"""Every error and warning that everhold raises, as one tree.
+
+::
+
+    EverholdError
+    ├── HoldoutRejected      (also ValueError)   the rows or settings cannot be sealed; nothing was created
+    ├── HoldoutNotFound      (also LookupError)  no holdout of that name in that storage
+    ├── QueryRejected        (also ValueError)   the question cannot be asked; nothing was charged
+    ├── BudgetExhausted                          only where a caller asked for an exception instead of a refused answer
+    ├── IntegrityError                           rows, ledger or certificate are not what was sealed or signed
+    ├── AuthError                                the steward's key is missing or is the wrong one
+    ├── ExtensionError                           an installed extension breaks its contract, or one is missing
+    ├── Unavailable                              ledger or engine are busy or cannot be reached just now; try again
+    └── DependenceError      (also ValueError)   the dependence model does not match the rows
+    EverholdWarning          (a UserWarning)
+    ├── SmallHoldoutWarning                      too few rows for a useful promise
+    ├── VacuousGuaranteeWarning                  the radius is half the range or more
+    ├── NonAdaptiveWarning                       the promise holds only for questions fixed in advance
+    ├── BudgetWarning                            the last surprise is spent, or the next one is the last
+    └── DependenceWarning                        rows seem to depend on each other more than was declared
+
+Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says in lower case what was
+wrong, what was expected and what to do next; it never quotes sealed rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+__all__ = [
+    "AuthError",
+    "BudgetExhausted",
+    "BudgetWarning",
+    "DependenceError",
+    "DependenceWarning",
+    "EverholdError",
+    "EverholdWarning",
+    "ExtensionError",
+    "HoldoutNotFound",
+    "HoldoutRejected",
+    "IntegrityError",
+    "NonAdaptiveWarning",
+    "QueryRejected",
+    "SmallHoldoutWarning",
+    "Unavailable",
+    "VacuousGuaranteeWarning",
+    "is_of_everhold",
+    "warn_caller",
+    "warn_former",
+    "warnings_collected",
+]
+
+
+class EverholdError(Exception):
+    """Base of all errors; carries data, an exit code for shells and a status for HTTP.
+
+    Args:
+        message: What was wrong, what was expected, what to do next.
+        data: Public facts about the error, safe to log and to return to an analyst.
+    """
+
+    exit_code: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+    def to_dict(self) -> dict[str, Any]:
+        """The error as plain data: ``{"error", "message", **data}``."""
+        return {"error": type(self).__name__, "message": self.message, **self.data}
+
+
+class HoldoutRejected(EverholdError, ValueError):
+    """The rows or settings cannot be sealed. Nothing was created."""
+
+    exit_code = 3
+    http_status = 422
+
+
+class HoldoutNotFound(EverholdError, LookupError):
+    """There is no holdout of that name in that storage."""
+
+    exit_code = 4
+    http_status = 404
+
+
+class QueryRejected(EverholdError, ValueError):
+    """The question cannot be asked as it stands. Nothing was charged."""
+
+    exit_code = 5
+    http_status = 422
+
+
+class BudgetExhausted(EverholdError):
+    """The budget is spent and the caller asked for an exception rather than a refused answer."""
+
+    exit_code = 6
+    http_status = 429
+
+
+class IntegrityError(EverholdError):
+    """Rows, ledger or certificate differ from what was sealed, recorded or signed."""
+
+    exit_code = 7
+    http_status = 409
+
+
+class AuthError(EverholdError):
+    """The steward's key is missing or belongs to another holdout."""
+
+    exit_code = 8
+    http_status = 401
+
+
+class Unavailable(EverholdError):
+    """The ledger is busy or cannot be reached just now, or the engine of the rows. The same request can be sent again.
+
+    Its data has `may_be_recorded` where nobody knows whether it was recorded, and charged, before it was lost.
+    """
+
+    http_status = 503
+
+
+class ExtensionError(EverholdError, LookupError):
+    """An installed extension breaks its contract, two have one name, or the one that is needed is not installed."""
+
+    http_status = 501
+
+
+class DependenceError(EverholdError, ValueError):
+    """The dependence model does not match the rows it is declared for."""
+
+    exit_code = 9
+    http_status = 422
+
+
+class EverholdWarning(UserWarning):
+    """Base of all warnings."""
+
+
+class SmallHoldoutWarning(EverholdWarning):
+    """So few rows are sealed that the promise is of little use."""
+
+
+class VacuousGuaranteeWarning(EverholdWarning):
+    """The radius is half the range or more: the promise says nothing."""
+
+
+class NonAdaptiveWarning(EverholdWarning):
+    """The promise holds only for questions that were fixed before the first answer was seen."""
+
+
+class BudgetWarning(EverholdWarning):
+    """The last surprise of an allotment is spent, or the next one is the last."""
+
+
+class DependenceWarning(EverholdWarning):
+    """What was seen contradicts the declared dependence of the sealed rows on each other or on training rows.
+
+    Args:
+        message: For users of Python.
+        for_shell: The same for users of the command line; the message by default.
+    """
+
+    def __init__(self, message: str, *, for_shell: str | None = None) -> None:
+        super().__init__(message)
+        self.for_shell = message if for_shell is None else for_shell
+
+
+_COLLECTED: ContextVar[list[EverholdWarning] | None] = ContextVar("everhold_warnings", default=None)
+
+
+@contextlib.contextmanager
+def warnings_collected() -> Iterator[list[EverholdWarning]]:
+    """Warnings of everhold go into a list, those of this thread alone; what Python catches, it catches for all threads.
+
+    Examples:
+        >>> with warnings_collected() as warned:
+        ...     warn_caller(SmallHoldoutWarning("only 20 rows are sealed"))
+        >>> [str(warning) for warning in warned]
+        ['only 20 rows are sealed']
+    """
+    warned: list[EverholdWarning] = []
+    before = _COLLECTED.set(warned)
+    try:
+        yield warned
+    finally:
+        _COLLECTED.reset(before)
+
+
+def is_of_everhold(frame: FrameType) -> bool:
+    """Whether a frame runs code of `everhold`, or of a distribution whose module is named ``everhold_...``."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package == "everhold" or package.startswith("everhold_")
+
+
+def warn_caller(warning: EverholdWarning) -> None:
+    """Warn at the caller's line, the first one outside everhold; or whoever collects warnings in this thread."""
+    collected = _COLLECTED.get()
+    if collected is not None:
+        collected.append(warning)
+        return
+    warnings.warn(warning, stacklevel=_level_of_caller())
+
+
+def warn_former(message: str) -> None:
+    """Warn at the caller's line that a name is a former one; nobody collects that."""
+    warnings.warn(message, FutureWarning, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """Stack level of the first line outside everhold, for a function that was called from inside."""
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and is_of_everhold(frame):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,0 +1,177 @@
+"""Extension points: mechanisms, queries and other things that installed distributions add to everhold.
+
+A distribution adds something by an entry point::
+
+    [project.entry-points."everhold.mechanisms"]
+    my_mechanism = "my_package.my_mechanism:MyMechanism"
+
+Each group has one `Registry`. It knows what everhold brings itself by name, without importing it, and reads the
+metadata of installed distributions only for other names. `catalog.json` says which extra of everhold installs a name
+that is not there; ``make catalog`` writes it from the distributions of the workspace.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from everhold.errors import ExtensionError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["NAMES", "Registry", "extra_for", "former_name", "imported", "installed", "loaded", "required"]
+
+Thing = TypeVar("Thing")
+
+NAMES = "everhold.names"
+"""Group of the names that a distribution adds to the module `everhold` itself."""
+
+
+class Registry(Mapping[str, Thing]):
+    """The members of one group by name, each imported when it is first looked up.
+
+    Args:
+        group: Of the entry points, such as ``"everhold.mechanisms"``.
+        own: Members that everhold brings itself: where each is, as ``"module:attribute"``.
+        check: Says what is wrong with a loaded member, called with its name and itself; empty if nothing is.
+    """
+
+    def __init__(self, group: str, own: Mapping[str, str], check: Callable[[str, Any], str] = lambda _, __: "") -> None:
+        self.group, self.own, self._check = group, dict(own), check
+        self._loaded: dict[str, Thing] = {}
+
+    def __getitem__(self, name: str) -> Thing:
+        """The member of that name.
+
+        Raises:
+            KeyError: If there is none.
+            ExtensionError: If the extension cannot be loaded or breaks its contract, or two have this name.
+        """
+        if name not in self._loaded:
+            if name in self.own:
+                self._loaded[name] = imported(self.own[name])
+            else:
+                points = installed(self.group)
+                if name not in points:
+                    raise KeyError(name)
+                self._loaded[name] = loaded(self.group, points[name], self._check)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.own
+        yield from self.added()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def added(self) -> dict[str, EntryPoint]:
+        """Entry points of extensions by name, in alphabetical order.
+
+        Raises:
+            ExtensionError: If two have one name, or one has the name of an own member.
+        """
+        points = installed(self.group)
+        if taken := sorted(points.keys() & self.own.keys()):
+            raise ExtensionError(
+                f"The extension {taken[0]!r} of {self.group} ({points[taken[0]].value}) has the name of one of "
+                "everhold's own. Uninstall its distribution, or rename its entry point."
+            )
+        return points
+
+    def missing(self, name: str) -> str:
+        """Remedy for a name that is not there: which extra installs it, or else which names there are."""
+        extra = extra_for(self.group, name)
+        return f"Install it: pip install 'everhold[{extra}]'." if extra else f"Expected one of {', '.join(self)}."
+
+
+@cache
+def installed(group: str) -> dict[str, EntryPoint]:
+    """Entry points of a group by name, in alphabetical order.
+
+    Raises:
+        ExtensionError: If two distributions add the same name.
+    """
+    from importlib.metadata import entry_points  # imports a mail parser, which most commands do not need
+
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise ExtensionError(
+                f"Two extensions of {group} are named {point.name!r}: {other.value} and {point.value}. "
+                "Uninstall one of their distributions."
+            )
+    return found
+
+
+def loaded(group: str, point: EntryPoint, check: Callable[[str, Any], str] = lambda _, __: "") -> Any:
+    """What an entry point names, checked.
+
+    Raises:
+        ExtensionError: If it cannot be imported, or breaks the contract of its group.
+    """
+    try:
+        thing = point.load()
+    except Exception as fault:
+        raise ExtensionError(
+            f"The extension {point.name!r} of {group} cannot be loaded from {point.value} ({type(fault).__name__}). "
+            "Install its distribution again, or uninstall it."
+        ) from fault
+    if wrong := check(point.name, thing):
+        raise ExtensionError(f"The extension {point.name!r} of {group} ({point.value}) was refused: {wrong}")
+    return thing
+
+
+def extra_for(group: str, name: str) -> str | None:
+    """Extra of everhold that installs a name of a group; None if no distribution of everhold has it."""
+    extra: str | None = _catalog().get(group, {}).get(name)
+    return extra
+
+
+def former_name(module: str, name: str) -> Any:
+    """A public name that an extension adds to everhold, by the module of the core that had it; for one version.
+
+    Raises:
+        AttributeError: If no extension adds it. Says which extra of everhold would.
+    """
+    points = installed(NAMES)
+    if name.startswith("_") or name not in points:
+        extra = extra_for(NAMES, name)
+        remedy = f"; pip install 'everhold[{extra}]' installs it" if extra else ""
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{remedy}")
+    if module != "everhold":
+        warnings.warn(f"{module}.{name} is now everhold.{name}", FutureWarning, stacklevel=3)
+    return loaded(NAMES, points[name])
+
+
+def required(name: str) -> Any:
+    """A name that an extension adds to everhold, for a feature of the core that it serves.
+
+    Raises:
+        ExtensionError: If it is not installed; says which extra of everhold installs it.
+    """
+    points = installed(NAMES)
+    if name not in points:
+        extra = extra_for(NAMES, name)
+        raise ExtensionError(
+            f"{name} is not installed. " + (f"Install it: pip install 'everhold[{extra}]'." if extra else "Install it.")
+        )
+    return loaded(NAMES, points[name])
+
+
+@cache
+def _catalog() -> dict[str, dict[str, str]]:
+    catalog: dict[str, dict[str, str]] = json.loads(files("everhold").joinpath("catalog.json").read_text("utf-8"))
+    return catalog
+
+
+def imported(place: str) -> Any:
+    """What is at ``"package.module:attribute"``."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute) if attribute else import_module(module)

@@ -1,0 +1,114 @@
+"""A list of queries, such as the end points of a trial, or 40 finalists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from everhold.arguments import as_float, brief
+from everhold.errors import QueryRejected
+from everhold.families.base import BoundFamily, Family
+from everhold.queries.means import OneMean, RowwiseQuery
+from everhold.queries.question import MOST_SHOWN, Query
+
+if TYPE_CHECKING:
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.values.base import BoundQuery, Schema
+
+__all__ = ["BoundList", "ListedFamily", "listed"]
+
+_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedFamily(Family):
+    """Queries by name; made by `listed`."""
+
+    queries: Sequence[Query[Any] | str]
+    weights: Sequence[float] | None = None
+
+    def bind(self, compiler: QueryCompiler) -> BoundList:
+        """Each query by its fingerprint; one that is there twice has both weights."""
+        members: dict[str, list[Any]] = {}
+        for query, weight in zip(self.queries, self._weights(), strict=True):
+            plan = compiler.silently().compile(query, None, None)
+            if not isinstance(plan, OneMean):
+                raise QueryRejected(
+                    f"{brief(query)} is made of several queries; expected queries that are one mean or ratio each, "
+                    "such as 'delay > 15' or accuracy(model); nothing was charged"
+                )
+            bound = plan.prepared[0].bound
+            known = members.setdefault(bound.question, [bound.question, bound.shown[:MOST_SHOWN], 0.0])
+            known[2] += weight
+        return BoundList({question: (shown, -math.log(weight)) for question, shown, weight in members.values()})
+
+    def _weights(self) -> list[float]:
+        queries, weights = self.queries, self.weights
+        if isinstance(queries, (str, bytes)) or not isinstance(queries, Sequence) or not 1 <= len(queries) <= _MOST:
+            raise QueryRejected(
+                f"queries is {brief(queries)}; expected a list of 1 to {_MOST:,} queries; nothing was charged"
+            )
+        if weights is None:
+            return [1.0 / len(queries)] * len(queries)
+        given = [as_float(weight) for weight in weights]
+        if len(given) != len(queries) or not all(0.0 < weight <= 1.0 for weight in given) or sum(given) > 1.0 + 1e-9:
+            raise QueryRejected(
+                f"weights is {brief(weights)}; expected a positive number for each of the {len(queries)} queries, "
+                "which sum to at most 1; nothing was charged"
+            )
+        return [weight / max(sum(given), 1.0) for weight in given]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundList(BoundFamily):
+    """The queries of one holdout.
+
+    Attributes:
+        members: What is shown of each, and ln(1 / weight), by its fingerprint.
+    """
+
+    kind: ClassVar[str] = "listed"
+    members: dict[str, tuple[str, float]] = field(repr=False)
+
+    def nats(self, bound: BoundQuery) -> float | None:
+        """See `BoundFamily.nats`."""
+        known = self.members.get(bound.question)
+        return None if known is None else known[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `BoundFamily.to_dict`."""
+        members = [[question, shown, nats] for question, (shown, nats) in self.members.items()]
+        return {"kind": self.kind, "members": members}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
+        """The inverse of `to_dict`."""
+        return cls({str(question): (str(shown), float(nats)) for question, shown, nats in data["members"]})
+
+    @property
+    def shown(self) -> str:
+        """See `BoundFamily.shown`."""
+        return f"{len(self.members):,} listed queries"
+
+    @property
+    def most_nats(self) -> float:
+        """See `BoundFamily.most_nats`."""
+        return max(nats for _, nats in self.members.values())
+
+
+def listed(
+    queries: Sequence[RowwiseQuery | Query[Any] | str], *, weights: Sequence[float] | None = None
+) -> ListedFamily:
+    """Queries that are declared one by one.
+
+    Args:
+        queries: Texts or queries that are one mean or ratio each, such as ``"delay > 15"`` or ``eh.accuracy(model)``.
+        weights: Of each, positive, with a sum of at most 1; the larger the narrower. By default all are alike.
+
+    Examples:
+        >>> listed(["delay > 15", "delay > 60"])
+        ListedFamily(queries=['delay > 15', 'delay > 60'], weights=None)
+    """
+    return ListedFamily(queries, weights)

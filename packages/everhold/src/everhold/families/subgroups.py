@@ -1,0 +1,209 @@
+"""The cross of columns: a value within every combination of the categories of some columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from everhold.arguments import as_whole, brief
+from everhold.errors import QueryRejected
+from everhold.families.base import BoundFamily, Categories, Family, categories_of
+from everhold.queries.mean import MeanQuery, mean
+from everhold.queries.procedures import takes_ratios
+from everhold.values.expressions import parse
+from everhold.values.expressions.tree import ColumnKind, Node, Operation, RowValue
+
+if TYPE_CHECKING:
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.values.base import BoundQuery, Schema
+
+__all__ = ["BoundSubgroups", "SubgroupFamily", "subgroups"]
+
+_MOST_TOGETHER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SubgroupFamily(Family):
+    """A value within subgroups; made by `subgroups`."""
+
+    columns: Sequence[str]
+    of: MeanQuery
+    together: int = 2
+    values: Mapping[str, Sequence[Any]] | None = None
+
+    def bind(self, compiler: QueryCompiler) -> BoundSubgroups:
+        """The subgroups of the holdout's columns; categories are those of the training rows unless they are given."""
+        schema, together = compiler.schema, as_whole(self.together) or 0
+        if not 1 <= together <= _MOST_TOGETHER:
+            raise QueryRejected(
+                f"together is {brief(self.together)}; expected a whole number from 1 to {_MOST_TOGETHER}; nothing was "
+                "charged"
+            )
+        value = self.of.bind(schema).row_value
+        assert isinstance(value, RowValue)
+        within = takes_ratios(compiler.mechanism) and schema.training_rows > 0
+        if not within and value.expression.kind is not ColumnKind.BOOLEAN:
+            raise QueryRejected(
+                f"{brief(self.of.text)} is a number, whose mean within a subgroup needs guess_and_check with training "
+                "rows; expected a condition, such as 'arr_delay > 15'; nothing was charged"
+            )
+        return BoundSubgroups(
+            (self.of.text, value.low, value.high), self._categories(compiler), together, within, value
+        )  # fmt: skip
+
+    def _categories(self, compiler: QueryCompiler) -> Categories:
+        schema, columns, given = compiler.schema, self.columns, dict(self.values or {})
+        if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
+            raise QueryRejected(f"columns is {brief(columns)}; expected a list of columns; nothing was charged")
+        found: Categories = {}
+        for name in columns:
+            if name not in schema.asked:
+                known = ", ".join(schema.asked)
+                raise QueryRejected(f"there is no column {brief(name)}; expected one of {known}; nothing was charged")
+            values = given.get(name) or categories_of(compiler, [name]).get(name)
+            if not values:
+                raise QueryRejected(
+                    f"nobody knows the categories of {name!r}: it is no column of at most 1,000 texts in training "
+                    f"rows; expected them as values={{{name!r}: [...]}}; nothing was charged"
+                )
+            found[name] = tuple(dict.fromkeys(values))
+        return found
+
+
+@dataclass(frozen=True)
+class BoundSubgroups(BoundFamily):
+    """The subgroups of one holdout, all of them alike likely.
+
+    Attributes:
+        of: The expression, and the ends of its range.
+        categories: By column.
+        together: A subgroup is named by at most so many columns.
+        within: Whether a mean within a subgroup is one query; else it is two shares.
+        value: The expression as it is parsed.
+    """
+
+    kind: ClassVar[str] = "subgroups"
+    of: tuple[str, float, float]
+    categories: Categories
+    together: int
+    within: bool
+    value: RowValue
+
+    def nats(self, bound: BoundQuery) -> float | None:
+        """See `BoundFamily.nats`; without columns, the value itself is a member."""
+        return math.log(self._members) if self._is_member(bound) else None
+
+    @cached_property
+    def _members(self) -> int:
+        """Subgroups; where each is two shares, the share of the subgroup is another one."""
+        sizes = [len(values) for values in self.categories.values()]
+        groups = sum(
+            math.prod(chosen) for count in range(self.together + 1) for chosen in combinations(sizes, count)
+        )  # fmt: skip
+        return groups if self.within else 2 * groups
+
+    def _is_member(self, bound: BoundQuery) -> bool:
+        own = self.value.expression.root
+        if bound.pair is not None:
+            first, whole = bound.pair.first.row_value, bound.pair.second.row_value
+            if bound.pair.how != "ratio" or not self.within:
+                return False
+            if not isinstance(first, RowValue) or not isinstance(whole, RowValue):
+                return False
+            parts = _parts(whole.expression.root)
+            if not self._is_group(parts) or (first.low, first.high) != (self.value.low, self.value.high):
+                return False
+            if own.kind is ColumnKind.BOOLEAN:
+                own = Node.of(Operation.AND, own, whole.expression.root)
+            return first.expression.root == own
+        value = bound.row_value
+        if not isinstance(value, RowValue) or bound.description.get("kind") != "mean":
+            return False
+        if (value.low, value.high) == (self.value.low, self.value.high) and value.expression.root == own:
+            return True
+        if self.within:
+            return False
+        parts = _parts(value.expression.root)
+        return self._is_group(parts) or (_parts(own) <= parts and self._is_group(parts - _parts(own)))
+
+    def _is_group(self, parts: frozenset[Node]) -> bool:
+        """True if these are conditions that each name a category of another column."""
+        named = [_named(part) for part in parts]
+        columns = [column for column, _ in named]
+        return (
+            1 <= len(parts) <= self.together
+            and len(set(columns)) == len(columns)
+            and all(value in self.categories.get(column, ()) for column, value in named)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `BoundFamily.to_dict`."""
+        columns = [[name, [*values]] for name, values in self.categories.items()]
+        return {
+            "kind": self.kind, "of": list(self.of), "columns": columns,
+            "together": self.together, "within": self.within,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
+        """The inverse of `to_dict`."""
+        text, low, high = data["of"]
+        categories = {str(name): tuple(values) for name, values in data["columns"]}
+        value = RowValue(parse(text, schema.asked), low, high)
+        return cls((text, low, high), categories, int(data["together"]), bool(data["within"]), value)
+
+    @property
+    def shown(self) -> str:
+        """See `BoundFamily.shown`."""
+        return f"{self.of[0]} in {self._members:,} subgroups of {', '.join(self.categories)}"
+
+    @property
+    def most_nats(self) -> float:
+        """See `BoundFamily.most_nats`."""
+        return math.log(self._members)
+
+
+def _parts(root: Node) -> frozenset[Node]:
+    """The conditions that have to hold together."""
+    return frozenset(root.operands) if root.operation is Operation.AND else frozenset({root})
+
+
+def _named(part: Node) -> tuple[str, Any]:
+    """The column and the category that an equality names; an empty name for anything else."""
+    if part.operation is Operation.COLUMN:
+        return str(part.value), True
+    if part.operation is Operation.NOT and part.operands[0].operation is Operation.COLUMN:
+        return str(part.operands[0].value), False
+    if part.operation is Operation.EQUAL:
+        columns = [each for each in part.operands if each.operation is Operation.COLUMN]
+        literals = [each for each in part.operands if each.is_literal]
+        if len(columns) == len(literals) == 1:
+            return str(columns[0].value), literals[0].value
+    return "", None
+
+
+def subgroups(
+    columns: Sequence[str], *, of: str | MeanQuery, together: int = 2, values: Mapping[str, Sequence[Any]] | None = None
+) -> SubgroupFamily:
+    """A share or a mean within the subgroups that one or several columns name.
+
+    Members are ``mean(of, given="carrier = 'UA'")``, ``mean(of, given="carrier = 'UA' and origin = 'JFK'")`` and
+    ``mean(of)``, all of them alike likely. Where a mean within a subgroup is two queries, because there are no training
+    rows, both are members.
+
+    Args:
+        columns: Columns of texts or truth values.
+        of: A condition, or a mean with its range.
+        together: At most so many columns name a subgroup.
+        values: Categories by column, where the training rows do not say them. Never take them from the sealed rows.
+
+    Examples:
+        >>> subgroups(["carrier", "origin"], of="arr_delay > 15").together
+        2
+    """
+    asked = of if isinstance(of, MeanQuery) else mean(of)
+    return SubgroupFamily(columns, asked, together, values)

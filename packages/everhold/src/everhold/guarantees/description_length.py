@@ -1,0 +1,128 @@
+"""Promises without noise: a transcript that can be described in few words cannot overfit (S3).
+
+All questions that can ever be asked form a tree. A node is the question number j together with the history of the
+answers before it: which of them were surprises (f of them) and what was told then, their labels. Any weights
+``w(node)`` fixed in advance with ``sum w <= 1`` give each asked question the level ``beta * w(node)`` (S8).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["LadderTree", "QuestionTree", "log_ladder_size"]
+
+
+def log_ladder_size(*, queries: int, levels: int) -> float:
+    """Ln N of the tree of a ladder with ``queries`` questions and ``levels`` scores it can show (S3).
+
+    Answers never rise, so a history is a non-increasing sequence of levels: before question j there are
+    ``C(j-2, f-1) C(L, f)`` with f new bests, as the first question always sets one. Summed over f and j <= m they are
+    ``C(m-1+L, L)``, at most the ``m sum_b C(m, b) C(L, b)`` of the cruder count.
+
+    Examples:
+        >>> round(math.exp(log_ladder_size(queries=3, levels=2)))  # (), (0), (1), (0, 0), (1, 0), (1, 1)
+        6
+    """
+    return float(_log_choose(queries - 1.0 + levels, float(levels)))
+
+
+def _log_choose(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
+    """Ln C(total, chosen); minus infinity where chosen > total."""
+    n, k = np.asarray(total, dtype=np.float64), np.asarray(chosen, dtype=np.float64)
+    possible = k <= n
+    rest = np.where(possible, n - k, 0.0)
+    gammaln = scipy.special.gammaln
+    return np.where(possible, gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(rest + 1.0), -np.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTree:
+    """The weighted tree of guess-and-check: a surprise is paid for when it happens (S8).
+
+    Before question j with f surprises among the j - 1 earlier ones, and with labels of prior probability ``pi``,
+
+        ``w = s q_f pi / C(m, f+1)  [j <= m]  +  (1 - s) q_f pi / (j (j+1) C(j-1, f))``,  ``q_f = 1 / ((f+1) (f+2))``.
+
+    There are ``C(m, f+1)`` ways to place f surprises and the question itself among m, labels sum to at most 1, and so
+    the planned part sums to at most ``s m / (m+1)`` and the rest to less than ``1 - s``.
+
+    Attributes:
+        queries: Planned number of questions m.
+        planned: Share s of the weight that lies on the plan, in (0, 1).
+
+    Examples:
+        >>> tree = QuestionTree(queries=1000)
+        >>> round(float(tree.log_inverse_weight(asked=1000, surprises=0)), 3)
+        7.706
+    """
+
+    queries: int
+    planned: float = 0.9
+
+    def log_inverse_weight(
+        self, *, asked: ArrayLike, surprises: ArrayLike, labels: ArrayLike = 0.0
+    ) -> NDArray[np.float64]:
+        """ln(1 / w) of question number ``asked`` (from 1), shape (...).
+
+        Args:
+            asked: Number j of the question.
+            surprises: Number f of surprises before it; infinite where there are more of them than earlier questions.
+            labels: ``ln(1 / pi)``: what the labels of all earlier surprises cost, in nats.
+        """
+        j, f = np.asarray(asked, dtype=np.float64), np.asarray(surprises, dtype=np.float64)
+        possible = f < j
+        on_plan = np.where(
+            possible & (j <= self.queries), math.log(self.planned) - _log_choose(float(self.queries), f + 1.0), -np.inf
+        )
+        beyond = np.where(
+            possible,
+            math.log1p(-self.planned) - np.log(j * (j + 1.0)) - _log_choose(j - 1.0, np.minimum(f, j - 1.0)),
+            -np.inf,
+        )
+        return np.asarray(np.log((f + 1.0) * (f + 2.0)) + labels - np.logaddexp(on_plan, beyond))
+
+
+@dataclass(frozen=True, slots=True)
+class LadderTree:
+    """The weighted tree of the Ladder: half the weight on a plan, half pay as you go (S3, weighted form).
+
+    ``w = 1/2 [uniform over the planned tree] + 1/2 w'``, ``w'(1, 0) = 1/2`` and, from the second question on,
+    ``w' = 1/(j(j+1)) * 1/(f(f+1)) / (C(j-2, f-1) C(L, f))``; f sums from 1, as the first question always sets a best.
+
+    Attributes:
+        queries: Planned number of questions m.
+        levels: Number L of scores that can be shown.
+
+    Examples:
+        >>> tree = LadderTree(queries=1000, levels=21)
+        >>> round(float(tree.log_inverse_weight(asked=1000, released=3)), 3)
+        37.305
+    """
+
+    queries: int
+    levels: int
+
+    def log_inverse_weight(self, *, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
+        """ln(1 / w) of question number ``asked`` (from 1) after ``released`` new bests, shape (...).
+
+        Infinite where no history is like that: more new bests than earlier questions or levels, or none at all before
+        a later question.
+        """
+        j, f = np.broadcast_arrays(np.asarray(asked, dtype=np.float64), np.asarray(released, dtype=np.float64))
+        later = (j > 1.0) & (f >= 1.0) & (f < j) & (f <= self.levels)
+        possible = later | ((j == 1.0) & (f == 0.0))
+        safe_j, safe_f = np.where(later, j, 2.0), np.where(later, f, 1.0)
+        paths = _log_choose(safe_j - 2.0, safe_f - 1.0) + _log_choose(float(self.levels), safe_f)
+        shares = np.log(safe_j * (safe_j + 1.0) * safe_f * (safe_f + 1.0))
+        as_you_go = np.where(later, -shares - paths, -math.log(2.0))
+        size = log_ladder_size(queries=self.queries, levels=self.levels)
+        planned = np.where(j <= self.queries, -size, -np.inf)
+        return np.where(possible, math.log(2.0) - np.logaddexp(planned, as_you_go), np.inf)

@@ -1,0 +1,143 @@
+"""Intervals that are a function of the sealed mean alone: exact binomial tails, Chernoff's, Hoeffding's (S8).
+
+They are monotone in the mean, so a cell of means has the interval from its least to its greatest one, and they work on
+arrays of questions at once.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy
+
+from everhold.guarantees.concentration import binomial_interval, hoeffding_radius
+from everhold.guarantees.intervals.base import Needs, Procedure
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Chernoff", "ClopperPearson", "Ends", "Hoeffding", "OfMeans"]
+
+_MOST_NATS = 450.0  # beyond them the inverse of the tail is not reliable; for tiny n it may fail before, with nan
+_FEWEST_NATS = math.log(2.0)  # each tail of at most 1/4, as the proof for unlike rows needs
+_OUTWARDS, _ROUNDING = 1e-10, 1e-15  # of an end's distance from the mean, for the inverse of the tail; of the end
+
+Ends = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
+
+
+@dataclass(frozen=True)
+class OfMeans(Procedure):
+    """An interval that is a function of the sealed mean.
+
+    Attributes:
+        rows: Effective number n of independent sealed rows.
+        training: Effective number of rows that an honest guess was made from; as many as are sealed if nobody knows.
+    """
+
+    rows: float
+    training: float
+
+    needs: ClassVar[Needs] = "total"
+    width_is_known: ClassVar[bool] = True
+
+    @abstractmethod
+    def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
+        """All values that some sealed mean between ``low`` and ``high`` does not exclude, each of shape (...)."""
+
+    def interval(self, seen: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; what is seen is the mean."""
+        low, high = self.span(seen, seen, nats)
+        return float(low), float(high)
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """The interval of a mean that is the guess."""
+        return self.interval(guess, nats)
+
+    def honest(self, guesses: ArrayLike, errors: float) -> Ends:
+        """Sealed means at most so many standard errors from honest guesses, shape (...); Wilson's form.
+
+        A guess in [0, 1] says how far values can spread: at most ``sqrt(g (1 - g))``. Near 0 and 1 the corrections
+        allow for what the guess itself may miss.
+        """
+        g, v = np.asarray(guesses, dtype=np.float64), 1.0 / self.rows + 1.0 / self.training
+        shrunk = errors * errors * v / 4.0
+        inside = np.clip(g + shrunk * (1.0 - 2.0 * g), 0.0, 1.0)
+        reach = errors * np.sqrt(inside * (1.0 - inside) * v) + shrunk
+        return np.clip(g - reach, 0.0, 1.0), np.clip(g + reach, 0.0, 1.0)
+
+    def standard_error(self, guess: float) -> float:
+        """``sqrt(g (1 - g) (1/n + 1/n_t))``."""
+        return math.sqrt(guess * (1.0 - guess) * (1.0 / self.rows + 1.0 / self.training))
+
+    @property
+    def worth(self) -> float:
+        """The effective rows."""
+        return self.rows
+
+
+@dataclass(frozen=True)
+class Hoeffding(OfMeans):
+    """``mean ± sqrt(ln(2 / level) / (2 n))`` for n effective rows (P9, S5)."""
+
+    name: ClassVar[str] = "hoeffding"
+    title: ClassVar[str] = "Hoeffding's bound for rows that depend on each other"
+    why: ClassVar[str] = "the average of a fixed question over such rows concentrates as over fewer, independent ones"
+
+    def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
+        """See `OfMeans.span`."""
+        reach = hoeffding_radius(rows=self.rows, log_inverse_level=nats)
+        return np.clip(np.asarray(low) - reach, 0.0, 1.0), np.clip(np.asarray(high) + reach, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Chernoff(OfMeans):
+    """Values in [0, 1], spread unknown: a value q is excluded when ``n kl(mean || q) > ln(2 / level)``."""
+
+    name: ClassVar[str] = "chernoff"
+    title: ClassVar[str] = "the Chernoff bound for values in [0, 1]"
+    why: ClassVar[str] = "no law of independent values in [0, 1] strays further than coins with the same mean"
+
+    def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
+        """See `OfMeans.span`."""
+        return binomial_interval(low, high, rows=self.rows, log_inverse_level=nats)
+
+
+@dataclass(frozen=True)
+class ClopperPearson(OfMeans):
+    """Exact binomial tails for yes-or-no values of independent rows.
+
+    They hold as well for rows that are not identically distributed (Hoeffding 1956, Theorem 5) with two repairs: with
+    one yes the lower limit is ``a / n``, with one no the upper one ``1 - a / n``, where a, the level of a tail, is at
+    most 1/4. With the repairs every outcome that a limit excludes is at least one yes away from the mean, where no sum
+    of unlike coins has a heavier tail than the binomial (docs/theory, intervals).
+
+    Examples:
+        >>> low, high = ClopperPearson(rows=20_000, training=20_000).interval(0.5, 11.4)
+        >>> round(low, 4), round(high, 4)
+        (0.4844, 0.5156)
+    """
+
+    name: ClassVar[str] = "clopper_pearson"
+    title: ClassVar[str] = "exact binomial tails (Clopper-Pearson)"
+    why: ClassVar[str] = "for a yes-or-no question so unusual a count is this unlikely, whatever the chance of each row"
+
+    def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
+        """See `OfMeans.span`; means that are no whole number of rows are rounded outwards."""
+        low, high, nats = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (low, high, nats)))
+        least = self.rows - np.floor(low * self.rows + 1e-9)  # counted in noes
+        return 1.0 - self._upper(least, nats), self._upper(np.ceil(high * self.rows - 1e-9), nats)
+
+    def _upper(self, ones: NDArray[np.float64], nats: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Upper limits for so many ones."""
+        n, tail = self.rows, np.exp(-np.maximum(nats, _FEWEST_NATS)) / 2.0
+        inner = np.clip(ones, 0.0, n - 1.0)
+        exact = 1.0 - scipy.special.betaincinv(n - inner, inner + 1.0, tail)
+        exact = np.where(ones >= n - 1.0, np.where(ones >= n, 1.0, 1.0 - tail / n), exact)
+        far = (nats > _MOST_NATS) | np.isnan(exact)
+        if np.any(far):
+            exact = np.where(far, binomial_interval(ones / n, ones / n, rows=n, log_inverse_level=nats)[1], exact)
+        return np.minimum(exact + _OUTWARDS * (exact - ones / n) + _ROUNDING, 1.0)

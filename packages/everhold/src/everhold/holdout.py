@@ -1,0 +1,1003 @@
+"""The session: seal rows, ask about them, see what is left, get the certificate."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from everhold.answers import UNSEALED, Answer, QuotedPrice, Transcript, Unsealed
+from everhold.arguments import brief
+from everhold.asking.budget import (
+    Allotments,
+    act_of,
+    checked_limits,
+    checked_name,
+    described,
+    outcome_of_act,
+    set_limits,
+    warn_of_promises,
+)
+from everhold.asking.certificate_answers import Choice, chosen_answers
+from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor, first_noise
+from everhold.asking.recovery import recover_ledger
+from everhold.asking.unsealing import as_row, disclosed, disclosed_at, losing_their_promise, unseal
+from everhold.dependence import DependenceModel
+from everhold.display import Facts, html_bar, html_sentences, html_table, html_width
+from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected, warn_former
+from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
+from everhold.extensions import extra_for, required
+from everhold.ledger import LedgerStore, Outcome
+from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
+from everhold.ledger.declarations import Declarations
+from everhold.ledger.extension import EXTENSIONS
+from everhold.ledger.head_file import HeadFile
+from everhold.ledger.verify import check_unaltered
+from everhold.mechanisms import GuessAndCheck, Mechanism, Promise
+from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
+from everhold.planning.request import USUAL_VALUE
+from everhold.private_files import make_private
+from everhold.progress import progress
+from everhold.queries.means import RowwiseQuery
+from everhold.queries.models import cross_validated, no_false_alarms, open_rows
+from everhold.queries.question import Query
+from everhold.queries.readings import in_own_units
+from everhold.sealing.checks import checked_classes
+from everhold.sealing.configuration import (
+    ALIKE,
+    bound_state,
+    check_settings,
+    drawn_from_rows,
+    mechanism_from,
+    public_facts,
+    recorded_extensions,
+    schema_from,
+    state_from,
+)
+from everhold.sealing.create import check_columns, checked_seed, seal
+from everhold.sealing.files import TRAINING_FILE
+from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.matched_classes import warn_of_matched_classes
+from everhold.sealing.opening import engine_of, sealed_rows, training_rows
+from everhold.sealing.reading import check_most_rows
+from everhold.sealing.resealing import also_sealed_as
+from everhold.sealing.row_store import is_table
+from everhold.sealing.settings import Planning, Rows
+from everhold.sealing.storage import (
+    DEFAULT_STORAGE,
+    check_name,
+    check_name_is_free,
+    new_folder,
+    rows_folder,
+    storage_url,
+)
+from everhold.values.base import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from everhold.asking.accessor import HoldoutAccessor
+    from everhold.asking.gate import Gate
+    from everhold.asking.holdout_ledger import HoldoutLedger
+    from everhold.certificate import Certificate, Timestamper
+    from everhold.dependence import RowStructure
+    from everhold.diagnosis.diagnosis import Diagnosis
+    from everhold.families.base import BoundFamily, Family
+    from everhold.ledger import Entry, Head, HoldoutRecord
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.create import Sealed
+    from everhold.sealing.reading import RowSource
+    from everhold.sealing.row_store import SealableTable
+
+Result = TypeVar("Result")
+
+__all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
+
+_LATEST = 5  # answers that a notebook shows
+_GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
+_NOT_KEPT = (None, None, None)
+_SOME = ("estimate", "guess", "within")  # told of some questions only
+_FORMER_METHODS = {"news": "events", "readings": "readings", "model_names": "model_names"}
+_TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
+
+
+class Holdout:
+    """A sealed holdout that answers adaptive questions; made by `create` and `open`.
+
+    Examples:
+        >>> import numpy as np, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> rng = np.random.default_rng(0)
+        >>> rows = {"delay": rng.normal(5.0, 30.0, 4000)}
+        >>> holdout = Holdout.create(
+        ...     f"sqlite:///{folder.name}/study.db", "flights",
+        ...     holdout={"delay": rows["delay"][:2000]}, training={"delay": rows["delay"][2000:]},
+        ...     queries=100, surprises=2,
+        ... )
+        >>> answer = holdout.ask("delay > 15")
+        >>> answer.source, answer.low < answer.value < answer.high
+        ('training', True)
+        >>> holdout.close(); folder.cleanup()
+    """
+
+    def __init__(
+        self, store: LedgerStore, record: HoldoutRecord, folder: Path, engine: SealableTable | None = None, *,
+        checked: bool = False,
+    ) -> None:  # fmt: skip
+        """Open the sealed rows of a record whose settings were checked; use `create` or `open` instead."""
+        configuration = record.configuration
+        for path in (folder.parent, folder, *(file for file in folder.glob("*") if file.name != KEY_FILE)):
+            make_private(path)
+        key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
+        head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
+        state_from(store.of(record, key.seal_key, head_file).head().state, configuration)
+        self._folder = folder
+        self._recorded = recorded_extensions(configuration)
+        self._engine = engine_of(configuration, key, given=engine, checked=checked)
+        self._executor = QueryExecutor(
+            store=store, record=record, mechanism=mechanism_from(configuration), schema=schema_from(configuration),
+            key=key, head_file=head_file, sealed=sealed_rows(folder, configuration, key, self._engine),
+            training=training_rows(folder, configuration, self._engine),
+        )  # fmt: skip
+        if Declarations.key in self._executor.data():
+            self._know_families()
+        self._in_charge()
+
+    @classmethod
+    def create(
+        cls,
+        storage: str | Path = DEFAULT_STORAGE,
+        name: str = "holdout",
+        *,
+        holdout: RowSource | SealableTable,
+        training: RowSource | SealableTable | None = None,
+        label: str | None = None,
+        rows: Rows | None = None,
+        mechanism: Mechanism | str | None = None,
+        queries: int = 1_000,
+        surprises: int | None = None,
+        confidence: float = 0.95,
+        planning: Planning | None = None,
+        dependence: DependenceModel | None = None,
+        allow_resealing: bool = False,
+        seed: int | None = None,
+        declared: Mapping[str, Family] | Sequence[Family] | None = None,
+        share: float = 0.5,
+        **extensions: Any,
+    ) -> Self:
+        """Seal rows and record the promise.
+
+        Args:
+            storage: URL of the database, such as ``"sqlite:///study.db"`` or
+                ``"postgresql://user@host/study?rows=/srv/rows"``, or a path to an SQLite file. The sealed rows stay in
+                files: beside an SQLite file, or in the folder that ``rows`` or the variable ``EVERHOLD_ROWS`` names.
+            name: Name of the holdout, unique in that database.
+            holdout: The rows to seal: a path to a Parquet or CSV file, a pandas or Polars frame, an Arrow table, or a
+                mapping from names to NumPy arrays. Or a table that stays in its engine, such as
+                ``everhold_engines.Spark(session, "table")``: nothing but what checks need is read from it, and whoever
+                administers the engine can read the rows.
+            training: Open rows of the same columns; they make the guesses that the holdout confirms. Or another table
+                of the engine that has the sealed rows: whatever the engine can count it counts in all of its rows, and
+                about 100,000 of them are copied for what needs rows here, such as estimators.
+            label: Column that holds the truth, for `accuracy`, `error` and `brier`.
+            rows: What else is declared of the rows, such as ``eh.Rows(row_id="flight", features="public")``.
+            mechanism: A mechanism, or the name of one to be tuned; by default the one whose answers are expected to be
+                the narrowest (`Mechanism.expected_radius`), among those that need no rows of one law.
+            queries: Number of adaptive questions to plan for.
+            surprises: Number of answers that may come from the holdout, for mechanisms that check guesses; by default
+                10, or one for each question if there are fewer.
+            confidence: Probability with which all intervals hold together.
+            planning: What else is planned, such as ``eh.Planning(slack=0.5, allow_vacuous=True)``.
+            dependence: How the sealed rows depend on each other; `Independent` by default.
+            allow_resealing: Seal rows even if they are already sealed in this storage. Neither budget accounts for the
+                other: the promise then holds only for questions that were chosen without any answer from the other
+                holdout, and certificates say so.
+            seed: For simulations only: noise that can be predicted. The certificate then says so.
+            declared: Families of queries, such as ``[eh.texts(), eh.subgroups(["carrier"], of="delay > 15")]``, with or
+                without names. Their members are answered exactly, for nothing, for ever, at a width that is known
+                beforehand; see `declare` for those that come later.
+            share: Part of the probability of failure that declared families have, where there are any; all other
+                queries have the rest. With 0.99 a holdout is for declared queries alone, and needs no training rows.
+            extensions: Settings of extensions that are installed, each under its name, such as
+                ``competition=eh.Competition(feedback="leader", teams=50)``.
+
+        Raises:
+            HoldoutRejected: If the rows or settings cannot be sealed, or the rows are sealed already. Nothing was
+                created.
+            DependenceError: If the dependence does not match the rows. Nothing was created.
+            Unavailable: If an engine cannot be reached. Nothing was created.
+            ValueError: If the settings contradict each other. Nothing was created.
+            TypeError: If there is no such keyword or extension. Nothing was created.
+
+        Warns:
+            DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`. Or
+                if nothing is declared, and training rows that could show it stay in an engine. Or if a column's values
+                are divided as a stratified split divides them, and ``stratified`` does not name it. Or if whole groups
+                of a column were put on one side, and the declared dependence does not name them.
+        """
+        from everhold.diagnosis.diagnosis import (
+            diagnose_file,
+            warn_of_a_sample,
+            warn_of_dependence,
+            warn_of_whole_groups,
+        )
+        from everhold.diagnosis.likeness import declared_likeness
+
+        if extensions:
+            from everhold.asking.create_settings import (
+                check_extensions,
+                extension_settings,
+                settings_from,
+                warn_of_former,
+            )
+
+            if warn_of_former(extensions):
+                given: dict[str, Any] = {
+                    "training": training, "label": label, "rows": rows, "mechanism": mechanism, "queries": queries,
+                    "surprises": surprises, "confidence": confidence, "planning": planning, "dependence": dependence,
+                    "allow_resealing": allow_resealing or None, "seed": seed, "declared": declared,
+                    "share": share if declared is not None else None,
+                }  # fmt: skip
+                return cls.create(storage, name, holdout=holdout, **settings_from({**given, **extensions}))
+            extensions = extension_settings(extensions)
+        of_rows, of_planning = rows or Rows(), planning or Planning()
+        check_name(name)
+        most_rows = check_most_rows(of_rows.most_rows)
+        row_id, features, stratified = of_rows.row_id, of_rows.features, of_rows.stratified
+        check_columns(label=label, row_id=row_id)
+        seed, classes_declared = checked_seed(seed), checked_classes(of_rows.classes)
+        for settings in extensions.values():
+            mechanism, queries = settings.plan(mechanism, queries)
+        stated = mechanism.dependence if isinstance(mechanism, Mechanism) else dependence
+        if declared is not None and mechanism is None:
+            mechanism = GuessAndCheck.name
+        mostly_declared = declared is not None and share > 0.5  # what other queries are told matters less
+        url = storage_url(storage)
+        beside = rows_folder(url)
+        others: list[HoldoutRecord] = []
+        with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:
+            check_name_is_free(name, existing.names())
+            others = [existing.record(other) for other in existing.names()]
+
+        alike: float | None = None
+        families: list[tuple[str, BoundFamily]] = []
+
+        def choose(structure: RowStructure) -> Mechanism:
+            nonlocal alike
+            alike = declared_likeness(folder / TRAINING_FILE, stated, label=label)
+            chosen = chosen_mechanism(
+                mechanism, structure, queries=queries, overfits=surprises, confidence=confidence,
+                slack=of_planning.slack,
+                dependence=dependence, alike=alike,
+            )  # fmt: skip
+            for settings in extensions.values():
+                chosen = settings.adjust(chosen)
+            if declared is not None:
+                from everhold.asking.declared import sharing
+
+                chosen = sharing(chosen, share)
+            check_features(features, label=label, mechanism=chosen)
+            check_worth(chosen, allow_vacuous=of_planning.allow_vacuous or mostly_declared, alike=alike)
+            return chosen
+
+        def check(made: Sealed) -> None:
+            if alike is not None:
+                made.configuration[ALIKE] = alike
+            if extensions:
+                check_extensions(extensions, schema_from(made.configuration))
+            if declared is not None:
+                from everhold.asking.declared import bound_families
+
+                families.extend(bound_families(
+                    declared, schema=schema_from(made.configuration), mechanism=made.mechanism,
+                    training=training_rows(folder, made.configuration, None),
+                ))  # fmt: skip
+            if not mostly_declared:
+                warn_of_weak_promise(made.mechanism, alike)  # before anything is recorded: warnings may be errors
+            if made.configuration["training_rows"]:
+                file = folder / TRAINING_FILE
+                warn_of_matched_classes(folder, schema_from(made.configuration))
+                drawn_from, copied = drawn_from_rows(made.configuration), made.configuration["training_rows"]
+                if drawn_from is not None and stated is None:
+                    warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart)
+                found = diagnose_file(
+                    file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True, drawn_from=drawn_from
+                )
+                warn_of_dependence(found)
+                warn_of_whole_groups(made.whole_groups, found)
+
+        with new_folder(beside, name) as folder, progress("sealing"):
+            made = seal(
+                folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
+                stratified=stratified, choose=choose, declared=stated, most_rows=most_rows,
+                equal_rows=of_rows.equal_rows, allow_resealing=bool(allow_resealing), others=others, seed=seed,
+                extensions=extensions, classes=classes_declared, check=check,
+            )  # fmt: skip
+            state = made.mechanism.start(first_noise(seed))
+            store = LedgerStore.open(url)
+            try:
+                record = store.create(
+                    name, made.configuration, bound_state(state, made.configuration), seal_key=made.key.seal_key,
+                    head_file=lambda holdout: HeadFile.of(folder, holdout=holdout, seal_key=made.key.seal_key),
+                )  # fmt: skip
+            except BaseException:
+                store.close()
+                raise
+        created = cls(store, record, folder, holdout if is_table(holdout) else None, checked=True)
+        if families:
+            from everhold.asking.declared import declare_first
+
+            declare_first(created._executor, families)
+            created._know_families()
+        return created
+
+    @classmethod
+    def open(
+        cls, storage: str | Path = DEFAULT_STORAGE, name: str = "holdout", *, recover: bool = False,
+        engine: SealableTable | None = None,
+    ) -> Self:  # fmt: skip
+        """Open a sealed holdout and check that its rows are the ones that were sealed.
+
+        Args:
+            storage: As for `create`.
+            name: Name of the holdout.
+            recover: Whether to continue with a database that was set back to an older copy, and count what was lost as
+                spent. If there is a backup, restore the newest one instead: then nothing is lost. A recovery is
+                recorded in the ledger and shown on the certificate. Questions and charges that the database has lost
+                count as spent; if the file of the newest head is lost, too, all that is left does. What was left of
+                allotments is taken back: allot it anew. A ladder that lost a new best cannot continue, nor can
+                guess-and-check without that file.
+            engine: Where the sealed rows are, if they stay in an engine to which a session has to be handed in;
+                otherwise it is found by what the ledger says of it and the variable ``EVERHOLD_ENGINE``.
+
+        Raises:
+            HoldoutNotFound: If there is none of that name.
+            IntegrityError: If a byte of the sealed rows has changed, or the ledger was altered or set back, or cannot
+                be recovered. Nothing was changed.
+            AuthError: If the steward's key is missing or wrong.
+            Unavailable: If the engine cannot be reached.
+            ValueError: If the engine is of another kind than the one that was sealed.
+        """
+        url = storage_url(storage)
+        store = LedgerStore.open(url, create=False)
+        try:
+            record = store.record(name if isinstance(name, str) and name.isascii() else brief(name))
+            check_settings(record.configuration)
+            folder = rows_folder(url) / record.configuration["folder"]
+            if recover:
+                recover_ledger(store, record, folder)
+            return cls(store, record, folder, engine)
+        except BaseException:
+            store.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        executor = self._executor
+        asking = "" if executor.analyst is None else f", analyst={executor.analyst!r}"
+        name, rows, mechanism = executor.record.name, executor.schema.rows, executor.mechanism.name
+        return f"Holdout({name!r}, rows={rows}, mechanism={mechanism!r}{asking})"
+
+    def _repr_html_(self) -> str:
+        """The holdout at a glance: its promise, what is left, and the latest answers."""
+        executor, head = self._executor, self._executor.head()
+        of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
+        over = ", unsealed and closed" if head.accounts.closed else ""
+        rows = f"{executor.schema.rows:,} sealed rows, {executor.schema.training_rows:,} training rows"
+        left, whole = executor.remaining(head.state), executor.whole(head.state)
+        outlook = {} if head.accounts.closed else executor.mechanism.outlook(executor.state_from(head.state))
+        latest = self._transcript(list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
+        return (
+            html_sentences(f"{executor.record.name}{of}: {rows}, {executor.mechanism.name}{over}")
+            + html_sentences(self.promised)
+            + "".join(html_bar(name, count, whole[name]) for name, count in left.items())
+            + "".join(html_width(name, width) for name, width in outlook.items())
+            + html_sentences("latest answers:" if latest else "")
+            + html_table([{name: row.get(name) for name in _GLANCE} for row in latest])
+        )
+
+    def __copy__(self) -> Self:
+        view = object.__new__(type(self))
+        vars(view).update(vars(self))
+        return view
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self  # a handle: whoever copies what holds it asks the same ledger
+
+    def __reduce__(self) -> tuple[Callable[..., Holdout], tuple[type[Holdout], str, str, str | None]]:
+        return _opened, (type(self), self._executor.store.url, self._executor.record.name, self._executor.analyst)
+
+    def close(self) -> None:
+        """Close the database and the engine."""
+        self._executor.close()
+
+    @property
+    def schema(self) -> Schema:
+        """What may be known about the rows: their number and their columns."""
+        return self._executor.schema
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism that answers, with its parameters."""
+        return self._executor.mechanism
+
+    @property
+    def promise(self) -> Promise:
+        """The promise that all answers keep together, with the half-width that answers are expected to have."""
+        alike = self._executor.record.configuration.get(ALIKE)
+        return replace(self._executor.promise, expected=self.mechanism.expected_radius(USUAL_VALUE, alike))
+
+    @property
+    def promised(self) -> str:
+        """The promise in one sentence, as the certificate begins with it."""
+        from everhold.certificate import promise_in_words
+
+        return promise_in_words(self._executor.record, self._executor.mechanism)
+
+    @property
+    def remaining(self) -> dict[str, int]:
+        """What is left of the budget, by name; for an analyst, what is left to them."""
+        return self._executor.remaining(self._executor.data())
+
+    @property
+    def planned(self) -> dict[str, int]:
+        """What was there at the beginning, by name as in `remaining`; for an analyst, what was allotted to them."""
+        return self._executor.whole(self._executor.data())
+
+    def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
+        """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.
+
+        The limits replace earlier ones of the same analyst. They may add up to more than there is (with a warning):
+        then it is first come, first served. All answers stay in one transcript under one promise.
+
+        Args:
+            analyst: 1 to 100 printable characters. A name says who is meant; it proves nothing about who asks.
+            questions: Most new questions that may be answered on behalf of the analyst.
+            charges: Most that they may be charged, in the mechanism's units: credits of a ``"privacy_budget"``,
+                surprises where guesses are checked, otherwise answers. By default what that many questions can cost.
+
+        Raises:
+            QueryRejected: If more was spent already, the name looks like another one, or the study was unsealed.
+                Nothing was changed.
+            ValueError: If the name or a limit cannot be used. Nothing was changed.
+        """
+        if self._executor.analyst is not None:
+            raise QueryRejected(
+                "an analyst cannot allot; expected the holdout itself, as the steward opens it; nothing was changed"
+            )
+        analyst = checked_name(analyst)
+        most, charges = checked_limits(questions, charges, self._executor.mechanism)
+
+        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+            accounts = Accounts.from_state(data)
+            if accounts.closed:
+                raise QueryRejected(CLOSED_STUDY)
+            changed = set_limits(accounts, analyst, most, charges)
+            return accounts.into(data), [outcome_of_act() if changed else None]
+
+        act = act_of(analyst, most, charges)
+        self._executor.ledger.commit([act], step)
+        data = self._executor.data()
+        accounts = Accounts.from_state(data)
+        warn_of_promises(accounts, self._executor.mechanism, self._executor.state_from(data))
+        return accounts.parts[analyst]
+
+    def analyst(self, name: str) -> Self:
+        """The same holdout on behalf of an analyst, who can spend no more than their allotment.
+
+        A question that could cost more than what is left of the allotment is refused before the sealed rows are looked
+        at. A refusal costs nothing and is not recorded, so the question can be asked again. Whatever anybody has asked
+        before is free. A batch is answered in order for as long as the allotment is sure to pay.
+
+        Raises:
+            QueryRejected: If there is no allotment of that name.
+        """
+        view = copy.copy(self)
+        view._executor = self._executor.on_behalf_of(name)
+        return view
+
+    def gate(
+        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
+        name: str = "gate", training: Any = None,
+    ) -> Gate:  # fmt: skip
+        """A champion that gives way only to challengers that are proved to be better: keep or revert.
+
+        Every promotion is proved, all of them at once, however many challengers failed in between and however they were
+        chosen. A promotion costs a surprise; a challenger that is not promoted costs nothing but one of the planned
+        questions, and *kept* promises nothing. All processes that open the same gate share its champion.
+
+        Args:
+            metric: What is compared: `accuracy`, `error`, `brier`, or their names; or a function from a candidate to
+                such a question, as ``lambda model: eh.risk(model, "log", high=5)``. May be left out for a gate that is
+                there already.
+            champion: The model to beat: a fitted estimator, a rule over the features, or predictions as the metric
+                takes them. Needed the first time; later, the same one again opens the same gate, or None.
+            margin: A challenger has to be better by more than this, in the metric's units.
+            challenges: Most challenges that this gate answers. None for no limit but the room for surprises: as `ask`
+                does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status` says what it can see.
+            name: Of the gate; a holdout may have several, and all share its budget.
+            training: The champion's predictions for the training rows, where it is no estimator.
+
+        Raises:
+            QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
+            ValueError: If the name or the limit cannot be used.
+        """
+        self._check_questions()
+        return self.gates.open(  # type: ignore[no-any-return]
+            metric, champion=champion, training=training, margin=margin, challenges=challenges, name=name
+        )
+
+    def allotments(self) -> Allotments:
+        """Which analysts may spend how much, what they have spent, and the acts by which the steward said so."""
+        head = self._executor.head()
+        acts = [
+            {
+                "sequence": entry.sequence,
+                "asked_at": entry.asked_at,
+                **{name: entry.description[name] for name in (ANALYST, "questions", "charges")},
+            }
+            for entry in self._executor.entries(head.sequence)
+            if entry.answer["source"] == ACT
+        ]
+        return described(
+            Accounts.from_state(head.state), self._executor.mechanism, self._executor.state_from(head.state), acts
+        )
+
+    @overload
+    def ask(
+        self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
+        silent: bool = False,
+    ) -> Answer: ...  # fmt: skip
+    @overload
+    def ask(
+        self, question: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
+        strict: bool = False, silent: bool = False,
+    ) -> Result: ...  # fmt: skip
+    def ask(
+        self, question: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
+        strict: bool = False, silent: bool = False,
+    ) -> Any:  # fmt: skip
+        """Ask one question of any kind.
+
+        Args:
+            question: Such as ``accuracy(model)``, ``mean("delay", low=0, high=60)`` or ``variance(...)``; a text is a
+                `mean`. A `histogram` is one question for each bin and has one answer for each. What has a price of its
+                own, such as ``choose([...])`` or ``quantile(...)``, needs the mechanism ``"privacy_budget"``.
+            guess: The analyst's own guess, in the question's units, in place of the training estimate.
+            tolerance: Half-width wished for, in the question's units; sharper answers cost more credits. Only with the
+                mechanism ``"privacy_budget"`` and for questions that are not made of several.
+            strict: Raise `BudgetExhausted` instead of returning a refused answer.
+            silent: Only register the question: nothing is told of it before `unseal`. It counts as asked and costs
+                nothing else. Asked again, openly or silently, it is the same silent entry. Only with a mechanism that
+                can be unsealed, such as ``"guess_and_check"``.
+
+        Returns:
+            The answer, committed to the ledger before it is returned. A repeated question returns the stored answer,
+            free of charge. A question that is made of several is asked as a whole or not at all: if the budget might
+            run out between its parts, it is refused and nothing is charged.
+
+        Raises:
+            QueryRejected: If the question cannot be asked; nothing was charged.
+
+        Warns:
+            DependenceWarning: If its values on the training rows are worth fewer rows than is declared; nothing was
+                charged yet.
+        """
+        self._check_questions()
+        return self._executor.ask(self._compiler(silent).compile(question, guess, tolerance), strict=strict)
+
+    def declare(self, name: str, family: Family) -> None:
+        """Declare a family of queries: from now on its members are answered exactly, for nothing, and for ever.
+
+        A family that is declared with the holdout (``Holdout.create(declared=...)``) has narrower answers. One that is
+        declared later takes one query of the budget, and its members share the level of that one. Nothing about a
+        member may follow from sealed rows but through answers that were told before.
+
+        Args:
+            name: Of the family, unique in the holdout.
+            family: Such as ``eh.listed(["delay > 15", "delay > 60"])``, ``eh.subgroups(["carrier"], of="delay > 15")``
+                or ``eh.texts(40)``.
+
+        Raises:
+            QueryRejected: If it cannot be declared. Nothing was changed.
+            BudgetExhausted: If no place is left at which it could say anything. Nothing was changed.
+        """
+        from everhold.asking.declared import declare
+
+        declare(self._executor, name, family)
+        self._know_families()
+
+    def _know_families(self) -> None:
+        from everhold.asking.declared import FamilyLevels
+
+        self._executor = replace(self._executor, level_of=FamilyLevels(self._executor.schema))
+
+    def evaluate(
+        self, estimator: Any, metric: Any = "accuracy", *, cv: Any = 5, features: Sequence[str] | None = None,
+        strict: bool = False, silent: bool = False,
+    ) -> Any:  # fmt: skip
+        """Fit an estimator on the training rows and ask how good it is; cross-validation makes the guess.
+
+        Args:
+            estimator: Of scikit-learn, or what looks like one. It is fitted in place on all training rows; clones of it
+                are fitted on parts of them.
+            metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"``, ``"f1"``, or a function
+                from a model to a question about its predictions, such as
+                ``functools.partial(eh.risk, loss="absolute", high=60)``.
+            cv: A number of folds, or a splitter of scikit-learn. A number keeps groups together where the dependence
+                names their column, and classes in proportion.
+            features: Columns to fit on; by default those of `training_rows`.
+            strict: As for `ask`.
+            silent: As for `ask`.
+
+        Returns:
+            The answer to one question. The same estimator fitted to the same model again is a repeated question.
+
+        Raises:
+            QueryRejected: If there are no training rows or labels, or the metric cannot be asked; nothing was charged.
+        """
+        question, guess = cross_validated(self._executor.compiler, estimator, metric, cv=cv, features=features)
+        with no_false_alarms():
+            return self.ask(question, guess=guess, strict=strict, silent=silent)
+
+    def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
+        """The training rows as estimators take them, in the types in which they will meet the sealed rows.
+
+        Of a table that stays in an engine these are the ones that were copied.
+
+        Args:
+            features: Columns; by default all but the label, the row ids and what names groups of rows.
+
+        Returns:
+            A pandas data frame of features, and an array of labels: ``model.fit(*holdout.training_rows())``.
+
+        Raises:
+            QueryRejected: If there are no training rows, no labels, or no such column.
+        """
+        return open_rows(self._executor.compiler, features)
+
+    def _compiler(self, silent: bool) -> QueryCompiler:
+        return self._executor.compiler.silently() if silent else self._executor.compiler
+
+    def ask_many(
+        self,
+        questions: Sequence[RowwiseQuery | str],
+        *,
+        guesses: Sequence[float | None] | None = None,
+        silent: bool = False,
+    ) -> list[Answer]:
+        """Ask questions that do not depend on each other's answers, in order for as long as the budget pays.
+
+        Each look at the sealed rows covers only the questions that are sure to be answered; usually that is all of
+        them, in one transaction. If the process is interrupted, whatever was answered is in the ledger, and free when
+        asked again.
+
+        Args:
+            questions: As for `ask`, without those that are made of several or have a price of their own.
+            guesses: One guess or None for each question.
+            silent: As for `ask`.
+
+        Raises:
+            QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
+        """
+        self._check_questions()
+        with progress("asking"):
+            return self._executor.ask_apart(self._compiler(silent).batch(questions, guesses))
+
+    def _check_questions(self) -> None:
+        for accessor in self._in_charge():
+            accessor.check_query()
+
+    def _in_charge(self) -> Sequence[HoldoutAccessor]:
+        """Accessors of the extensions that the holdout was created with."""
+        return self._accessors_of(()) if self._recorded else ()
+
+    def _accessors(self, head: Head) -> Sequence[HoldoutAccessor]:
+        """Accessors of all extensions that the ledger or the settings name."""
+        used = [extension.name for extension in head.accounts.extensions.values()]
+        return self._accessors_of(used) if used or self._recorded else ()
+
+    def _accessors_of(self, names: Sequence[str]) -> Sequence[HoldoutAccessor]:
+        from everhold.asking.accessor import accessors_of
+
+        return accessors_of(self._executor, self._folder, self._recorded, names)
+
+    def __getattr__(self, name: str) -> Any:
+        """The accessor of an extension, or a method that was moved."""
+        if not name.startswith("_"):
+            from everhold.asking.accessor import accessor_named, accessors
+
+            if (accessor := accessor_named(name)) is not None:
+                return accessor(self._executor, self._folder, self._recorded.get(name))
+            if name in _FORMER_METHODS:
+                warn_former(f"Holdout.{name} is now holdout.ledger.{_FORMER_METHODS[name]}.")
+                return getattr(self.ledger, _FORMER_METHODS[name])
+            for extension, accessor in accessors():
+                if (method := accessor.former_methods.get(name)) is not None:
+                    warn_former(f"Holdout.{name} is now holdout.{extension}.{method}.")
+                    return getattr(getattr(self, extension), method)
+            if (extra := extra_for(EXTENSIONS.group, name)) is not None:
+                raise AttributeError(f"holdout.{name} is not installed. Run: pip install 'everhold[{extra}]'.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def ledger(self) -> HoldoutLedger:
+        """What the ledger says beside answers: events, units of answers, names of models."""
+        from everhold.asking.holdout_ledger import HoldoutLedger
+
+        return HoldoutLedger(self._executor, self._model_names)
+
+    def _model_names(self, entries: Sequence[Entry]) -> Mapping[str, str]:
+        accessors = self._accessors(self._executor.head())
+        if not accessors:
+            return {}
+        from everhold.asking.model_names import model_names
+
+        known: dict[str, str] = {}
+        for accessor in accessors:
+            known |= accessor.model_names(entries)
+        return model_names(entries, known)
+
+    def unseal(self) -> Unsealed:
+        """End the study: tell every sealed number, exactly and at no cost, and answer no new question ever after.
+
+        For every question that was asked, also silently, it tells the mean over the sealed rows, and an interval that
+        holds for the population together with all others. That is safe only because nothing can depend on it any more:
+        the same transaction closes the ledger. Whatever was asked before stays free, and carries these numbers, too.
+        An unsealed study stays unsealed; unsealing it again tells the same.
+
+        Who has these numbers knows much about the sealed rows. So other holdouts lose their promise that share rows
+        with this one, or hold the next stretch of the same series without an embargo; see `losing_their_promise`. So
+        does any copy of database and folder that was made before.
+
+        Raises:
+            QueryRejected: If the mechanism rests on noise, nothing was asked, or an analyst asks for it. Nothing was
+                told or changed.
+            IntegrityError: If the ledger is not what was written. Nothing was told or changed.
+
+        Warns:
+            EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
+        """
+
+        def before() -> None:
+            for accessor in self._in_charge():
+                accessor.before_unsealing()
+
+        with progress("unsealing"):
+            return unseal(self._executor, before=before)
+
+    def losing_their_promise(self) -> list[str]:
+        """What other holdouts of this storage would lose by `unseal`, in sentences; nothing is told or changed.
+
+        Raises:
+            QueryRejected: If this one cannot be unsealed.
+        """
+        return losing_their_promise(self._executor)
+
+    def quote(
+        self, question: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QuotedPrice:
+        """The price of a question before it is asked; nothing is asked, and it is free.
+
+        Args:
+            question: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram
+                the half-width is that of its widest bin, for a choice the regret, for a quantile the error of its
+                level, for a scan how far beyond the threshold a verdict may be wrong, for a synthetic table its worst
+                error, for a gradient that of its length.
+            guess: As for `ask`.
+            tolerance: As for `ask`.
+
+        Raises:
+            QueryRejected: If the question could not be asked.
+        """
+        if question is None and tolerance is not None:
+            raise QueryRejected(
+                "a tolerance needs a question; expected quote(question, tolerance=...); nothing was charged"
+            )
+        if question is not None:
+            self._check_questions()
+        ready = None if question is None else self._executor.compiler.compile(question, guess, tolerance)
+        return self._executor.quote(ready)
+
+    def status(self) -> Facts:
+        """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
+        head = self._executor.head()
+        promise, described = self.promise, self._executor.mechanism.to_dict()
+        state = self._executor.state_from(head.state)
+        remaining, parts = self._executor.remaining(head.state), Accounts.from_state(head.state).parts
+        asking = {} if self._executor.analyst is None else {ANALYST: self._executor.analyst}
+        allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
+        lost, added = head.accounts.lost, dict[str, Any]()
+        outlook = {} if head.accounts.closed else self._executor.mechanism.outlook(state)
+        for accessor in self._accessors(head):
+            added |= accessor.status_facts(head)
+        return Facts({
+            "name": self._executor.record.name,
+            **asking,
+            "rows": self._executor.schema.rows,
+            "training_rows": self._executor.schema.training_rows,
+            **self._stays_in(),
+            "features": PUBLIC if self._executor.schema.features_public else SEALED,
+            **({} if self._executor.schema.stratified is None else {"stratified": self._executor.schema.stratified}),
+            "mechanism": described["mechanism"],
+            "parameters": described["parameters"],
+            "radius": promise.radius,
+            "expected": promise.expected,
+            "statement": promise.statement,
+            "confidence": promise.confidence,
+            "dependence": self._executor.mechanism.dependence.to_dict(),
+            "simulation": self._executor.record.configuration["seed"] is not None,
+            "questions_asked": state.asked,
+            "questions_left": remaining["questions"],
+            "closed": head.accounts.closed,
+            "charged": head.charged,
+            "remaining": remaining,
+            **({"outlook": outlook} if outlook else {}),
+            **allotted,
+            **added,
+            **({"lost": lost} if lost else {}),
+            "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
+        })  # fmt: skip
+
+    def _stays_in(self) -> dict[str, Any]:
+        """The engine and the tables in which rows stay, if they do; where it is, is the steward's matter."""
+        configuration = self._executor.record.configuration
+        facts, table = public_facts(configuration), configuration.get("training_table")
+        return ({} if facts is None else {"engine": facts}) | ({} if table is None else {"training_table": dict(table)})
+
+    def diagnose(self) -> Diagnosis:
+        """Whether the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
+
+        Raises:
+            DependenceError: If there are no training rows.
+        """
+        from everhold.diagnosis.diagnosis import diagnose_file
+
+        if self._executor.training is None:
+            raise DependenceError(
+                "there are no training rows to look at, and nobody may look at the sealed ones; expected a holdout "
+                "that was created with training=...; judge the dependence by how the rows were collected"
+            )
+        return diagnose_file(
+            self._folder / TRAINING_FILE, label=self.schema.label, mechanism=self.mechanism,
+            drawn_from=drawn_from_rows(self._executor.record.configuration),
+        )  # fmt: skip
+
+    def transcript(self) -> Transcript:
+        """All questions and answers in order, with the numbers that `ask` returned, in each question's own units.
+
+        On behalf of an analyst it holds the analyst's new entries only.
+
+        Examples:
+            >>> import tempfile, numpy as np, everhold as eh
+            >>> folder, rng = tempfile.TemporaryDirectory(), np.random.default_rng(3)
+            >>> half = lambda: {"late": rng.uniform(0.0, 60.0, 2_000)}
+            >>> storage = f"sqlite:///{folder.name}/s.db"
+            >>> holdout = Holdout.create(storage, "s", holdout=half(), training=half(), queries=10)
+            >>> answer = holdout.ask(eh.mean("late", low=0, high=60))
+            >>> holdout.transcript().rows[0]["value"] == answer.value
+            True
+            >>> holdout.close(); folder.cleanup()
+        """
+        return self._transcript(self._executor.entries(self._executor.head().sequence))
+
+    def _transcript(self, every: Sequence[Entry]) -> Transcript:
+        told, step = disclosed(every), self.mechanism.row_step
+
+        def unsealed(entry: Entry) -> tuple[float | None, ...]:
+            return as_row(entry, told[entry.sequence]) if entry.sequence in told else _NOT_KEPT
+
+        entries, in_charge = [entry for entry in every if not entry.is_act], self._in_charge()
+        named = any(ANALYST in entry.description for entry in entries)
+        if self._executor.analyst is not None:
+            entries = [entry for entry in entries if entry.description.get(ANALYST) == self._executor.analyst]
+        some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
+        about = [about_of(self.schema, by_position=ABOUT in entry.description) for entry in entries]
+
+        def hidden(answer: Mapping[str, Any]) -> dict[str, None]:
+            return {name: None for each in in_charge for name in each.hidden(answer) & answer.keys()}
+
+        rows = (
+            {
+                "sequence": entry.sequence,
+                "asked_at": entry.asked_at,
+                "question": entry.question,
+                "asked": entry.description["shown"],
+                **some,
+                **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
+                **hidden(entry.answer),
+                **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
+                "charged": entry.charged,
+                **({ANALYST: entry.description.get(ANALYST)} if named else {}),
+                **({ABOUT: meant} if any(about) else {}),
+            }
+            for entry, meant in zip(entries, about, strict=True)
+        )
+        return Transcript([
+            in_own_units(row, entry.description, row_step=step) for row, entry in zip(rows, entries, strict=True)
+        ])  # fmt: skip
+
+    def spent(self, *, delta: float = 1e-6) -> Any:
+        """How much the answers so far have told about any one sealed row, as differential privacy; free of charge.
+
+        Args:
+            delta: In (0, 1).
+
+        Raises:
+            ValueError: If delta is outside (0, 1).
+        """
+        head = self._executor.head()
+        entries = self._executor.entries(head.sequence)
+        simulated = self._executor.record.configuration["seed"] is not None
+        state = self._executor.state_from(head.state)
+        return required("spending")(self.mechanism, state, entries, delta=delta, simulated=simulated)
+
+    def certificate(
+        self,
+        answers: Mapping[str, Choice] | Sequence[Choice] = (),
+        *,
+        queries: bool = True,
+        timestamp: Timestamper | str | None = None,
+    ) -> Certificate:
+        """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward.
+
+        The whole ledger is checked first. Of one with more than 20,000 entries those are read again that came after the
+        latest checkpoint, which this and ``everhold ledger verify`` leave behind; then the certificate says so.
+
+        Args:
+            answers: What the first page shows, by the name that it gets there: ``{"model B": answer}``. An answer, the
+                question itself (also one that is made of several), or its id in the transcript: ``sequence`` or
+                ``question``. All intervals hold at once, so they may be chosen with all answers in hand; the page says
+                how many questions there were.
+            queries: Whether all queries are listed, with their answers; of more than 2,000 there is no list.
+            timestamp: Who states when it was signed: the URL of a time-stamping authority (RFC 3161), or a function
+                from a SHA-256 digest to its token, in DER. Needs the extra ``timestamp``. Nobody by default.
+
+        Raises:
+            IntegrityError: If the ledger is not what was written, or rows that stay in an engine are not what was
+                sealed, or the token is about something else: nothing is signed then.
+            QueryRejected: If an answer is not in the ledger, or is no number with an interval.
+            ValueError: If a name cannot be used, or the same answer or name is there twice.
+            EverholdError: If the authority cannot be reached, or the package is missing.
+        """
+        from everhold.asking.query_list import MOST_LISTED, listed_queries
+        from everhold.certificate import TimestampAuthority, make_certificate
+
+        stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
+        executor, head = self._executor, self._executor.head()
+        with progress("certifying"):
+            if self._engine is not None:
+                self._engine.check_unaltered(executor.record.configuration, executor.key)
+            checked = check_unaltered(executor.store, executor.record.name, head, seal_key=executor.key.seal_key)
+            told = disclosed_at(executor, checked.tally.unsealing)
+            listed = (
+                listed_queries(executor, last=head.sequence, told=told, names=self._model_names)
+                if queries and head.asked <= MOST_LISTED
+                else None
+            )
+        added: dict[str, Any] = {}
+        for accessor in self._accessors(head):
+            added |= accessor.certificate_facts(head, checked.tally)
+        return make_certificate(
+            executor.record, mechanism=executor.mechanism, head=head, tally=checked.tally, since=checked.since,
+            key=executor.key,
+            also_sealed_as=also_sealed_as(executor.store, executor.record),
+            answers=chosen_answers(executor, answers, last=head.sequence, told=told),
+            extensions=added, queries=listed, timestamp=stamper,
+        )  # fmt: skip
+
+
+def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -> Holdout:
+    """A holdout that was pickled: nothing but its address and its names travelled."""
+    holdout = kind.open(storage, name)
+    return holdout if analyst is None else holdout.analyst(analyst)

@@ -1,0 +1,101 @@
+"""What the entries up to one of them add up to, under the steward's seal, so that they need not be read again.
+
+A checkpoint is made when everything up to it has just been checked. It names the hash of its entry, which commits to
+all entries before, and it is used only where the ledger's chain passes through that hash to a sealed head. So
+
+- nobody forges one without the steward's key;
+- one that belongs to another way of the ledger, as after a recovery, does not fit its chain, and is not used;
+- an older one that is put back is true, too: more entries are read again, and nothing else changes;
+- one that is gone costs the time of reading all entries.
+
+What it does not show is that the entries before it can still be read: somebody may have altered them since. Sums stay
+those of the entries that were written. `verify` always reads every entry, and holds the checkpoint against them.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, delete, insert, select
+
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.chain import canonical, seal_of
+from everhold.ledger.database import checkpoints, database_errors
+from everhold.ledger.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from sqlalchemy import Connection
+
+    from everhold.ledger.database import LedgerDatabase
+
+__all__ = ["Checkpoint", "stored_checkpoint"]
+
+_OF_HOLDOUT = checkpoints.c.holdout_id == bindparam("holdout")
+_STORED = select(checkpoints).where(_OF_HOLDOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The sums over all entries up to one.
+
+    Attributes:
+        sequence: Number of that entry.
+        entry_hash: Its hash.
+        charged: Sum of all charges.
+        accounts: Allotments and the state of extensions, as a head's state carries them.
+        tally: What a certificate says of the entries.
+        made_at: When the latest of these entries were read and checked; UTC, ISO 8601.
+    """
+
+    sequence: int
+    entry_hash: str
+    charged: int
+    accounts: Mapping[str, Any] = field(repr=False)
+    tally: Mapping[str, Any] = field(repr=False)
+    made_at: str
+
+    @classmethod
+    def now(cls, sequence: int, entry_hash: str, charged: int, accounts: Accounts, tally: Tally) -> Self:
+        """The checkpoint of entries that have just been checked; it keeps no hold of what goes on counting."""
+        sums = json.loads(canonical({"accounts": accounts.into({}), "tally": tally.to_dict()}))
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(sequence, entry_hash, charged, sums["accounts"], sums["tally"], at)
+
+    @classmethod
+    def read(cls, row: Mapping[str, Any], *, holdout: str, seal_key: bytes) -> Self | None:
+        """The checkpoint in a row of the table; None if it does not carry this key's seal."""
+        content, seal = str(row["content"]), str(row["seal"])
+        if not hmac.compare_digest(seal.encode(), seal_of(seal_key, holdout=holdout, checkpoint=content).encode()):
+            return None
+        return cls(**json.loads(content))  # it is what was written
+
+    def same_sums(self, other: Checkpoint) -> bool:
+        """Whether another one says the same, whenever it was made."""
+        return self == replace(other, made_at=self.made_at)
+
+    def keep(self, database: LedgerDatabase, *, holdout: str, seal_key: bytes) -> None:
+        """Write it in the place of an earlier one.
+
+        Raises:
+            EverholdError: If the database takes no writes at the moment.
+        """
+        fields = ("sequence", "entry_hash", "charged", "accounts", "tally", "made_at")
+        content = canonical({name: getattr(self, name) for name in fields})
+        seal = seal_of(seal_key, holdout=holdout, checkpoint=content)
+        row = {"holdout_id": holdout, "sequence": self.sequence, "content": content, "seal": seal}
+        with database.transaction(writing=True, turn=holdout) as connection, database_errors():
+            connection.execute(delete(checkpoints).where(_OF_HOLDOUT), {"holdout": holdout})
+            connection.execute(insert(checkpoints), row)
+
+
+def stored_checkpoint(connection: Connection, holdout: str) -> Mapping[str, Any] | None:
+    """The row of a holdout's checkpoint, its seal unchecked; None if there is none."""
+    row = connection.execute(_STORED, {"holdout": holdout}).first()
+    return None if row is None else row._asdict()

@@ -1,0 +1,190 @@
+"""Gates, as the ledger keeps them: which champion each of them has, and how often it was challenged.
+
+Opening a gate is an entry of the chain with the source `GATE` and no charge; every challenge is a question whose answer
+has the source `PROMOTED` or `KEPT`. So the champion follows from the entries alone. It is kept beside the mechanism's
+state, under the same seal, to be at hand in a transaction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+
+from everhold.ledger.extension import LedgerExtension
+from everhold.ledger.tally import PROMOTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+__all__ = ["GATE", "KEPT", "LONGEST_GATE", "MOST_CHALLENGES", "PROMOTED", "VERDICTS", "GateAccount", "Gates"]
+
+GATE = "gate"
+"""Source of the "answer" of an entry that is no question but opens a gate."""
+
+KEPT = "kept"
+VERDICTS = frozenset({PROMOTED, KEPT})
+"""Sources of answers to challenges."""
+
+LONGEST_GATE = 100
+MOST_CHALLENGES = 10**15
+"""The largest limit of a gate's own."""
+
+_HEX = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class GateAccount:
+    """One gate at one moment; all of it public.
+
+    Attributes:
+        name: Its name, unique in the holdout.
+        metric: What is compared, without the candidates; plain JSON data.
+        margin: By more than this a promoted challenger is better, in units of row values in [0, 1].
+        limit: Most challenges that are answered; None for as many as the holdout's budget pays.
+        first: The champion that it began with: SHA-256 of the question about it.
+        champion: The present champion.
+        before: The champion before, against which the present one was promoted; empty if there was none.
+        challenges: Challenges answered so far.
+        promotions: How many of them promoted the challenger.
+    """
+
+    name: str
+    metric: Mapping[str, Any]
+    margin: float
+    limit: int | None
+    first: str
+    champion: str
+    before: str = ""
+    challenges: int = 0
+    promotions: int = 0
+
+    @property
+    def left(self) -> int:
+        """How many more challenges its own limit allows."""
+        return (MOST_CHALLENGES if self.limit is None else self.limit) - self.challenges
+
+    def after(self, challenger: str, *, promoted: bool) -> GateAccount:
+        """The gate after one more challenge."""
+        asked = replace(self, challenges=self.challenges + 1)
+        if not promoted:
+            return asked
+        return replace(asked, champion=challenger, before=self.champion, promotions=self.promotions + 1)
+
+
+@dataclass(slots=True)
+class Gates(LedgerExtension):
+    """All gates of a holdout at one moment.
+
+    Attributes:
+        by_name: In the order in which they were opened.
+    """
+
+    name: ClassVar[str] = "gates"
+    key: ClassVar[str] = "gates"
+    acts: ClassVar[frozenset[str]] = frozenset({GATE})
+    answers: ClassVar[frozenset[str]] = VERDICTS
+    accessor: ClassVar[str] = "everhold.asking.gate:HoldoutGates"
+
+    by_name: dict[str, GateAccount] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, stored: Any) -> Self:
+        """The inverse of `stored`.
+
+        Raises:
+            ValueError: Or TypeError, if `stored` never returns such a thing.
+        """
+        lines = [GateAccount(*line) for line in stored]
+        if not (lines and all(map(_is_sound, lines))):
+            raise ValueError("there are no gates, or one is impossible")
+        return cls({line.name: line for line in lines})
+
+    def stored(self) -> list[list[Any]] | None:
+        """As plain JSON data; None if there is no gate."""
+        return [
+            [gate.name, gate.metric, gate.margin, gate.limit, gate.first, gate.champion, gate.before, gate.challenges,
+             gate.promotions]
+            for gate in self.by_name.values()
+        ] or None  # fmt: skip
+
+    @property
+    def entries(self) -> int:
+        """How many gates were opened, each by an entry."""
+        return len(self.by_name)
+
+    def replay(self, description: Mapping[str, Any], source: object) -> None:
+        """Take the entry that opens a gate.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        self._open(description)
+
+    def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
+        """Take the answer to a challenge; a promoted challenger is the champion from now on.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        if source not in VERDICTS:
+            return
+        if charged != (source == PROMOTED):
+            raise ValueError("a promotion costs one surprise, and nothing else is charged")
+        self._challenge(description, promoted=source == PROMOTED)
+
+    def _open(self, description: Mapping[str, Any]) -> None:
+        name, metric, margin, limit, champion = (
+            description.get(field) for field in ("gate", "metric", "margin", "challenges", "champion")
+        )
+        sound = _is_name(name) and isinstance(metric, dict) and _is_margin(margin) and _is_limit(limit)
+        if not (sound and _is_digest(champion)):
+            raise ValueError("the gate is malformed")
+        if name in self.by_name:
+            raise ValueError("the gate was opened twice")
+        self.by_name[name] = GateAccount(name, metric, margin, limit, champion, champion)  # type: ignore[arg-type,index]
+
+    def _challenge(self, description: Mapping[str, Any], *, promoted: bool) -> None:
+        name, champion, challenger = (description.get(field) for field in ("gate", "champion", "challenger"))
+        gate = self.by_name.get(name) if isinstance(name, str) else None
+        if gate is None or not _is_digest(challenger):
+            raise ValueError("the challenge is malformed")
+        if champion != gate.champion:
+            raise ValueError("the challenge was not about the champion of its gate")
+        if gate.left < 1:
+            raise ValueError("the gate answered more challenges than its limit")
+        self.by_name[gate.name] = gate.after(challenger, promoted=promoted)
+
+
+def _is_sound(gate: GateAccount) -> bool:
+    return (
+        _is_name(gate.name)
+        and isinstance(gate.metric, dict)
+        and _is_margin(gate.margin)
+        and _is_limit(gate.limit)
+        and all(map(_is_digest, (gate.first, gate.champion, *([gate.before] if gate.promotions else []))))
+        and all(map(_is_count, (gate.challenges, gate.promotions)))
+        and gate.promotions <= gate.challenges
+        and gate.left >= 0
+    )
+
+
+def _is_name(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and 1 <= len(value) <= LONGEST_GATE and value.isprintable()
+
+
+def _is_margin(value: object) -> TypeGuard[float]:
+    return type(value) is float and math.isfinite(value) and 0.0 <= value < 1.0
+
+
+def _is_limit(value: object) -> bool:
+    return value is None or (_is_count(value) and value >= 1)
+
+
+def _is_digest(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) == 64 and _HEX.issuperset(value)
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= MOST_CHALLENGES

@@ -1,0 +1,188 @@
+"""The newest head, kept outside the database: a database that was set back does not know what it answered since.
+
+The file lies beside the steward's key. It is written after every commit and before an answer leaves, only ever forward.
+It has two places of fixed length, each with a seal of its own, that are written in turn: if a write is cut short, the
+other place still holds the head before, and the database is newer, which is no fault.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from everhold.errors import EverholdError, IntegrityError
+from everhold.ledger.chain import canonical
+from everhold.private_files import create_private, keep_others_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from everhold.ledger.records import Head
+
+__all__ = ["RECOVER", "HeadFile", "Reached"]
+
+HEAD_FILE = "ledger.head"
+
+_PLACE = 512  # bytes: one sector, which disks write whole
+_BINARY = getattr(os, "O_BINARY", 0)
+_sync = getattr(os, "fdatasync", os.fsync)  # the file keeps its length, so its content is all that has to be durable
+RECOVER = "restore the newest backup, or run 'everhold ledger recover', which counts what was lost as spent"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Reached:
+    """How far a ledger has come, in public facts; compares by generation and sequence, which grow with every commit.
+
+    Attributes:
+        generation: How many times it was set back and recovered, lost recoveries included.
+        sequence: Number of the last entry.
+        entry_hash: Its hash.
+        asked: Different questions asked so far.
+        charged: Sum of all charges.
+        closed: Whether the study was unsealed, and nothing may be asked any more.
+        labels: What labels so far cost later queries, in millionths of a nat; 0 where earlier versions wrote it.
+    """
+
+    generation: int
+    sequence: int
+    entry_hash: str = field(compare=False)
+    asked: int = field(compare=False)
+    charged: int = field(compare=False)
+    closed: bool = field(default=False, compare=False)
+    labels: int = field(default=0, compare=False)
+
+    @classmethod
+    def of(cls, head: Head) -> Reached:
+        """How far a head has come."""
+        accounts = head.accounts
+        asked = accounts.questions_among(head.sequence)
+        labels = head.state.get("mechanism", {}).get("labels", 0)
+        return cls(accounts.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed, labels)
+
+    def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
+        """Check that a database has come at least as far, on the same way.
+
+        Args:
+            found: How far the database has come. It has to be read after the file, or while nobody else can write.
+            hash_here: The hash of the database's entry of this number, if it goes further.
+
+        Raises:
+            IntegrityError: If it was set back, or went another way.
+        """
+        if found < self:
+            raise IntegrityError(
+                f"the ledger was set back: it ends at entry {found.sequence}, and it had come to entry "
+                f"{self.sequence}; expected the newest ledger; nothing was answered or charged; {RECOVER}",
+                sequence=found.sequence, newest=self.sequence,
+            )  # fmt: skip
+        if found.generation > self.generation:  # a recovery that was cut short before it could say so here
+            return
+        if (found.entry_hash if found.sequence == self.sequence else hash_here()) != self.entry_hash:
+            raise IntegrityError(
+                f"the ledger went another way: its entry {self.sequence} is not the one that was answered here; "
+                "expected the ledger that this folder belongs to; nothing was answered or charged; restore the newest "
+                "backup of database and folder together"
+            )
+
+
+_NOTHING = Reached(-1, -1, "", 0, 0)  # what an altered place, or one that was never written, says
+
+
+@dataclass(frozen=True)
+class HeadFile:
+    """The newest head of one holdout; safe to use from many threads and processes.
+
+    Attributes:
+        path: The file.
+        holdout: Identifier of the holdout.
+    """
+
+    path: Path
+    holdout: str
+    _key: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> HeadFile:
+        """The head file of a holdout whose key lies in this folder; nothing is read or written yet."""
+        return cls(folder / HEAD_FILE, holdout, hmac.digest(seal_key, b"everhold head file", "sha256"))
+
+    def create(self, reached: Reached) -> None:
+        """Write the first head to a new file that only its owner can read.
+
+        Raises:
+            EverholdError: If it cannot be written.
+        """
+        try:
+            descriptor = create_private(self.path)
+            try:
+                os.write(descriptor, self._place(canonical(asdict(reached))) + bytes(_PLACE))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            if sys.platform != "win32":  # where folders cannot be opened
+                folder = os.open(self.path.parent, os.O_RDONLY)
+                try:
+                    os.fsync(folder)  # makes the new file's name durable
+                finally:
+                    os.close(folder)
+        except OSError as fault:
+            raise _in_words(fault) from None
+
+    def replace(self, reached: Reached) -> None:
+        """Begin anew, whatever is there: only for a recovery."""
+        self.path.unlink(missing_ok=True)
+        self.create(reached)
+
+    def find(self) -> Reached | None:
+        """The newest head that is known; None if the file is missing, altered or another holdout's."""
+        try:
+            content = self.path.read_bytes()
+        except OSError:
+            return None
+        found = max(self._opened(content[:_PLACE]), self._opened(content[_PLACE : 2 * _PLACE]))
+        return None if found is _NOTHING else found
+
+    def advance(self, reached: Reached) -> None:
+        """Write the head durably, unless a newer one is there already.
+
+        Raises:
+            EverholdError: If it cannot be written. What was answered is in the ledger then, and can be asked again.
+        """
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | _BINARY)
+            try:
+                keep_others_out(descriptor)
+                content = os.read(descriptor, 2 * _PLACE)
+                first, second = self._opened(content[:_PLACE]), self._opened(content[_PLACE:])
+                if max(first, second) < reached:
+                    os.lseek(descriptor, 0 if first < second else _PLACE, os.SEEK_SET)  # the older one
+                    os.write(descriptor, self._place(canonical(asdict(reached))))
+                    _sync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as fault:
+            raise _in_words(fault) from None
+
+    def _place(self, text: str) -> bytes:
+        """What a place holds: a text and its seal."""
+        seal = hmac.digest(self._key, f"{self.holdout}\n{text}".encode(), "sha256").hex()
+        return f"{text}\n{seal}\n".encode().ljust(_PLACE)
+
+    def _opened(self, place: bytes) -> Reached:
+        """What a place says, if its seal holds."""
+        text = place.split(b"\n", 1)[0].decode(errors="replace")
+        if not hmac.compare_digest(place, self._place(text)):
+            return _NOTHING
+        return Reached(**json.loads(text))  # it is what was written
+
+
+def _in_words(fault: OSError) -> EverholdError:
+    return EverholdError(
+        f"{HEAD_FILE} beside the steward's key cannot be written: {fault.strerror}; expected a writable folder with "
+        "room; what was answered is kept and nothing more is charged for it; ask again"
+    )

@@ -1,0 +1,145 @@
+"""The values that go into the ledger and come out of it. State and answers are kept out of every repr."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.extension import is_act
+
+if TYPE_CHECKING:
+    from everhold.ledger.sealed_values import Numbers
+
+__all__ = ["Committed", "Entry", "EntryDraft", "Head", "HoldoutRecord", "Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldoutRecord:
+    """One sealed holdout.
+
+    Attributes:
+        id: Random identifier, 32 hexadecimal digits.
+        name: Unique in its database.
+        created: UTC, ISO 8601.
+        configuration: Public facts: mechanism, rows, fingerprints, promise ...
+    """
+
+    id: str
+    name: str
+    created: str
+    configuration: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryDraft:
+    """A question as the ledger knows it.
+
+    Attributes:
+        fingerprint: SHA-256 in 64 hexadecimal digits; the same fingerprint is the same question.
+        description: Public description, plain JSON data.
+    """
+
+    fingerprint: str
+    description: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a mechanism decided about one new question.
+
+    Attributes:
+        answer: The exact answer, plain JSON data.
+        charged: What it costs, an integer >= 0 in the mechanism's own unit.
+        sealed: What is told of it only when the study is unsealed; None where there is nothing of the kind. Secret:
+            the ledger keeps it in an envelope.
+    """
+
+    answer: dict[str, Any] = field(repr=False)
+    charged: int
+    sealed: Numbers | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """An answer that is on disk.
+
+    Attributes:
+        sequence: Number of its entry, from 1.
+        answer: The exact answer; for a repeat, the one given the first time.
+        charged: 0 for a repeat.
+        repeated: Whether the question had been answered before, or earlier in the same batch.
+        state_after: The mechanism's state after the whole batch (secret).
+        sealed: What was told of it when the study was unsealed; None before, and where nothing of the kind is kept.
+    """
+
+    sequence: int
+    answer: dict[str, Any] = field(repr=False)
+    charged: int
+    repeated: bool
+    state_after: dict[str, Any] = field(repr=False)
+    sealed: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a holdout's ledger stands.
+
+    Attributes:
+        sequence: Number of the last entry, 0 before the first.
+        charged: Sum of all charges.
+        entry_hash: Hash of the last entry, or of the sealed holdout before the first.
+        questions_hash: SHA-256 of the fingerprints of all questions, in order.
+        state: The mechanism's state (secret).
+    """
+
+    sequence: int
+    charged: int
+    entry_hash: str
+    questions_hash: str
+    state: dict[str, Any] = field(repr=False)
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """The accounts in the state, to be read only."""
+        return Accounts.from_state(self.state)
+
+    @property
+    def asked(self) -> int:
+        """Number of different questions that were asked."""
+        return self.accounts.questions_among(self.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the record.
+
+    Attributes:
+        sequence: From 1, without gaps.
+        question: Fingerprint of the question.
+        description: Public description of the question.
+        answer: The exact answer.
+        charged: What it cost.
+        asked_at: UTC, ISO 8601.
+        state_seal: Keyed commitment to the state after the batch this entry came in.
+        previous_hash: Hash of the entry before.
+        entry_hash: Hash of this entry.
+        entry_seal: Keyed commitment to this entry.
+    """
+
+    sequence: int
+    question: str
+    description: dict[str, Any]
+    answer: dict[str, Any] = field(repr=False)
+    charged: int
+    asked_at: str
+    state_seal: str
+    previous_hash: str
+    entry_hash: str
+    entry_seal: str
+
+    @property
+    def is_act(self) -> bool:
+        """True if it is an act, such as an allotment, and no query."""
+        return is_act(self.description, self.answer)

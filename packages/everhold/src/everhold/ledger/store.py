@@ -1,0 +1,291 @@
+"""All holdouts of one database: made, found by name, and opened as the ledger of one holdout."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, insert, select
+
+from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
+from everhold.ledger.address import connected
+from everhold.ledger.chain import canonical, holdout_hash, seal_of
+from everhold.ledger.checkpoints import stored_checkpoint
+from everhold.ledger.database import database_errors, entries, head, holdouts, questions_in_order
+from everhold.ledger.head_file import Reached
+from everhold.ledger.ledger import Ledger, find_head
+from everhold.ledger.records import Head, HoldoutRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from sqlalchemy import Connection
+
+    from everhold.ledger.database import LedgerDatabase
+    from everhold.ledger.head_file import HeadFile
+    from everhold.ledger.ledger import Step
+    from everhold.ledger.records import Committed, Entry, EntryDraft
+
+__all__ = ["LedgerStore", "Snapshot"]
+
+_NAMES = select(holdouts.c.name)
+_HOLDOUT = select(holdouts).where(holdouts.c.name == bindparam("name"))
+_OF_HOLDOUT = entries.c.holdout_id == bindparam("holdout")
+_ALL_ENTRIES = select(entries).where(_OF_HOLDOUT).order_by(entries.c.sequence)
+_LATER_ENTRIES = _ALL_ENTRIES.where(entries.c.sequence > bindparam("after"))
+_ENTRY = select(entries).where(_OF_HOLDOUT, entries.c.sequence == bindparam("sequence"))
+_FIELDS = tuple(entries.c.keys())
+_AT_ONCE = 1_000  # entries that are fetched together
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The raw rows of one holdout at one moment, for checking.
+
+    Attributes:
+        holdout: The row of the table `holdouts`.
+        head: The row of the table `head`.
+        checkpoint: The row of the table `checkpoints`; None if there is none.
+    """
+
+    holdout: Mapping[str, Any]
+    head: Mapping[str, Any]
+    checkpoint: Mapping[str, Any] | None
+    _database: LedgerDatabase
+    _connection: Connection
+
+    def damage(self) -> tuple[str, ...]:
+        """What the database itself finds wrong with all of its file, in words; empty if all is well.
+
+        Raises:
+            IntegrityError: If the file is too damaged to be read.
+        """
+        with database_errors():
+            return self._database.damage(self._connection)
+
+    def entries(self, after: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """The rows of the table `entries`, or those after one, by sequence; fetched as they are taken."""
+        where = {"holdout": self.holdout["id"], "after": after}
+        statement = _ALL_ENTRIES if after is None else _LATER_ENTRIES
+        with database_errors():
+            rows = self._connection.execute(statement.execution_options(yield_per=_AT_ONCE), where)
+            for part in rows.partitions():
+                for row in part:
+                    yield dict(zip(_FIELDS, row, strict=True))
+
+    def entry(self, sequence: int) -> Mapping[str, Any] | None:
+        """The row of one entry."""
+        with database_errors():
+            row = self._connection.execute(_ENTRY, {"holdout": self.holdout["id"], "sequence": sequence}).first()
+        return None if row is None else row._asdict()
+
+    def questions(self, last: int) -> Iterator[str]:
+        """The fingerprints of the entries up to one, in long texts."""
+        with database_errors():
+            yield from questions_in_order(self._connection, self.holdout["id"], 0, last)
+
+
+class LedgerStore:
+    """All holdouts of one database; made by `LedgerStore.open`.
+
+    Safe to share between threads, to use from many processes, to pickle, and to use after a fork.
+
+    Attributes:
+        database: The open database.
+    """
+
+    def __init__(self, database: LedgerDatabase) -> None:
+        self.database = database
+
+    @classmethod
+    def open(cls, url: str, *, create: bool = True, patience: float = 30.0) -> LedgerStore:
+        """Open the database at `url`, and create or migrate it if need be.
+
+        Args:
+            url: Such as ``sqlite:///study.db`` or ``postgresql://user@host/database``.
+            create: Whether a missing file, or missing tables, are created.
+            patience: Seconds to wait while another process writes.
+
+        Raises:
+            ValueError: If `url` is the address of no such database.
+            HoldoutNotFound: If the file or the tables are missing and `create` is false.
+            IntegrityError: If the database is damaged or is not a ledger.
+            EverholdError: If it cannot be opened or reached, or was written by a newer everhold.
+            ModuleNotFoundError: If the driver of PostgreSQL is not installed.
+        """
+        return _opened(url, patience, create=create)
+
+    def __repr__(self) -> str:
+        return f"LedgerStore({self.database.shown!r})"
+
+    @property
+    def url(self) -> str:
+        """The address of the database, complete; it may hold a password."""
+        return self.database.url
+
+    def __reduce__(self) -> tuple[Callable[..., LedgerStore], tuple[str, float]]:
+        return _opened, (self.database.url, self.database.patience)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all idle connections; the store opens new ones if it is used again."""
+        self.database.close()
+
+    def create(
+        self,
+        name: str,
+        configuration: dict[str, Any],
+        state: dict[str, Any],
+        *,
+        seal_key: bytes,
+        head_file: Callable[[str], HeadFile] | None = None,
+    ) -> HoldoutRecord:
+        """Record a new holdout with the mechanism's first state.
+
+        Args:
+            name: Unique in this database; 1 to 200 printable characters.
+            configuration: Public facts, plain JSON data; never altered afterwards.
+            state: The mechanism's first state (secret), plain JSON data.
+            seal_key: The steward's key for the keyed seals.
+            head_file: From the new identifier to the file that keeps the newest head.
+
+        Raises:
+            HoldoutRejected: If the name is taken or is not usable.
+            ValueError: If configuration or state is not plain JSON data.
+        """
+        if not 1 <= len(name) <= 200 or not name.isprintable():
+            raise HoldoutRejected(
+                "the holdout's name is not usable; expected 1 to 200 printable characters; nothing was created"
+            )
+        holdout, created = secrets.token_hex(16), datetime.now(UTC).isoformat(timespec="microseconds")
+        public = {"name": name, "created": created, "configuration": canonical(configuration)}
+        first: dict[str, Any] = {
+            "sequence": 0,
+            "charged": 0,
+            "entry_hash": holdout_hash(holdout=holdout, **public),
+            "questions_hash": hashlib.sha256().hexdigest(),
+            "state": canonical(state),
+        }
+        seal = seal_of(seal_key, holdout=holdout, **first)
+        with self.database.transaction(writing=True) as connection, database_errors():
+            if name in connection.scalars(_NAMES).all():
+                raise HoldoutRejected(
+                    f"there is a holdout named {name!r} already; expected a new name; nothing was created", name=name
+                )
+            connection.execute(insert(holdouts), {"id": holdout, **public})
+            connection.execute(insert(head), {"holdout_id": holdout, **first, "head_seal": seal})
+            if head_file is not None:
+                head_file(holdout).create(Reached.of(Head(**{**first, "state": json.loads(first["state"])})))
+        return HoldoutRecord(holdout, name, created, json.loads(public["configuration"]))
+
+    def names(self) -> list[str]:
+        """The names of all holdouts, sorted."""
+        with self.database.transaction() as connection, database_errors():
+            return sorted(connection.scalars(_NAMES))  # servers have orders of their own
+
+    def record(self, name: str) -> HoldoutRecord:
+        """The holdout of that name.
+
+        Raises:
+            HoldoutNotFound: If there is none; the message lists the names that exist.
+        """
+        with self.database.transaction() as connection, database_errors():
+            row = _find_holdout(connection, name)
+        return HoldoutRecord(**{**row, "configuration": _read(row["configuration"])})
+
+    def of(self, record: HoldoutRecord, seal_key: bytes, head_file: HeadFile | None = None) -> Ledger:
+        """The ledger of one holdout under the steward's key; nothing is read yet."""
+        return Ledger(self.database, record.id, seal_key, head_file)
+
+    def head(self, holdout_id: str, *, seal_key: bytes | None = None, head_file: HeadFile | None = None) -> Head:
+        """As `Ledger.head`; without a key as the database says, with no seal checked."""
+        if seal_key is not None:
+            return Ledger(self.database, holdout_id, seal_key, head_file).head()
+        with self.database.transaction() as connection, database_errors():
+            row = find_head(connection, holdout_id)
+        fields = {name: value for name, value in row.items() if name not in ("holdout_id", "head_seal")}
+        return Head(**{**fields, "state": _read(row["state"])})
+
+    def find(self, holdout_id: str, question: str, *, seal_key: bytes) -> Entry | None:
+        """As `Ledger.find`."""
+        return Ledger(self.database, holdout_id, seal_key).find(question)
+
+    def answered(self, holdout_id: str, questions: Sequence[EntryDraft], *, seal_key: bytes) -> set[str]:
+        """The fingerprints of those questions that have an entry, as `Ledger.look_up` finds them."""
+        ledger = Ledger(self.database, holdout_id, seal_key)
+        return set(ledger.look_up([question.fingerprint for question in questions])[1])
+
+    def entries(self, holdout_id: str, start: int = 0, limit: int | None = None, *, seal_key: bytes) -> Iterator[Entry]:
+        """As `Ledger.entries`."""
+        return Ledger(self.database, holdout_id, seal_key).entries(start, limit)
+
+    def commit(
+        self, holdout_id: str, questions: Sequence[EntryDraft], step: Step, *, seal_key: bytes,
+        head_file: HeadFile | None = None,
+    ) -> list[Committed | None]:  # fmt: skip
+        """As `Ledger.commit`."""
+        return Ledger(self.database, holdout_id, seal_key, head_file).commit(questions, step)
+
+    @contextlib.contextmanager
+    def snapshot(self, name: str) -> Iterator[Snapshot]:
+        """The rows of one holdout as of one moment, unparsed; writers are not held up meanwhile.
+
+        Raises:
+            HoldoutNotFound: If there is no such holdout.
+            IntegrityError: If the file is damaged.
+        """
+        with self.database.transaction() as connection:
+            with database_errors():
+                holdout = _find_holdout(connection, name)
+                at = find_head(connection, holdout["id"], missing=IntegrityError)
+                checkpoint = stored_checkpoint(connection, holdout["id"])
+            yield Snapshot(holdout, at, checkpoint, self.database, connection)
+
+
+def _opened(url: str, patience: float, *, create: bool = False) -> LedgerStore:
+    database = connected(url, create=create, patience=patience)
+    try:
+        database.migrate(create=create)
+    except BaseException:
+        database.close()
+        raise
+    return LedgerStore(database)
+
+
+def _find_holdout(connection: Connection, name: str) -> dict[str, Any]:
+    """The row of that holdout, or `HoldoutNotFound` with the names that exist."""
+    row = connection.execute(_HOLDOUT, {"name": name}).first()
+    if row is None:
+        names = sorted(connection.scalars(_NAMES))
+        known = "the holdouts there are " + ", ".join(map(repr, names)) if names else "there are none yet"
+        raise HoldoutNotFound(f"there is no holdout named {name!r}; {known}", name=name, names=names)
+    return row._asdict()
+
+
+def _read(field: str) -> dict[str, Any]:
+    """A field that holds an object.
+
+    Raises:
+        IntegrityError: If it holds something else.
+    """
+    try:
+        value = json.loads(field)
+    except (TypeError, ValueError, RecursionError):  # the original message quotes the text
+        value = None
+    if not isinstance(value, dict):
+        raise IntegrityError("a field of the ledger is not the JSON it was written as; verify the ledger")
+    return value

@@ -1,0 +1,71 @@
+"""What a certificate says of all entries together, summed up one after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everhold.ledger.extension import is_act
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+__all__ = ["ABOUT", "DISCLOSED", "PROMOTED", "UNSEALING", "Tally"]
+
+ABOUT = "about"
+"""Field of an entry's description, beside what identifies the question: it is about predictions by position."""
+
+DISCLOSED = "disclosed"
+"""Field of an unsealing's answer: for each entry that has them sequence, sealed mean, low and high, in order."""
+
+PROMOTED = "promoted"
+"""Source of the answer to a challenge whose challenger is proved to be better."""
+
+UNSEALING = "unsealing"
+"""Source of the "answer" of an entry that closes the study and tells all sealed numbers."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Sums over the entries up to one of them; all of it public.
+
+    Attributes:
+        sources: Questions by the source of their answer.
+        by_position: How many of them are about predictions by position.
+        unsealing: Number of the entry that told all sealed numbers; None before.
+        unsealed: How many it told.
+        promotions: By gate, in order: number of the entry, the challenger, and the champion that it beat.
+    """
+
+    sources: Counter[str] = field(default_factory=Counter)
+    by_position: int = 0
+    unsealing: int | None = None
+    unsealed: int = 0
+    promotions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def take(self, sequence: int, description: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+        """Count one entry; one that nobody can have written is counted as what it says."""
+        source = answer.get("source")
+        if source == UNSEALING:
+            self.unsealing, told = sequence, answer.get(DISCLOSED)
+            self.unsealed = len(told) if isinstance(told, list) else 0
+        if not is_act(description, answer):
+            self.sources[str(source)] += 1
+            self.by_position += ABOUT in description
+        if source == PROMOTED:
+            promoted = {"challenger": description.get("challenger"), "over": description.get("champion")}
+            self.promotions.setdefault(str(description.get("gate")), []).append({"sequence": sequence, **promoted})
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "sources": dict(self.sources), "by_position": self.by_position, "unsealing": self.unsealing,
+            "unsealed": self.unsealed, "promotions": self.promotions,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        return cls(**{**data, "sources": Counter(data["sources"])})

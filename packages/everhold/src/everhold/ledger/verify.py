@@ -1,0 +1,395 @@
+"""Is the ledger what was written? Recomputes every hash, every sum and, with the key, the seals.
+
+The sums are also those of every analyst, which must be within the allotment at every entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everhold.display import Display, html_sentences, html_table
+from everhold.errors import EverholdError, IntegrityError
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.chain import HASHED, canonical_object, entry_hash, entry_seal, holdout_hash, seal_of
+from everhold.ledger.checkpoints import Checkpoint
+from everhold.ledger.tally import Tally
+from everhold.progress import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Self
+
+    from everhold.ledger.head_file import HeadFile
+    from everhold.ledger.records import Head
+    from everhold.ledger.store import LedgerStore, Snapshot
+
+__all__ = ["READ_AGAIN", "Checked", "LedgerFinding", "VerificationReport", "check_unaltered", "verify"]
+
+READ_AGAIN = 20_000
+"""So many entries are read again for every certificate: it takes a second."""
+
+_COUNTS = {"sequence", "charged"}
+_JSON = {"configuration", "state", "description", "answer"}
+_REPLACED = "the chain does not pass through the expected head: entries are gone or replaced"
+_SET_BACK = (
+    "the ledger was set back or went another way: it does not pass through entry {}, the newest one that was answered; "
+    "restore the newest backup, or run 'everhold ledger recover'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFinding(Display):
+    """Something that is not as it was written.
+
+    Attributes:
+        sequence: Number of the entry, or None for the holdout, its head or the whole file.
+        what: In plain words; quotes neither state nor answers.
+    """
+
+    sequence: int | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationReport(Display):
+    """What a verification found.
+
+    Attributes:
+        name: The holdout's.
+        entries: How many entries were checked.
+        findings: Everything that is wrong, in the order of the ledger.
+        keyed: Whether the seals were checked too. Without the key, an altered state is not seen, nor a chain whose
+            hashes were all computed anew from some entry to the head.
+    """
+
+    name: str
+    entries: int
+    findings: tuple[LedgerFinding, ...]
+    keyed: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"holdout", "ok", "entries", "keyed", "findings"}``."""
+        findings = [found.to_dict() for found in self.findings]
+        return {"holdout": self.name, "ok": self.ok, "entries": self.entries, "keyed": self.keyed, "findings": findings}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each finding."""
+        return [found.to_dict() for found in self.findings]
+
+    def __str__(self) -> str:
+        said = "as it was written" if self.ok else "not as it was written"
+        return f"{self.name}: {self.entries:,} entries checked{'' if self.keyed else ' without the key'}; {said}"
+
+    def _repr_html_(self) -> str:
+        return html_sentences(str(self)) + (html_table(self.to_rows()) if self.findings else "")
+
+
+def verify(
+    store: LedgerStore,
+    name: str,
+    *,
+    seal_key: bytes | None,
+    expected_head: tuple[int, str] | None = None,
+    head_file: HeadFile | None = None,
+) -> VerificationReport:
+    """Check one holdout's ledger, every entry of it; writers are not held up meanwhile.
+
+    If a long one is as it was written, a checkpoint is kept in it, from which the next certificate goes on.
+
+    Args:
+        store: The open ledger.
+        name: The holdout's name.
+        seal_key: The steward's key, to check the seals as well; None leaves them out.
+        expected_head: Sequence and entry hash from an earlier certificate.
+        head_file: The newest head, beside the steward's key. Only this and a certificate show that the whole database
+            was replaced by an older copy of itself.
+
+    Raises:
+        HoldoutNotFound: If there is no such holdout.
+        IntegrityError: If the file is so damaged that it cannot be read.
+    """
+    newest = None if head_file is None else head_file.find()  # before the database: it is never ahead of it
+    findings = []
+    if head_file is not None and newest is None:
+        missing = f"{head_file.path.name} beside the steward's key, the newest head, is missing or was altered"
+        findings.append(LedgerFinding(None, missing))
+    with store.snapshot(name) as snapshot:
+        walk = _Walk.of(snapshot, seal_key)
+        if expected_head is not None:
+            walk.expect(expected_head, _REPLACED)
+        if newest is not None:
+            walk.expect((newest.sequence, newest.entry_hash), _SET_BACK.format(newest.sequence))
+        findings += _everything(snapshot, walk)
+    if newest is not None and walk.accounts.generation > newest.generation:  # it went on from before the newest head
+        walk.unmet.pop(_SET_BACK.format(newest.sequence), None)
+    findings += [LedgerFinding(None, what) for what in walk.unmet]
+    if not findings:
+        _keep_checkpoint(store, walk)
+    return VerificationReport(str(snapshot.holdout["name"]), walk.entries, tuple(findings), keyed=seal_key is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A ledger up to a head, of which nothing is found wrong.
+
+    Attributes:
+        tally: What its entries add up to.
+        since: The checkpoint after which its entries were read; None if all of them were.
+    """
+
+    tally: Tally
+    since: Checkpoint | None
+
+
+def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> Checked:
+    """Check everything up to a head before somebody signs for it.
+
+    Of more than `READ_AGAIN` entries only those after the latest checkpoint are read, with the questions of all. What
+    they add up to is then that of the entries which were written, also if somebody has altered some of them since.
+
+    Raises:
+        IntegrityError: If anything is not as it was written.
+    """
+    with store.snapshot(name) as snapshot:
+        walk, since = _Walk.of(snapshot, seal_key), None
+        if head.sequence > READ_AGAIN:
+            since = _checkpoint_before(head, snapshot, walk)
+        if since is not None:
+            first = snapshot.entry(1)  # bound to the name and the settings of the holdout
+            findings = [LedgerFinding(1, "the entry is missing")] if first is None else [*walk.step(first)]
+            walk = _Walk.after(since, walk.holdout, seal_key, snapshot.questions(since.sequence))
+        walk.mark(head.sequence)
+        walk.expect((head.sequence, head.entry_hash), _REPLACED)
+        findings = _everything(snapshot, walk) if since is None else [*findings, *_walked(snapshot, walk)]
+    findings += [LedgerFinding(None, what) for what in walk.unmet]
+    if findings:
+        found = findings[0]
+        where = "" if found.sequence is None else f"entry {found.sequence}: "
+        raise IntegrityError(
+            f"the ledger is not what was written: {where}{found.what}; expected an unaltered ledger; nothing was "
+            "signed; restore a backup"
+        )
+    _keep_checkpoint(store, walk)
+    return Checked(Tally.from_dict(walk.marks[head.sequence].tally), since)
+
+
+def _everything(snapshot: Snapshot, walk: _Walk) -> list[LedgerFinding]:
+    """Check the file, the holdout, all entries, the head and the checkpoint."""
+    stored = _stored_checkpoint(snapshot, walk)
+    walk.mark(snapshot.head["sequence"])
+    if stored is not None:
+        walk.mark(stored.sequence)
+    return [
+        *(LedgerFinding(None, f"the database finds its file damaged: {what}") for what in snapshot.damage()),
+        *(LedgerFinding(None, f"the holdout {what}") for what in _malformed(snapshot.holdout)),
+        *_walked(snapshot, walk),
+        *(LedgerFinding(None, f"the checkpoint {what}") for what in _checkpoint_findings(snapshot, stored, walk)),
+    ]
+
+
+def _walked(snapshot: Snapshot, walk: _Walk) -> Iterator[LedgerFinding]:
+    """Take all entries that come after where a walk stands, then the head."""
+    with progress("checking the ledger", _count(snapshot.head)) as line:
+        for row in snapshot.entries(walk.sequence or None):
+            yield from walk.step(row)
+            line(walk.sequence)
+    yield from (LedgerFinding(None, f"the head {what}") for what in _head_findings(snapshot.head, walk))
+
+
+def _count(head: Mapping[str, Any]) -> int | None:
+    """How many entries there should be; None if the head does not say."""
+    said = head["sequence"]
+    return said if isinstance(said, int) else None
+
+
+def _stored_checkpoint(snapshot: Snapshot, walk: _Walk) -> Checkpoint | None:
+    """The checkpoint, if it carries this key's seal."""
+    if snapshot.checkpoint is None or walk.seal_key is None:
+        return None
+    return Checkpoint.read(snapshot.checkpoint, holdout=walk.holdout, seal_key=walk.seal_key)
+
+
+def _checkpoint_before(head: Head, snapshot: Snapshot, walk: _Walk) -> Checkpoint | None:
+    """The checkpoint that the way to a head passes through, by the hash of its entry."""
+    stored = _stored_checkpoint(snapshot, walk)
+    if stored is None or stored.sequence > head.sequence:
+        return None
+    entry = snapshot.entry(stored.sequence)
+    return stored if entry is not None and entry["entry_hash"] == stored.entry_hash else None
+
+
+def _checkpoint_findings(snapshot: Snapshot, stored: Checkpoint | None, walk: _Walk) -> Iterator[str]:
+    """What is wrong with the checkpoint; one of a way that was left by a recovery is of no use, and no harm."""
+    if stored is None:
+        if snapshot.checkpoint is not None and walk.seal_key is not None:
+            yield "was altered: it does not carry the seal of this key"
+        return
+    here = walk.marks.get(stored.sequence)
+    if here is not None and here.entry_hash == stored.entry_hash and not here.same_sums(stored):
+        yield f"says something else than what the first {stored.sequence} entries add up to"
+
+
+def _keep_checkpoint(store: LedgerStore, walk: _Walk) -> None:
+    """Keep what much was read for; where a ledger takes no writes, it is read again the next time."""
+    if walk.seal_key is None or walk.entries < READ_AGAIN:
+        return
+    newest = walk.marks[max(walk.marks)]
+    with suppress(EverholdError):
+        newest.keep(store.database, holdout=walk.holdout, seal_key=walk.seal_key)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What has to be remembered from one entry to the next."""
+
+    holdout: str
+    previous: str
+    seal_key: bytes | None
+    entries: int = 0
+    sequence: int = 0
+    charged: int = 0
+    state_seal: str | None = None
+    unmet: dict[str, tuple[int, str]] = field(default_factory=dict)
+    questions: set[str] = field(default_factory=set)
+    questions_hash: Any = field(default_factory=hashlib.sha256)
+    accounts: Accounts = field(default_factory=Accounts)
+    tally: Tally = field(default_factory=Tally)
+    marked_at: set[int] = field(default_factory=set)
+    marks: dict[int, Checkpoint] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, seal_key: bytes | None) -> Self:
+        """Before the first entry."""
+        holdout = snapshot.holdout
+        public = {name: holdout[name] for name in ("name", "created", "configuration")}
+        start = "" if any(_malformed(holdout)) else holdout_hash(holdout=holdout["id"], **public)
+        return cls(str(holdout["id"]), start, seal_key)
+
+    @classmethod
+    def after(cls, checkpoint: Checkpoint, holdout: str, seal_key: bytes | None, questions: Iterable[str]) -> Self:
+        """After the entry of a checkpoint; whether a later question is one of those before it, its digest shows."""
+        walk = cls(holdout, checkpoint.entry_hash, seal_key, 0, checkpoint.sequence, checkpoint.charged)
+        walk.accounts, walk.tally = Accounts.from_state(checkpoint.accounts), Tally.from_dict(checkpoint.tally)
+        for text in questions:
+            walk.questions_hash.update(text.encode(errors="replace"))
+        return walk
+
+    def expect(self, head: tuple[int, str], otherwise: str) -> None:
+        """The chain has to pass through a head; what to say if it does not."""
+        if head != (self.sequence, self.previous):
+            self.unmet[otherwise] = head
+
+    def _hash_of(self, row: Mapping[str, Any]) -> str | None:
+        """The hash of an entry's fields; None if they are not of their types."""
+        try:
+            return entry_hash(self.holdout, *[row[name] for name in HASHED])
+        except (TypeError, ValueError):
+            return None
+
+    def _carries_seal(self, row: Mapping[str, Any]) -> bool:
+        """Whether a hash carries this key's seal; nothing does without a key."""
+        if self.seal_key is None or not isinstance(row["entry_seal"], str):
+            return False
+        seal = entry_seal(self.seal_key, holdout=self.holdout, entry_hash=row["entry_hash"])
+        return hmac.compare_digest(seal.encode(), row["entry_seal"].encode())
+
+    def mark(self, sequence: int) -> None:
+        """Keep what the entries up to one add up to."""
+        self.marked_at.add(sequence)
+        self._mark_here()
+
+    def _mark_here(self) -> None:
+        if self.sequence in self.marked_at:
+            made = Checkpoint.now(self.sequence, self.previous, self.charged, self.accounts, self.tally)
+            self.marks[self.sequence] = made
+
+    def step(self, row: Mapping[str, Any]) -> Iterator[LedgerFinding]:
+        """Take one entry and say what is wrong with it."""
+        self.entries += 1
+        expected = self.sequence + 1
+        known = self._hash_of(row)
+        sealed = known is not None and known == row["entry_hash"] and self._carries_seal(row)
+        read = {name: canonical_object(row[name], sealed=sealed) for name in ("description", "answer")}
+        description, answer = read.values()
+        malformed = list(_malformed(row, read))
+        if (
+            malformed or description is None or answer is None
+        ):  # its fields cannot be trusted; go on as if it were the entry expected here
+            self.sequence, self.previous = expected, str(row["entry_hash"])
+            self.questions_hash.update(str(row["question"]).encode(errors="replace"))
+            yield from (LedgerFinding(expected, f"the entry {what}") for what in malformed)
+            return
+        number = row["sequence"]
+        if number != expected:
+            yield LedgerFinding(
+                number, f"the entry is number {number}, expected {expected}: entries are missing or added"
+            )
+        if row["previous_hash"] != self.previous:
+            yield LedgerFinding(number, "the entry does not continue the one before it")
+        if row["entry_hash"] != known:
+            yield LedgerFinding(number, "the entry was altered: its hash is not that of its fields")
+        if not sealed and self.seal_key is not None and not self._carries_seal(row):
+            yield LedgerFinding(number, "the entry does not carry the seal of this key")
+        if row["question"] in self.questions:
+            yield LedgerFinding(number, "the entry's question had been answered before")
+        broken = self.accounts.replay(description, answer, row["charged"])
+        if broken is not None:
+            yield LedgerFinding(number, broken)
+        self.sequence, self.previous, self.state_seal = row["sequence"], row["entry_hash"], row["state_seal"]
+        self.charged += row["charged"]
+        self.questions.add(row["question"])
+        self.questions_hash.update(row["question"].encode())
+        self.tally.take(number, description, answer)
+        if self.unmet:
+            self.unmet = {what: head for what, head in self.unmet.items() if head != (number, self.previous)}
+        self._mark_here()
+
+
+def _head_findings(head: Mapping[str, Any], walk: _Walk) -> Iterator[str]:
+    malformed = list(_malformed(head))
+    if malformed:
+        yield from malformed
+        return
+    if head["sequence"] != walk.sequence:
+        yield f"is at entry {head['sequence']}, but the last entry is number {walk.sequence}"
+    if head["entry_hash"] != walk.previous:
+        yield "does not carry the hash of the last entry"
+    if head["charged"] != walk.charged:
+        yield f"says that {head['charged']} was charged, but the entries add up to {walk.charged}"
+    if head["questions_hash"] != walk.questions_hash.hexdigest():
+        yield "was written for other questions than those of the entries"
+    if not walk.accounts.agree_with(json.loads(head["state"])):
+        kept = ["allotments", "spending of them", *walk.accounts.extensions]
+        yield f"has {', '.join(kept)} that do not follow from the entries"
+    if walk.seal_key is None:
+        return
+    fields = {name: value for name, value in head.items() if name not in ("holdout_id", "head_seal")}
+    seal = seal_of(walk.seal_key, holdout=walk.holdout, **fields)
+    if not hmac.compare_digest(seal.encode(), head["head_seal"].encode()):
+        yield "does not carry the seal of this key: it was altered, or the key is another one"
+    expected = seal_of(walk.seal_key, holdout=walk.holdout, sequence=head["sequence"], state=head["state"])
+    if walk.state_seal is not None and not hmac.compare_digest(expected.encode(), walk.state_seal.encode()):
+        yield "has a state that is not the one sealed in the last entry"
+
+
+def _malformed(row: Mapping[str, Any], read: Mapping[str, object] | None = None) -> Iterator[str]:
+    """Fields of a wrong type, and JSON that is not written in the one canonical way; `read` is what was read before."""
+    for name, value in row.items():
+        if name in _COUNTS:
+            if type(value) is not int or value < 0:
+                yield f"has a {name} that is not a count"
+        elif name in _JSON:
+            if (canonical_object(value) if read is None else read[name]) is None:
+                yield f"has a {name} that is not canonical JSON"
+        elif type(value) is not str:
+            yield f"has a {name} that is not text"

@@ -1,0 +1,84 @@
+"""Mechanisms: pure steps from evaluations to replies, one file each. `MECHANISMS` finds them by name."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import ExtensionError
+from everhold.extensions import Registry, former_name
+from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
+from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.silent import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.dependence import DependenceModel
+
+__all__ = [
+    "MECHANISMS",
+    "GuessAndCheck",
+    "Mechanism",
+    "Promise",
+    "Quote",
+    "Replies",
+    "Silent",
+    "Source",
+    "State",
+    "answering",
+    "mechanism_from_dict",
+]
+
+
+def _wrong_with(name: str, kind: Any) -> str:
+    """What a class lacks that an extension adds under this name; empty if nothing."""
+    if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
+        return "it is no subclass of everhold.mechanisms.Mechanism."
+    if inspect.isabstract(kind):
+        return f"it does not define {', '.join(sorted(kind.__abstractmethods__))}."
+    called = getattr(kind, "name", None)
+    return "" if called == name else f"its name is {called!r}; expected that of its entry point."
+
+
+MECHANISMS: Registry[type[Mechanism]] = Registry(
+    "everhold.mechanisms",
+    {
+        "guess_and_check": "everhold.mechanisms.guess_and_check:GuessAndCheck",
+        "silent": "everhold.mechanisms.silent:Silent",
+    },
+    _wrong_with,
+)
+"""All mechanisms by name: those of the core, then those of extensions in alphabetical order."""
+
+
+def answering() -> dict[str, type[Mechanism]]:
+    """Those that answer before a study is unsealed, by name: what a plan for answers chooses among."""
+    return {name: kind for name, kind in MECHANISMS.items() if not kind.only_silent}
+
+
+def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceModel) -> Mechanism:
+    """The inverse of `Mechanism.to_dict`.
+
+    Raises:
+        ExtensionError: If there is no mechanism of that name; says which extra installs it.
+        KeyError: If something is missing.
+        ValueError: If its parameters make no sense, or are those of another version of it.
+    """
+    shared = {name: described[name] for name in ("rows", "queries", "confidence", "unit")}
+    kind = MECHANISMS.get(name := described["mechanism"])
+    if kind is None:
+        raise ExtensionError(f"The mechanism {name!r} is not installed. {MECHANISMS.missing(name)}")
+    made = kind(**shared, **described["parameters"], dependence=dependence)
+    if made.parameters().keys() != described["parameters"].keys():
+        raise ValueError(
+            f"{made.name} has the parameters {', '.join(made.parameters())}, and {', '.join(described['parameters'])} "
+            "are given: another version of everhold made it, with another promise"
+        )
+    return made
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return former_name(__name__, name)

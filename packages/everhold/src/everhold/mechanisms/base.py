@@ -1,0 +1,650 @@
+"""What every mechanism is: frozen parameters, a small state, pure steps from evaluations to replies, and its own words.
+
+A mechanism never sees rows, files or clocks. The ledger stores its `State` in the same transaction as the reply, so a
+crash, a restart or a second process changes nothing. Whoever plans, certifies or draws asks the mechanism: nobody else
+knows one by its name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+
+import numpy as np
+
+from everhold.arguments import as_float, as_whole, brief
+from everhold.dependence import DependenceModel, Groups, Independent
+from everhold.display import Display, html_record, html_sentences
+from everhold.errors import DependenceError
+from everhold.guarantees.intervals.base import Procedure
+from everhold.guarantees.intervals.betting import GroupBetting
+from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.presentation import Presentation
+from everhold.randomness import LARGEST_SCALE
+from everhold.values.evaluation import UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.privacy.curves import PrivacyCurve
+    from everhold.randomness import Noise
+    from everhold.values.base import BoundQuery
+
+__all__ = [
+    "MOST_GRID_STEPS", "MOST_ROWS", "Mechanism", "Promise", "Quote", "Replies", "Source", "State", "finest_unit",
+    "usable_scales", "whole",
+]  # fmt: skip
+
+AnyProcedure = TypeVar("AnyProcedure", bound=Procedure)
+
+MOST_GRID_STEPS = 2**56
+"""Largest ``rows * unit``: sums and their noise stay far inside 64 bits."""
+
+MOST_ROWS = 2**36
+"""The most rows that can be sealed in one holdout: of more, rounding to the grid would take what they add."""
+
+FINEST = -1
+"""Stands for as many grid steps as the rows allow; see `finest_unit`."""
+
+
+class Source(IntEnum):
+    """Where an answer comes from."""
+
+    GUESS = 1
+    HOLDOUT = 2
+    REFUSED = 3
+    STANDING = 4  # the best so far, which the question does not beat
+    SILENT = 5  # nothing is told before the study is unsealed
+    PROMOTED = 6  # a challenger that is proved to be better
+    KEPT = 7  # one that is not; nothing else is told of it
+    CHOSEN = 8  # a forced label of the sealed rows, such as the best of many; always told, and never a surprise (S9)
+    DECLARED = 9  # a member of a declared family, answered by its description (S10)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a mechanism remembers between two questions.
+
+    Attributes:
+        asked: Questions answered so far; refused ones do not count.
+        charged: What was spent so far, in the mechanism's unit (`Mechanism.charged_in`).
+        carried_noise: Noise that stays in force from question to question (a noisy threshold), in grid units. Secret.
+        labels: What the surprises so far have told costs every later question, in millionths of a nat (S8); public.
+    """
+
+    asked: int = 0
+    charged: int = 0
+    carried_noise: int = field(default=0, repr=False)
+    labels: int = 0
+
+    def after(self, *, asked: int = 1, charged: int, labels: int = 0) -> State:
+        """The state after so many more answers and charges."""
+        return replace(self, asked=self.asked + asked, charged=self.charged + charged, labels=self.labels + labels)
+
+    def to_dict(self) -> dict[str, int]:
+        """The state as plain data, for the ledger alone, which calls what was charged ``overfits``."""
+        told = {"labels": self.labels} if self.labels else {}
+        return {"asked": self.asked, "overfits": self.charged, "carried_noise": self.carried_noise, **told}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, int]) -> Self:
+        """The inverse of `to_dict`."""
+        return cls(data["asked"], data["overfits"], data["carried_noise"], data.get("labels", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """A batch of replies; every array has the shape (questions,).
+
+    Attributes:
+        values: Released answers in [0, 1]; nan where refused.
+        lows: Lower ends of the intervals; nan where refused.
+        highs: Upper ends of the intervals; nan where refused.
+        sources: `Source` of each answer.
+        charged: What each was charged; 0 where the sealed rows were not the source.
+        sealed: Shape (questions, 3): sealed mean, and both ends of what it leaves possible, told when the study is
+            unsealed; nan where nothing can be. Secret.
+        nats: ln(1 / level) of each interval; nan where questions have no level of their own.
+        procedures: How each interval was made, shape (questions,); None where the mechanism decided alone.
+    """
+
+    values: NDArray[np.float64]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+    sources: NDArray[np.int8]
+    charged: NDArray[np.int64]
+    sealed: NDArray[np.float64] = field(repr=False)
+    nats: NDArray[np.float64]
+    procedures: list[Procedure | None]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def refused(cls, count: int) -> Self:
+        """``count`` refusals, to be filled in where there is an answer."""
+        values, lows, highs, nats = np.full((4, count), np.nan)
+        sources, charged = np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64)
+        return cls(values, lows, highs, sources, charged, np.full((count, 3), np.nan), nats, [None] * count)
+
+    def put(
+        self,
+        where: slice | NDArray[np.bool_],
+        values: NDArray[np.float64],
+        interval: tuple[NDArray[np.float64], NDArray[np.float64]],
+        source: Source,
+    ) -> None:
+        """Fill in answers of one source, clipped to [0, 1], at the price of 1 if they come from the holdout."""
+        self.values[where] = np.clip(values, 0.0, 1.0)
+        self.lows[where] = np.clip(interval[0], 0.0, 1.0)
+        self.highs[where] = np.clip(interval[1], 0.0, 1.0)
+        self.sources[where] = source
+        self.charged[where] = source is Source.HOLDOUT
+
+    def tell_nothing(self, position: int, source: Source) -> None:
+        """An answer without a number."""
+        self.values[position] = self.lows[position] = self.highs[position] = np.nan
+        self.sources[position] = source
+
+
+@dataclass(frozen=True, slots=True)
+class Promise(Display):
+    """What a mechanism promises before the first question.
+
+    Attributes:
+        statement: Number of the statement in docs/theory that proves it.
+        radius: Half-width that holds for every answer at once, in the units of a mean over [0, 1]; for a mechanism with
+            one-sided answers that of the best answer so far, and for guess-and-check of every confirmed mean, as other
+            answers are told with intervals of their own.
+        confidence: Probability with which all of it holds, 1 - beta.
+        assumptions: In plain words, what has to be true.
+        details: Numbers that enter the statement, by name.
+        privacy: ``(epsilon, delta)`` of differential privacy towards every sealed row; None where no noise is added.
+        spends_only_beyond: Within the plan, budget is spent only on questions whose guess is at least this far from the
+            population's value; None where nothing is promised about that.
+        expected: Half-width that answers around 0.9 are expected to have while guesses hold, by the procedure in
+            force; no bound, and None where it was not computed. Of groups it rests on the public training rows.
+    """
+
+    statement: str
+    radius: float
+    confidence: float
+    assumptions: tuple[str, ...]
+    details: dict[str, float]
+    privacy: tuple[float, float] | None = None
+    spends_only_beyond: float | None = None
+    expected: float | None = None
+
+    def _repr_html_(self) -> str:
+        promised = {name: value for name, value in self.to_dict().items() if name != "assumptions"}
+        return html_record(promised) + html_sentences(*self.assumptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The price of the next question.
+
+    Attributes:
+        radius: If the answer is the guess, the population's value lies within this distance of it; a bound.
+        radius_if_charged: The same if the answer comes from the holdout, whatever the sealed rows say.
+        charged_if_confirmed: What is charged if the guess holds.
+        charged_at_most: What is charged at most.
+        refused: Whether the next question would be refused.
+        radius_unsealed: Half-width to be expected when the study is unsealed; None where it cannot be.
+        confirmed: The interval itself if the guess holds, where it is known; it need not lie evenly about the guess.
+    """
+
+    radius: float | None
+    radius_if_charged: float | None
+    charged_if_confirmed: int
+    charged_at_most: int
+    refused: bool
+    radius_unsealed: float | None = None
+    confirmed: tuple[float, float] | None = None
+
+
+REFUSED = Quote(None, None, 0, 0, refused=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(ABC):
+    """Parameters that all mechanisms share, and what each kind says of itself.
+
+    Attributes:
+        rows: Number of sealed rows n.
+        queries: Number of questions m that is planned for.
+        confidence: 1 - beta, in (0, 1).
+        dependence: How the rows depend on each other.
+        unit: Grid steps between the row values 0 and 1 (theory, section 6); as many as the rows allow
+            unless others are given.
+    """
+
+    rows: int
+    queries: int
+    confidence: float = 0.95
+    dependence: DependenceModel = field(default_factory=Independent)
+    unit: int = FINEST
+
+    name: ClassVar[str]
+    statement: ClassVar[str] = "S1"
+    earlier_statements: ClassVar[tuple[str, ...]] = ()  # what it rested on before; for certificates of then
+    presentation: ClassVar[Presentation]
+    largest: ClassVar[Mapping[str, int]] = {
+        "rows": MOST_ROWS,
+        "queries": 10**9,
+        "unit": 2**56,
+    }  # in use; for hostile files
+
+    # which questions and rows it takes, and how it answers
+    needs_guess: ClassVar[bool] = False
+    adaptive: ClassVar[bool] = True
+    one_sided: ClassVar[bool] = False  # some answers bound the population's value from one side only
+    one_law: ClassVar[bool] = False  # it answers from parts of the rows, so all rows have to be of one law
+    independent_rows: ClassVar[bool] = False  # it takes no others
+    adds_noise: ClassVar[bool] = True
+    unsealable: ClassVar[bool] = False  # every question has an interval of its own (S8), which can be told at the end
+    only_silent: ClassVar[bool] = False  # it takes no others, so no plan for answers has a line for it
+    reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
+    sources: ClassVar[tuple[str, ...]] = ("holdout",)  # of its answers, as the ledger names them
+    most_charged: ClassVar[int] = 1  # for one new question at the planned price
+    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "answers"
+    sells_tolerances: ClassVar[bool] = False  # it is a `everhold.queries.question.SellsTolerances`
+    statistics: ClassVar[str] = ""  # "package.module:function" that prepares a statistic of all rows with a price
+    beyond_the_plan: ClassVar[bool] = False  # it may go on after the planned questions
+    batch_is_one_step: ClassVar[bool] = False  # a batch is answered at the levels of its start (S9)
+
+    def __post_init__(self) -> None:
+        whole(self, "rows", "queries")
+        if self.rows > MOST_ROWS:
+            raise ValueError(f"rows is {brief(self.rows)}; expected at most {MOST_ROWS}")
+        if self.unit == FINEST:
+            object.__setattr__(self, "unit", finest_unit(self.rows))
+        whole(self, "unit")
+        if not 0.0 < as_float(self.confidence) < 1.0:
+            raise ValueError(
+                f"confidence is {brief(self.confidence)}; expected a number strictly between 0 and 1, such as 0.95"
+            )
+        if int(self.rows) * int(self.unit) > MOST_GRID_STEPS:
+            raise ValueError(
+                f"rows is {brief(self.rows)}; expected at most {MOST_GRID_STEPS // self.unit} with this grid"
+            )
+        if self.statement_confidence >= 1.0:
+            raise DependenceError(
+                f"the dependence of the rows alone leaves {self.statement_confidence - self.confidence:.3g} to chance, "
+                f"and the promise may fail with probability {1.0 - self.confidence:.3g} at most; expected less; leave "
+                "a larger gap to the training rows, learn the model from more rows, or wish for less confidence"
+            )
+
+    @classmethod
+    def recommendable(cls) -> bool:
+        """Whether it may be taken by default: for adaptive questions of any kind, and rows of any laws."""
+        return cls.adaptive and not cls.one_sided and not cls.one_law
+
+    @classmethod
+    @abstractmethod
+    def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
+        """The parameters with the smallest radius for a wish.
+
+        Args:
+            rows: Number of sealed rows.
+            queries: Number of adaptive questions.
+            confidence: 1 - beta, in (0, 1).
+            **shared: ``dependence`` and ``unit``, as in the constructor, and what only some mechanisms know.
+
+        Raises:
+            ValueError: If the wish is not valid for it.
+        """
+
+    @classmethod
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
+        """`tuned` for everything that a planner may wish for; the rest matters only to those that check guesses."""
+        return cls.tuned(**wish)
+
+    @property
+    def statement_confidence(self) -> float:
+        """With which probability the statement has to hold, so that the promise holds with the promised one.
+
+        A dependence model that was learned may be wrong, and training rows may tell about sealed ones (S3): these
+        probabilities come off beta. S1 looks at the training rows in the leakage instead.
+        """
+        apart = 0.0 if self.reads_leakage else self.dependence.training_distance()
+        return self.confidence + self.dependence.miss + apart
+
+    @cached_property
+    def beta(self) -> float:
+        """Probability that is left for the statement to fail."""
+        return 1.0 - self.statement_confidence
+
+    @cached_property
+    def steps(self) -> int:
+        """Grid units of a sum that make a mean of 1."""
+        return self.rows * self.unit
+
+    @property
+    def row_step(self) -> float:
+        """By less than this, rounding rows down puts the mean of a question below the true one."""
+        return 1.0 / self.unit
+
+    @property
+    def rounding(self) -> float:
+        """What rounding rows to the grid and noise to whole steps adds to every half-width (docs/theory, the grid)."""
+        return 2.0 * self.row_step
+
+    @property
+    def parts(self) -> int:
+        """Into how many disjoint parts the rows are split, each for one question."""
+        return 1
+
+    @property
+    def bets(self) -> bool:
+        """True if intervals are as narrow as values spread on the training rows (S8), not as any values could."""
+        return self.unsealable and not self.parameters().get("slack")
+
+    def start(self, noise: Noise) -> State:
+        """The state before the first question."""
+        return State()
+
+    def answer(self, state: State, evaluation: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """One question: `answer_many` with a batch of one."""
+        return self.answer_many(state, evaluation, noise)
+
+    @abstractmethod
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Answer a batch; for the same noise streams it equals the loop over its questions, unless it is one step."""
+
+    @abstractmethod
+    def promise(self) -> Promise:
+        """The promise for all answers at once."""
+
+    def expected_radius(self, at: float, alike: float | None = None) -> float:
+        """Half-width that an analyst whose guesses are honest can expect where the population's value is ``at``.
+
+        It is an expectation and no bound: half the length of what is left of [0, 1] by the procedure in force. Where
+        answers do not depend on guesses, that is left by the radius of the promise.
+
+        Args:
+            at: The population's value of a yes-or-no question.
+            alike: Correlation of two rows of one sealed group, in [0, 1], where sums of groups are bet on; None where
+                they are not, because no column names the groups or there are no training rows.
+        """
+        radius = self.promise().radius
+        return (min(at + radius, 1.0) - max(at - radius, 0.0)) / 2.0
+
+    def bets_on_groups(self, at: float, alike: float | None, *, training_rows: int) -> GroupBetting | None:
+        """The bet on groups that a yes-or-no question is planned with; None where the rows are in no known groups."""
+        if alike is None or not isinstance(self.dependence, Groups) or not self.dependence.counts:
+            return None
+        times = self.rows / self.dependence.rows  # of sizes that are only shares; 1 where the rows are known
+        sizes = tuple((size, number * times) for size, number in self.dependence.counts)
+        return GroupBetting.planned(sizes, at=at, alike=alike, training_rows=training_rows)
+
+    @property
+    def confirms_within(self) -> float | None:
+        """Threshold: how far guess and sealed average may be apart, but for noise, for the guess to be the answer.
+
+        In units of a mean over [0, 1]; None where guesses are not confirmed, or not all by the same number.
+        """
+        return None
+
+    def _promised(self, radius: float, details: dict[str, float], **more: Any) -> Promise:
+        """A promise of its statement, with the confidence and the assumptions that all share."""
+        return Promise(self.statement, radius, self.confidence, self.assumptions(), details, **more)
+
+    def assumptions(self) -> tuple[str, ...]:
+        """In plain words, what has to be true of the rows."""
+        return (self.dependence.describe(),)
+
+    def rows_worth(self) -> str:
+        """What the dependence of the rows costs, or what the mechanism needs of them, in words for an analyst."""
+        if self.one_law:
+            return "It holds only if all sealed rows are of one law (independent and identically distributed)."
+        if self.dependence.binomial_tails:
+            return ""
+        if self.reads_leakage:
+            return "Sealed rows that tell about each other make it wider than it would be for independent ones."
+        worth = int(self.effective_rows(self.rows))
+        return f"As they depend on each other, the {self.rows:,} sealed rows are worth {worth:,} independent ones."
+
+    def why_not(self, bound: BoundQuery) -> str:
+        """Why a question cannot be asked of it, whatever is left; empty if it can, and most take all."""
+        return ""
+
+    def surely_answers(
+        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
+    ) -> int:
+        """How many of the next ``most`` new questions are answered, whatever the sealed rows say to each of them.
+
+        From public state alone, so that whether a question is refused is known before anybody looks at the sealed
+        rows. 0 if and only if the next question is refused, for any ``most`` of at least 1.
+
+        Args:
+            state: Before.
+            most: That are of interest.
+            procedures: Theirs, if known: with some of them more may be sure. None for challenges, of which no
+                interval is told.
+            silent: Whether nothing is told of them.
+        """
+        return min(most, max(self.queries - state.asked, 0))
+
+    def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
+        """The price of the next question, from public state alone; here every answer costs as much as planned.
+
+        Args:
+            state: Before.
+            guess: Its guess in units of a mean, if known.
+            procedure: Its procedure, if known.
+        """
+        if not self.surely_answers(state, 1):
+            return REFUSED
+        radius = self.promise().radius
+        return Quote(radius, radius, self.most_charged, self.most_charged, refused=False)
+
+    def outlook(self, state: State) -> dict[str, float]:
+        """Half-widths of coming answers to a yes-or-no question whose guess is 1/2, by what happens before; public."""
+        return {}
+
+    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
+        """Whether there is room for so many silent questions after one more with such a procedure; public."""
+        return state.asked + 1 + silent <= self.queries
+
+    def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
+        """The procedure of a question at its node; here always the one in force."""
+        return self.in_force(procedure)
+
+    def in_force(self, procedure: Procedure) -> Procedure:
+        """The procedure by which the interval of a question is really made; see `not_excluded`."""
+        return procedure if isinstance(procedure, OfMeans) else self.procedure
+
+    def remaining(self, state: State) -> dict[str, int]:
+        """What is left of the budget, by name."""
+        return {"questions": max(self.queries - state.asked, 0)}
+
+    def earlier_remaining(self, state: State) -> dict[str, int]:
+        """`remaining` as earlier versions counted it, for their certificates; mostly the same."""
+        return self.remaining(state)
+
+    def curve(self) -> PrivacyCurve | None:
+        """Hockey-stick curve of the whole transcript for one replaced row; None where no noise is added."""
+        return None
+
+    def told(self, state: State) -> PrivacyCurve | None:
+        """The curve of the answers so far, valid however they were chosen; None where no noise is added."""
+        if self.curve() is None:
+            return None
+        raise NotImplementedError(f"{self.name} publishes a curve, and does not say how much of it is spent")
+
+    @property
+    def beyond_curve(self) -> float:
+        """By how much the epsilon of what is drawn may exceed that of `curve`, for whoever states it."""
+        return self.rounding
+
+    def loss_of(self, charged: int) -> float | None:
+        """Zero-concentrated loss of an answer that was charged so much; None where all cost the same."""
+        return None
+
+    def reachable(self, state: State) -> bool:
+        """Whether any course of questions and losses leads to these counts; here every answer costs one question.
+
+        From public state alone, for whoever checks what somebody else says was asked and charged.
+        """
+        return state.asked == state.charged <= self.queries
+
+    def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
+        """The least and the most that labels cost, in millionths of a nat; here nothing.
+
+        Args:
+            surprises: Number of surprises.
+            forced: Number of labels that were always told, of whatever price (S9).
+        """
+        return 0, 0
+
+    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
+        """The least and the most that so many lost labels were counted for, in millionths of a nat; here nothing."""
+        return 0, 0
+
+    @classmethod
+    def mispriced(cls, *, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
+        """Why these charges cannot be those of so many answers, in words; here each from the holdout costs 1.
+
+        Args:
+            charged: In all.
+            taken: Answers that came from the sealed rows.
+            lost: Charges for answers that the ledger lost.
+            queries: That were planned.
+        """
+        if charged != taken + lost:
+            yield "what was charged is not the number of answers that were taken from the sealed rows"
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """Whether so many answers can have been lost at this charge (`after_loss`); here each costs one question."""
+        return questions == charges
+
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """The state that goes on after answers of which only the number is known: the ledger lost them.
+
+        Whoever has seen them may use them, so they count like all others.
+
+        Args:
+            state: The last state that is known.
+            asked: Questions that were answered since; None if nobody knows, and then all that are left count as spent.
+            charged: What they were charged; None likewise.
+            noise: Source of randomness, for what has to be drawn anew.
+
+        Raises:
+            ValueError: If nothing can be promised any more.
+        """
+        left = self.queries - state.asked
+        return state.after(
+            asked=left if asked is None else min(asked, left),
+            charged=self._charges_left(state) if charged is None else charged,
+        )
+
+    def _charges_left(self, state: State) -> int:
+        """The most that can still be charged; here every answer costs one."""
+        return self.queries - state.asked
+
+    @cached_property
+    def procedure(self) -> OfMeans:
+        """How intervals of questions are made of which nothing is known but that their values lie in [0, 1] (S5)."""
+        rows = self.effective_rows(self.rows)
+        return Chernoff(rows, rows) if self.dependence.binomial_tails else Hoeffding(rows, rows)
+
+    def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
+        """One procedure for each question."""
+        return evaluations.procedures or [self.procedure] * len(evaluations)
+
+    def not_excluded(
+        self, procedures: Sequence[Procedure], low: NDArray[np.float64], high: NDArray[np.float64], nats: ArrayLike
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Population values that sealed means between ``low`` and ``high`` do not exclude, each of shape (questions,).
+
+        Procedures that look at more than the mean give way to the mechanism's own `procedure`.
+        """
+        lows, highs = np.empty(len(low)), np.empty(len(high))
+        for procedure, places in alike([_of_means(self.in_force(each)) for each in procedures]):
+            lows[places], highs[places] = procedure.span(low[places], high[places], np.asarray(nats)[places])
+        return lows - self.rounding, highs + self.rounding
+
+    def effective_rows(self, rows: int) -> float:
+        """Effective number of independent rows of ``rows`` of the sealed ones (S5)."""
+        return self._concentration_of_rows * rows / self.rows
+
+    @cached_property
+    def _concentration_of_rows(self) -> float:
+        return self.dependence.concentration(self.rows)
+
+    def scale_on_grid(self, scale: float) -> int:
+        """A noise scale of a mean as a whole number of grid steps of the sum, rounded up."""
+        return int(np.ceil(scale * self.steps))
+
+    def drawn_scale(self, scale: float) -> float:
+        """The noise scale of a mean that is really drawn: the wished one, rounded up to the grid."""
+        return self.scale_on_grid(scale) / self.steps
+
+    def parameters(self) -> dict[str, Any]:
+        """The mechanism's own parameters, by name."""
+        shared = {f.name for f in dataclasses.fields(Mechanism)}
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in shared}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mechanism as plain data; part of the configuration and of the certificate."""
+        return {
+            "mechanism": self.name,
+            "rows": self.rows,
+            "queries": self.queries,
+            "confidence": self.confidence,
+            "unit": self.unit,
+            "parameters": self.parameters(),
+        }
+
+
+def alike(procedures: Sequence[AnyProcedure]) -> Iterator[tuple[AnyProcedure, NDArray[np.intp]]]:
+    """Each different procedure with the places where it stands."""
+    places: dict[AnyProcedure, list[int]] = {}
+    for place, procedure in enumerate(procedures):
+        places.setdefault(procedure, []).append(place)
+    yield from ((procedure, np.array(where)) for procedure, where in places.items())
+
+
+def _of_means(procedure: Procedure) -> OfMeans:
+    if isinstance(procedure, OfMeans):
+        return procedure
+    raise TypeError(f"the intervals of {procedure.name} are no functions of the mean")
+
+
+def finest_unit(rows: int) -> int:
+    """Grid steps between the row values 0 and 1 for so many rows: a power of two whose sums stay inside 64 bits.
+
+    From 2^26 rows on the grid is coarser than `UNIT`; what it rounds off is part of every half-width
+    (`Mechanism.rounding`), and far below what so many rows leave to chance.
+
+    Examples:
+        >>> finest_unit(20_000) == 2**30, finest_unit(1_000_000_000) == 2**26, finest_unit(20_000_000_000) == 2**21
+        (True, True, True)
+    """
+    return min(UNIT, MOST_GRID_STEPS >> (int(rows) - 1).bit_length())
+
+
+def whole(mechanism: Mechanism, *names: str) -> None:
+    """Check that the named parameters are whole numbers of at least 1."""
+    for name in names:
+        value = getattr(mechanism, name)
+        if (as_whole(value) or 0) < 1:
+            raise ValueError(f"{name} is {brief(value)}; expected a whole number of at least 1")
+
+
+def usable_scales(mechanism: Mechanism, *names: str) -> None:
+    """Check that the named noise scales are positive and can be drawn."""
+    for name in names:
+        value = getattr(mechanism, name)
+        if not 0.0 < as_float(value) <= LARGEST_SCALE / mechanism.steps:
+            raise ValueError(
+                f"{name} is {brief(value)}; expected a positive number of at most {LARGEST_SCALE / mechanism.steps:.3g}"
+            )

@@ -1,0 +1,112 @@
+"""Answers that are always told: members of declared families, exactly and at no price for them (S10).
+
+What such an answer tells of the sealed rows is a label whose prior is public. Every query that is not declared pays for
+it with the labels of surprises (S9, a tell without an event); other members pay nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+
+from everhold.guarantees.intervals.means import ClopperPearson, OfMeans
+from everhold.mechanisms.base import Replies, Source, State, alike
+from everhold.mechanisms.labels import Offsets, in_millionths, widest_told
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.base import Mechanism
+    from everhold.mechanisms.evaluations import Evaluations
+
+__all__ = ["label_nats", "tell_declared", "widest_declared"]
+
+_UNIFORM = 0.5  # of the prior of a told sum; the rest lies around the training estimate
+
+
+def tell_declared(
+    mechanism: Mechanism, state: State, evaluations: Evaluations, nats: NDArray[np.float64]
+) -> tuple[State, Replies]:
+    """Replies to members of declared families; they take no place, and only their labels count.
+
+    Args:
+        mechanism: The one that answers everything else.
+        state: Before.
+        evaluations: The members, each with a procedure that follows from the query and the training rows alone.
+        nats: ln(1 / level) of each, shape (questions,).
+    """
+    replies, labels, guesses = Replies.refused(len(evaluations)), 0, evaluations.guesses
+    steps, rounding, totals = mechanism.steps, mechanism.rounding, evaluations.totals.sum(axis=1)
+    ats = np.where(guesses >= 0, guesses / steps, 0.5)
+    for procedure, places in alike(mechanism.procedures_of(evaluations)):
+        if isinstance(procedure, OfMeans):
+            counts = totals[places] // evaluations.unit
+            first = counts * evaluations.unit
+            last = totals[places]
+            if not isinstance(procedure, ClopperPearson):  # no whole numbers of rows
+                last = np.minimum(first + evaluations.unit - 1, steps)
+            low, high = procedure.span(first / steps, last / steps, nats[places])
+            values, ends = (first + last) / 2.0 / steps, (low - rounding, high + rounding)
+            low, high = procedure.span(totals[places] / steps, totals[places] / steps, nats[places])
+            trained = np.where(guesses[places] >= 0, mechanism.effective_rows(mechanism.rows), 0.0)
+            labels += sum(
+                map(in_millionths, label_nats(counts, rows=evaluations.rows, at=ats[places], trained=trained))
+            )
+        else:
+            told, low, high = [], np.empty(len(places)), np.empty(len(places))
+            for index, place in enumerate(places.tolist()):
+                seen = None if evaluations.seen is None else evaluations.seen[place]
+                least, most = procedure.interval(totals[place] / steps if seen is None else seen, float(nats[place]))
+                offsets = Offsets.of(procedure, float(ats[place]), float(nats[place]))
+                low[index], high[index] = least, most
+                told.append(offsets.told(least - rounding, most + rounding))
+            values = np.array([value for value, _, _ in told])
+            ends = (np.array([end for _, (end, _), _ in told]), np.array([end for _, (_, end), _ in told]))
+            labels += sum(cost for _, _, cost in told)
+        sealed = np.stack([totals[places] / steps, low - rounding, high + rounding], axis=1)
+        replies.sealed[places] = np.clip(sealed, 0.0, 1.0)
+        for index, place in enumerate(places.tolist()):
+            replies.procedures[place] = procedure
+            one = slice(index, index + 1)
+            replies.put(slice(place, place + 1), values[one], (ends[0][one], ends[1][one]), Source.DECLARED)
+    replies.nats[:] = nats
+    return state.after(asked=0, charged=0, labels=labels), replies
+
+
+def label_nats(
+    counts: NDArray[np.int64], *, rows: int, at: NDArray[np.float64], trained: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """ln(1 / prior) of told counts from 0 to rows: half of the prior is uniform, half is around the training estimate.
+
+    Args:
+        counts: That are told, shape (questions,).
+        rows: Number of sealed rows.
+        at: Training estimates in [0, 1], shape (questions,).
+        trained: Number of independent rows that they were made from, shape (questions,); 0 where there is none.
+
+    Examples:
+        >>> label_nats(np.array([5_010]), rows=20_000, at=np.array([0.25]), trained=np.array([20_000.0])).round(1)
+        array([6.])
+    """
+    uniform = -math.log(rows + 1.0)
+    yes, no = at * trained + 0.5, (1.0 - at) * trained + 0.5
+    ln_beta, ln_gamma = scipy.special.betaln, scipy.special.gammaln
+    ways = ln_gamma(rows + 1.0) - ln_gamma(counts + 1.0) - ln_gamma(rows - counts + 1.0)
+    around = ways + ln_beta(counts + yes, rows - counts + no) - ln_beta(yes, no)
+    mixed = np.logaddexp(uniform + math.log(_UNIFORM), around + math.log(1.0 - _UNIFORM))
+    return np.asarray(-np.where(trained > 0.0, mixed, uniform))
+
+
+def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float) -> float:
+    """The farthest that an end of the interval of a member can be from its value; a public bound."""
+    if isinstance(procedure, OfMeans):
+        shares = np.linspace(0.0, 1.0, 201) if mechanism.rows > 200 else np.arange(mechanism.rows + 1) / mechanism.rows
+        low, high = procedure.span(shares, shares, np.full(len(shares), nats))
+        far = np.maximum(shares - np.maximum(low, 0.0), np.minimum(high, 1.0) - shares)
+        cell = 0.0 if isinstance(procedure, ClopperPearson) else 1.0 / mechanism.rows
+        return min(1.001 * float(np.max(far)) + mechanism.rounding + cell, 1.0)
+    return widest_told(procedure.widest(nats) + mechanism.rounding)

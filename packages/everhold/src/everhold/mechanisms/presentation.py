@@ -1,0 +1,48 @@
+"""How a mechanism is shown: its page, its colour in charts, and its sentences in plans and certificates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Presentation"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presentation:
+    """Texts and colour of a mechanism; no answer depends on them.
+
+    A certificate signs these sentences, so a change of one is a new version of the mechanism.
+
+    Attributes:
+        page: Page of docs/theory that proves its promise.
+        colour: In charts, after Okabe and Ito, distinct for people with colour blindness.
+        explanation: How answers are made.
+        endless: The last sentences of that for a holdout that goes on when the budget is used up; else `ends`.
+        ends: For one that does not.
+        theorem: Why they are true.
+        sentence: The promise, with places for what a certificate knows.
+        no_privacy: Why nothing is promised about single rows, where that is so.
+        left: What a reader has to know about the remaining budget.
+        left_endless: The same for a holdout that goes on when the budget is used up.
+        earlier_left: The same in certificates of versions that counted it differently.
+        note: Beside its line in a plan.
+        legend: Beside its name in a chart.
+    """
+
+    page: str
+    colour: str
+    explanation: str
+    endless: str = ""
+    ends: str = ""
+    theorem: str
+    sentence: str = "Until {budget} {are} used up, every answer is {reach}, all of them at once, {holds}."
+    no_privacy: str = "the noise is too small for any"
+    left: str = ""
+    left_endless: str = ""
+    earlier_left: str = ""
+    note: str = ""
+    legend: str = ""
+
+    def explained(self, *, endless: bool) -> str:
+        """The explanation, with what happens when the budget is used up."""
+        return f"{self.explanation} {self.endless if endless else self.ends}".strip()

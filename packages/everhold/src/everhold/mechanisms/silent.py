@@ -1,0 +1,167 @@
+"""Silent: nothing is told before the study is unsealed, so no question can follow from an answer (S8)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from everhold.arguments import as_whole, brief
+from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding
+from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State
+from everhold.mechanisms.presentation import Presentation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.randomness import Noise
+
+__all__ = ["Silent"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silent(Mechanism):
+    """Every question is silent, so the tree of questions is a single path, and no surprise has to be paid for (S8).
+
+    Half of the probability of failure is shared by the first questions, such as the scores of a leaderboard, and half
+    by all others, such as the comparisons of its teams.
+
+    Attributes:
+        first: How many questions share the first half; 0 if all share alike.
+
+    Examples:
+        >>> mechanism = Silent(rows=10_000, queries=50 + 1_225, first=50)
+        >>> scores, comparisons = np.exp(-mechanism.nats([50, 51]))
+        >>> round(0.05 / scores), round(0.05 / comparisons)
+        (100, 2450)
+    """
+
+    first: int = 0
+
+    name: ClassVar[str] = "silent"
+    statement: ClassVar[str] = "S8"
+    presentation: ClassVar[Presentation] = Presentation(
+        page="intervals",
+        colour="#5b6770",
+        explanation=(
+            "Questions are only registered: nothing is told of any of them before the study is unsealed, not even "
+            "whether a guess was right. Then all of them are answered with what the sealed rows say, and the "
+            "study is closed. Where scores were planned to come first, they share one half of the probability of "
+            "failure, and all other questions share the other half."
+        ),
+        theorem=(
+            "As nothing is told before the end, no question can depend on what the sealed rows say: all questions "
+            "are fixed, and each of them is known by its number. Each number has its share of the probability of "
+            "failure, beta, and an interval procedure that misses the population's value of one fixed question "
+            "with at most that probability. The shares sum to at most beta. So with probability at least 1 - beta "
+            "no interval that is unsealed misses."
+        ),
+        sentence=(
+            "Nothing is told before the study is unsealed; then every one of up to {answers} is {reach}, all of "
+            "them at once, {holds}."
+        ),
+        no_privacy="no noise is added to what is unsealed",
+        note="nothing is told before the end",
+    )
+    adds_noise: ClassVar[bool] = False
+    unsealable: ClassVar[bool] = True
+    only_silent: ClassVar[bool] = True
+    sources: ClassVar[tuple[str, ...]] = ()
+    most_charged: ClassVar[int] = 0
+    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "answers"
+    largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "first": 10**9}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= (-1 if (number := as_whole(self.first)) is None else number) <= self.queries:
+            raise ValueError(
+                f"first is {brief(self.first)}; expected a whole number from 0 to the {self.queries} questions"
+            )
+
+    @classmethod
+    def recommendable(cls) -> bool:
+        """Never by default: whoever asks expects an answer."""
+        return False
+
+    @classmethod
+    def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
+        """The mechanism for a wish; it has nothing to tune. See `Mechanism.tuned`; also takes ``first``."""
+        return cls(rows=rows, queries=queries, confidence=confidence, **shared)
+
+    def nats(self, asked: ArrayLike) -> NDArray[np.float64]:
+        """ln(1 / level) of question number ``asked``, from 1 to the planned number, shape (...)."""
+        later = self.queries - self.first
+        first, others = (2.0 * self.first, 2.0 * later) if self.first and later else (self.queries, self.queries)
+        return np.log(np.where(np.asarray(asked) <= self.first, first, others)) - math.log(self.beta)
+
+    def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
+        """Keeps the intervals for the end; refuses whatever is asked aloud, and what was not planned."""
+        replies = Replies.refused(len(evaluations))
+        count = self.surely_answers(state, len(evaluations), silent=evaluations.silent)
+        nats = self.nats(state.asked + 1 + np.arange(count))
+        for place, procedure in enumerate(self.procedures_of(evaluations)[:count]):
+            mean = int(evaluations.totals[place].sum()) / self.steps
+            seen = None if evaluations.seen is None else evaluations.seen[place]
+            low, high = procedure.interval(mean if seen is None else seen, float(nats[place]))
+            replies.sealed[place] = np.clip([mean, low - self.rounding, high + self.rounding], 0.0, 1.0)
+        replies.procedures[:count] = self.procedures_of(evaluations)[:count]
+        replies.nats[:count], replies.sources[:count] = nats, Source.SILENT
+        return state.after(asked=count, charged=0), replies
+
+    def in_force(self, procedure: Procedure) -> Procedure:
+        """Every procedure is taken as it is."""
+        return procedure
+
+    @cached_property
+    def _widest(self) -> float:
+        """Half-width of the least certain planned question, if nothing is known of its values."""
+        nats = self.nats([1, self.queries]).max()
+        return float(hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=nats))
+
+    def promise(self) -> Promise:
+        """The union of one interval for each planned question."""
+        rows = self.effective_rows(self.rows)
+        scores = float(hoeffding_radius(rows=rows, log_inverse_level=float(self.nats(1)))) + self.rounding
+        return self._promised(self._widest + self.rounding, {"first_questions": scores} if self.first else {})
+
+    def expected_radius(self, at: float, alike: float | None = None) -> float:
+        """That of the first yes-or-no question, once it is unsealed."""
+        rows, nats = self.effective_rows(self.rows), float(self.nats(1))
+        kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
+        bets = self.bets_on_groups(at, alike, training_rows=self.rows)
+        low, high = (bets or kind(rows=rows, training=rows)).expected(at, nats)
+        return (high - low) / 2.0 + self.rounding
+
+    def surely_answers(
+        self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
+    ) -> int:
+        """Silent ones, as many as are left of the plan; nothing is told aloud."""
+        return min(most, max(self.queries - state.asked, 0)) if silent else 0
+
+    def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
+        """Free, and within the radius of the promise once it is unsealed."""
+        if state.asked >= self.queries:
+            return REFUSED
+        nats = float(self.nats(state.asked + 1))
+        reach = float(hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=nats)) + self.rounding
+        return Quote(None, None, 0, 0, refused=False, radius_unsealed=reach)
+
+    def reachable(self, state: State) -> bool:
+        """Nothing is ever charged."""
+        return state.charged == 0 <= state.asked <= self.queries
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """Nothing is ever charged."""
+        return charges == 0
+
+    def _charges_left(self, state: State) -> int:
+        """Nothing is ever charged."""
+        return 0

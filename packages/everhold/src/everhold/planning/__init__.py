@@ -1,0 +1,21 @@
+"""The best parameters for a wish, all mechanisms side by side, and the wish the other way round."""
+
+from everhold.planning.inverse import queries_allowed, rows_needed
+from everhold.planning.plan import Plan, PlanLine, PublishedLine, plan
+from everhold.planning.request import best_mechanism, tuned_mechanism
+from everhold.planning.steps import Steps, least_step
+from everhold.planning.widths import Widths
+
+__all__ = [
+    "Plan",
+    "PlanLine",
+    "PublishedLine",
+    "Steps",
+    "Widths",
+    "best_mechanism",
+    "least_step",
+    "plan",
+    "queries_allowed",
+    "rows_needed",
+    "tuned_mechanism",
+]

@@ -1,0 +1,221 @@
+"""Which mechanism answers for rows that are to be sealed, and whether its promise is worth having."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from everhold.dependence import DependenceModel, Groups, Independent, require_listed
+from everhold.display import at_most
+from everhold.errors import (
+    DependenceError,
+    HoldoutRejected,
+    NonAdaptiveWarning,
+    SmallHoldoutWarning,
+    VacuousGuaranteeWarning,
+    warn_caller,
+)
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, Silent
+from everhold.mechanisms.guess_and_check import planned_overfits
+from everhold.planning.inverse import rows_needed_by
+from everhold.planning.request import MOST_ROWS, USUAL_VALUE, PlanRequest, best_mechanism, tuned_for, tuned_mechanism
+from everhold.planning.widths import few_rows, least_vacuous, sealed_units, vacuous_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from everhold.dependence import RowStructure
+
+__all__ = ["FEWER_QUERIES", "check_worth", "chosen_mechanism", "is_worth", "warn_of_weak_promise"]
+
+FEWER_QUERIES = (300, 100, 30, 10, 3, 1)
+"""Numbers of questions that are tried where rows are worth too little for a plan."""
+
+_GUESSING, _SILENT = GuessAndCheck.name, Silent.name
+_FEW_ROWS = 100
+_VACUOUS = 0.5  # half the range: an interval of that half-width holds for any mean
+
+
+def chosen_mechanism(
+    mechanism: Mechanism | str | None,
+    structure: RowStructure,
+    *,
+    queries: int,
+    overfits: int | None,
+    confidence: float,
+    slack: float,
+    dependence: DependenceModel | None,
+    alike: float | None = None,
+) -> Mechanism:
+    """The mechanism that was named, or the best one for the wish, with the dependence bound to the rows to be sealed.
+
+    `alike` is as for `Mechanism.expected_radius`: by that the best one is chosen.
+
+    Raises:
+        DependenceError: If the dependence does not match the rows.
+        HoldoutRejected: If a mechanism is given that was planned for another number of rows.
+        ValueError: If the wish is not valid.
+    """
+    if isinstance(mechanism, Mechanism):
+        if MECHANISMS.get(mechanism.name) is not type(mechanism):
+            raise HoldoutRejected(
+                f"the mechanism {type(mechanism).__name__} is not one that a ledger can name; expected one of "
+                f"{', '.join(sorted(MECHANISMS))}; nothing was created"
+            )
+        if mechanism.rows != structure.rows:
+            raise HoldoutRejected(
+                f"the mechanism is planned for {mechanism.rows} rows and the holdout has {structure.rows}; expected "
+                "the same number; tune the mechanism for these rows; nothing was created"
+            )
+        if dependence is not None and dependence != mechanism.dependence:
+            raise HoldoutRejected(
+                "the mechanism was planned for another dependence of the rows than the one declared; expected the "
+                "same; tune the mechanism with dependence=...; nothing was created"
+            )
+        return replace(mechanism, dependence=_bound(mechanism.dependence, structure))
+    checked = PlanRequest(
+        rows=min(structure.rows, MOST_ROWS), queries=queries, overfits=planned_overfits(overfits, queries),
+        confidence=confidence, slack=slack,
+    )  # fmt: skip
+    wish: dict[str, Any] = {
+        "rows": structure.rows, "queries": checked.queries, "overfits": checked.overfits,
+        "confidence": checked.confidence, "slack": checked.slack,
+        "dependence": None if dependence is None else _bound(dependence, structure),
+        "training_rows": structure.training_rows,
+    }  # fmt: skip
+    if mechanism is not None:
+        return tuned_mechanism(mechanism, **wish)
+    return best_mechanism(**wish, with_guesses=structure.training_rows > 0, alike=alike)
+
+
+def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceModel:
+    if not isinstance(dependence, DependenceModel):
+        raise HoldoutRejected(
+            f"the dependence is a {type(dependence).__name__}; expected a model such as eh.Groups('patient') or "
+            "eh.Independent(); nothing was created"
+        )
+    try:
+        require_listed(dependence)
+        return dependence.bind(structure)
+    except DependenceError as reason:
+        raise DependenceError(f"{reason.message}; nothing was created", **reason.data) from None
+
+
+def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | None = None) -> None:
+    """Refuse a promise that says nothing, not even to an analyst whose guesses are honest, unless it is asked for.
+
+    Args:
+        mechanism: The mechanism, bound to the rows.
+        allow_vacuous: Whether it is asked for.
+        alike: As for `Mechanism.expected_radius`.
+
+    Raises:
+        HoldoutRejected: If the radius is half the range or more, and an honest guess at `USUAL_VALUE` is answered no
+            better than with such a radius by the procedure in force. Nothing was created.
+    """
+    if allow_vacuous or is_worth(mechanism, alike):
+        return
+    radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
+    allowed = "eh.Planning(allow_vacuous=True) (--allow-vacuous)"
+    ways = [*_other_plans(mechanism, alike), _more_rows(mechanism, alike), allowed]
+    guesses = " even if all guesses hold," if mechanism.needs_guess else ""
+    raise HoldoutRejected(
+        f"{mechanism.name} planned for queries={mechanism.queries} promises nothing:{guesses} answers around "
+        f"{USUAL_VALUE:g} are expected within ±{expected:.2f}, and the guaranteed radius is {radius:.2f}, half the "
+        f"range or more; choose one of: {'; '.join(f'({place}) {way}' for place, way in enumerate(ways, 1))}; nothing "
+        "was created",
+        radius=radius,
+        expected=expected,
+        rows=mechanism.rows,
+        rows_needed=_rows_needed(mechanism, alike),
+    )
+
+
+def is_worth(mechanism: Mechanism, alike: float | None) -> bool:
+    """True if the guaranteed radius says something, or what is expected of honest guesses does."""
+    if mechanism.promise().radius < _VACUOUS:
+        return True
+    return mechanism.expected_radius(USUAL_VALUE, alike) < least_vacuous(USUAL_VALUE)
+
+
+def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
+    """Calls that seal the same rows; every one of them was tried on their number and their dependence."""
+    fewer = [count for count in FEWER_QUERIES if count < mechanism.queries]
+    tried: list[tuple[str, Sequence[int], str]] = [(mechanism.name, fewer, "")]
+    if mechanism.name != _GUESSING:
+        tried.append((_GUESSING, [mechanism.queries, *fewer], "with a guess of your own for every question"))
+    if not mechanism.only_silent:
+        tried.append((_SILENT, [mechanism.queries, *fewer], "nothing is told before the study is unsealed"))
+    for name, counts, how in tried:
+        worth = (made for count in counts if (made := _planned_anew(mechanism, name, count)) and is_worth(made, alike))
+        if (made := next(worth, None)) is not None:
+            said = f"around {USUAL_VALUE:g} within ±{at_most(made.expected_radius(USUAL_VALUE, alike))}"
+            wished = {"queries": made.queries, **_overfits_of(made)}
+            python = "".join(f", {each}={number}" for each, number in wished.items())
+            shell = "".join(f" --{each} {number}" for each, number in wished.items())
+            call = f"mechanism={name!r}{python} (--mechanism {name}{shell})"
+            yield f"{call}, {', '.join(filter(None, (how, said)))}"
+
+
+def _planned_anew(mechanism: Mechanism, name: str, queries: int) -> Mechanism | None:
+    """Another plan for the same rows; None where the mechanism cannot serve them."""
+    wish = _wish_of(mechanism).with_queries(queries)
+    made = tuned_for(name, wish)
+    return None if isinstance(made, str) else made
+
+
+def _overfits_of(mechanism: Mechanism) -> dict[str, int]:
+    """The number of overfits, where it is not the one that is planned by default."""
+    overfits = mechanism.parameters().get("overfits")
+    return {} if overfits in (None, planned_overfits(None, mechanism.queries)) else {"overfits": overfits}
+
+
+def _wish_of(mechanism: Mechanism) -> PlanRequest:
+    planned = mechanism.parameters()
+    return PlanRequest(
+        rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence,
+        overfits=planned_overfits(planned.get("overfits"), mechanism.queries), slack=planned.get("slack", 0.0),
+        training_rows=planned.get("training_rows", 0), dependence=mechanism.dependence,
+    )  # fmt: skip
+
+
+def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
+    """How much more has to be sealed for this plan, as rows or as groups."""
+    needed, groups = _rows_needed(mechanism, alike), mechanism.dependence
+    if isinstance(groups, Groups):
+        if needed is None:
+            return "seal more groups, and train on more of them"
+        return f"seal more groups, at least {math.ceil(groups.groups * needed / mechanism.rows):,} like these"
+    if needed is None:
+        return "seal more rows"
+    if needed > mechanism.rows:
+        return f"seal at least {needed:,} rows for this plan"
+    return f"let the mechanism be tuned with mechanism={mechanism.name!r}"
+
+
+def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
+    """The rows with which the mechanism, tuned for the same plan, promises something; None where it is unknown.
+
+    Rows come in groups like those of the sealed rows, where there are groups. Other models are bound to these rows.
+    """
+    if not isinstance(mechanism.dependence, Independent | Groups):
+        return None
+    wish = replace(_wish_of(mechanism), alike=alike)
+    return rows_needed_by(mechanism.name, wish, math.nextafter(least_vacuous(USUAL_VALUE), 0.0), at=USUAL_VALUE)
+
+
+def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> None:
+    """Say what a newcomer would regret not to have been told; `alike` is as for `Mechanism.expected_radius`."""
+    if mechanism.rows < _FEW_ROWS:
+        warn_caller(SmallHoldoutWarning(f"only {mechanism.rows} rows are sealed; {few_rows(mechanism, alike)}"))
+    if worst := vacuous_in_words(mechanism, alike):
+        more = sealed_units(mechanism.dependence)
+        warn_caller(VacuousGuaranteeWarning(f"{worst}; seal more {more}, or plan for fewer questions or overfits"))
+    if not mechanism.adaptive:
+        warn_caller(
+            NonAdaptiveWarning(
+                f"{mechanism.name} promises nothing to analysts whose questions depend on earlier answers; choose "
+                "another mechanism unless all questions are fixed in advance"
+            )
+        )

@@ -1,0 +1,267 @@
+"""A plan the other way round: rows for a radius, or questions for a radius."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+from everhold.dependence import Independent
+from everhold.mechanisms import MECHANISMS, answering
+from everhold.mechanisms.guess_and_check import planned_overfits
+from everhold.planning.bounds import BOUNDS
+from everhold.planning.request import (
+    LEAST_RADIUS,
+    MOST_QUERIES,
+    MOST_ROWS,
+    PlanRequest,
+    check_radius,
+    check_value,
+    expected_likeness,
+    tuned_for,
+)
+from everhold.planning.search import largest_within, smallest_within
+from everhold.progress import progress
+
+if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
+    from everhold.planning.bounds import PublishedBound, PublishedStatement
+
+Planned = TypeVar("Planned")
+
+__all__ = [
+    "LEAST_SLACK",
+    "by_mechanism",
+    "published_bound",
+    "published_rows_needed",
+    "published_statements",
+    "queries_allowed",
+    "queries_allowed_by",
+    "radius_of",
+    "reaches",
+    "rows_needed",
+    "rows_needed_by",
+]
+
+LEAST_SLACK = 1e-9
+"""Zhao's Theorem 2 needs a positive slack and gets better as it falls: a wish without slack is given this one."""
+
+_MOST_PUBLISHED_ROWS = 10**15
+"""Where the search for the rows of a published statement ends; nobody has more."""
+
+
+class _Session(TypedDict):
+    queries: int
+    overfits: int
+    confidence: float
+    slack: float
+
+
+def rows_needed(
+    *,
+    radius: float,
+    queries: int,
+    overfits: int | None = None,
+    confidence: float = 0.95,
+    slack: float = 0.0,
+    dependence: DependenceModel | None = None,
+    training_rows: int | None = None,
+    at: float | None = None,
+    alike: float | None = None,
+) -> dict[str, int | None]:
+    """For each mechanism, the smallest number of rows whose best radius is within the wished one.
+
+    The radius is that of the worst case, which holds for every answer after every planned surprise. With ``at`` it is
+    instead what an analyst whose guesses are honest can expect (`Mechanism.expected_radius`).
+
+    Args:
+        radius: Half-width that is wished for, in the units of a mean over [0, 1].
+        queries: Number of adaptive questions.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses; by default 10, or one for
+            each question if there are fewer.
+        confidence: 1 - beta, in (0, 1).
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        dependence: How the rows depend on each other; independent by default.
+        training_rows: Rows that guesses are made from; as many as are sealed by default.
+        at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
+            None for the worst case.
+        alike: With groups, the expected correlation of two rows of one group; by default they are all alike.
+
+    Returns:
+        Mechanism to rows, exactly: with one row less the radius is above the wish. None where more rows are needed
+        than a holdout can seal. ``empirical`` is for questions that were fixed in advance.
+
+    Raises:
+        ValueError: If the wish is not valid, or no number of rows reaches it with any adaptive mechanism.
+
+    Examples:
+        >>> rows_needed(radius=0.1, queries=1_000, slack=1 / 3)["gaussian"]
+        35409
+        >>> wish = {"radius": 0.02, "queries": 1_000}
+        >>> rows_needed(**wish)["guess_and_check"], rows_needed(**wish, at=0.9)["guess_and_check"]
+        (414966, 22954)
+    """
+    radius = check_radius(radius)
+    wish = _wish(
+        dependence, rows=1, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+        training_rows=training_rows or 0, alike=expected_likeness(dependence, training_rows, alike),
+    )  # fmt: skip
+    at = None if at is None else check_value(at)
+    needed = by_mechanism(lambda name: rows_needed_by(name, wish, radius, at=at))
+    reaches(needed, radius)
+    return needed
+
+
+def queries_allowed(
+    *,
+    radius: float,
+    rows: int,
+    overfits: int | None = None,
+    confidence: float = 0.95,
+    slack: float = 0.0,
+    dependence: DependenceModel | None = None,
+    training_rows: int | None = None,
+    at: float | None = None,
+    alike: float | None = None,
+) -> dict[str, int]:
+    """For each mechanism, the largest number of questions whose best radius is within the wished one.
+
+    The radius is that of the worst case, or with ``at`` what an analyst whose guesses are honest can expect. A session
+    of fewer questions than ``overfits`` is planned with one overfit for each question.
+
+    Args:
+        radius: Half-width that is wished for, in the units of a mean over [0, 1].
+        rows: Number of sealed rows.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses; by default 10.
+        confidence: 1 - beta, in (0, 1).
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        dependence: How the rows depend on each other; independent by default.
+        training_rows: Rows that guesses are made from; as many as are sealed by default.
+        at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
+            None for the worst case.
+        alike: With groups, the expected correlation of two rows of one group; by default they are all alike.
+
+    Returns:
+        Mechanism to questions, exactly: with one question more the radius is above the wish. 0 where not even one
+        question is allowed; 10^9, at which the search ends, stands for that many or more.
+
+    Raises:
+        ValueError: If the wish is not valid.
+
+    Examples:
+        >>> queries_allowed(radius=0.05, rows=50_000)["sample_splitting"]
+        34
+    """
+    radius = check_radius(radius)
+    wish = _wish(
+        dependence, rows=rows, queries=MOST_QUERIES, overfits=overfits, confidence=confidence, slack=slack,
+        training_rows=training_rows or 0, alike=expected_likeness(dependence, training_rows, alike),
+    )  # fmt: skip
+    at = None if at is None else check_value(at)
+    return by_mechanism(lambda name: queries_allowed_by(name, wish, radius, at=at))
+
+
+def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
+    """What is planned for each mechanism, by its name."""
+    planned, kinds = {}, answering()
+    with progress("planning, by mechanism", len(kinds)) as line:
+        for done, name in enumerate(kinds):
+            line(done)
+            planned[name] = plan(name)
+    return planned
+
+
+def radius_of(name: str, wish: PlanRequest, *, at: float | None = None) -> float:
+    """The best radius of a mechanism for a wish, or what can be expected at a value; infinite where it cannot serve it.
+
+    The parameters are those of the smallest worst case either way.
+    """
+    tuned = tuned_for(name, wish)
+    if isinstance(tuned, str):
+        return math.inf
+    return tuned.promise().radius if at is None else tuned.expected_radius(at, wish.alike)
+
+
+def rows_needed_by(name: str, wish: PlanRequest, radius: float, *, at: float | None = None) -> int | None:
+    """The smallest number of rows with which one mechanism keeps the radius; None if no holdout can seal so many."""
+    radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, wish.with_rows(rows), at=at))
+    return smallest_within(radius_at, radius, least=1, most=MOST_ROWS)
+
+
+def queries_allowed_by(name: str, wish: PlanRequest, radius: float, *, at: float | None = None) -> int:
+    """The largest number of questions for which one mechanism keeps the radius."""
+    radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, wish.with_queries(queries), at=at))
+    return largest_within(radius_at, radius, most=MOST_QUERIES)
+
+
+def published_statements(wish: PlanRequest) -> tuple[str, ...]:
+    """Names of the installed published statements that say something about the rows of a wish.
+
+    For dependent rows they are shown for comparison only: the published proof is incomplete there (erratum 5).
+    """
+    independent = isinstance(wish.dependence, Independent)
+    return tuple(name for name, statement in BOUNDS.items() if independent or statement.dependent is not None)
+
+
+def published_rows_needed(name: str, wish: PlanRequest, radius: float) -> int | None:
+    """The rows that a published statement asks for; None where it never reaches the radius.
+
+    What rounding rows to the grid costs comes off the radius, as it does for the mechanisms.
+    """
+    within = radius - LEAST_RADIUS
+    rows = BOUNDS[name].rows_needed(within, **_session(wish)).rows
+    if not isinstance(wish.dependence, Independent):
+        rows = _rows_of_dependent(BOUNDS[name], within, wish, least=rows)
+    return int(rows) if math.isfinite(rows) else None
+
+
+def published_bound(name: str, wish: PlanRequest) -> PublishedBound:
+    """What one of the `published_statements` says for a wish, for exact averages."""
+    if isinstance(wish.dependence, Independent):
+        return BOUNDS[name].radius(wish.rows, **_session(wish))
+    radius, _ = _for_dependent(BOUNDS[name])
+    return radius(wish.rows, **_session(wish), price=_price(wish, wish.rows))
+
+
+def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., PublishedBound], ...]:
+    if statement.dependent is None:
+        raise ValueError(f"{statement.name} says nothing of dependent rows; see published_statements")
+    return statement.dependent
+
+
+def _rows_of_dependent(statement: PublishedStatement, radius: float, wish: PlanRequest, *, least: float) -> float:
+    """Rows n for which the statement, at the price of noise with n dependent rows, asks for no more than n.
+
+    The price seldom depends on n. Where it rises with n, climbing from what independent rows need finds the smallest n.
+    """
+    _, rows_needed = _for_dependent(statement)
+    rows, needed = 0.0, least
+    while rows < needed <= _MOST_PUBLISHED_ROWS:
+        rows = needed
+        needed = rows_needed(radius, **_session(wish), price=_price(wish, int(rows))).rows
+    return rows if needed <= rows else math.inf
+
+
+def _price(wish: PlanRequest, rows: int) -> Callable[[float], float]:
+    """Price of noise in P1 and P2 for dependent rows, ``max_i min_Q (|N_i|+1)/(tau/3 - 4 b_i)`` or 1/h (erratum 7)."""
+    return lambda tolerance: wish.dependence.bayesian_price(tolerance / 3.0, rows)
+
+
+def _session(wish: PlanRequest) -> _Session:
+    slack = max(wish.slack, LEAST_SLACK)  # no other statement minds so little
+    return {"queries": wish.queries, "overfits": wish.overfits, "confidence": wish.confidence, "slack": slack}
+
+
+def reaches(needed: dict[str, int | None], radius: float) -> None:
+    """Raise ValueError if no mechanism that may be taken by default reaches the radius."""
+    if all(rows is None for name, rows in needed.items() if MECHANISMS[name].recommendable()):
+        raise ValueError(
+            f"radius is {radius}; no mechanism reaches it with the {MOST_ROWS:,} rows that a holdout can seal; "
+            "wish for a larger radius, fewer questions or fewer overfits"
+        )
+
+
+def _wish(dependence: DependenceModel | None, *, queries: int, overfits: int | None, **wish: Any) -> PlanRequest:
+    dependence = Independent() if dependence is None else dependence
+    return PlanRequest(queries=queries, overfits=planned_overfits(overfits, queries), dependence=dependence, **wish)

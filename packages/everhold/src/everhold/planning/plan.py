@@ -1,0 +1,456 @@
+"""All mechanisms side by side for a wish, beside what published statements would promise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from everhold.arguments import brief
+from everhold.dependence import DependenceModel, Independent
+from everhold.display import Display, html_record
+from everhold.errors import VacuousGuaranteeWarning, warn_caller
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, answering
+from everhold.mechanisms.guess_and_check import planned_overfits
+from everhold.planning.advice import explanation
+from everhold.planning.bounds import BOUNDS
+from everhold.planning.inverse import (
+    by_mechanism,
+    published_bound,
+    published_rows_needed,
+    published_statements,
+    queries_allowed_by,
+    reaches,
+    rows_needed_by,
+)
+from everhold.planning.request import (
+    LEAST_RADIUS,
+    MOST_QUERIES,
+    MOST_ROWS,
+    USUAL_VALUE,
+    PlanRequest,
+    check_radius,
+    check_value,
+    expected_likeness,
+    tuned_for,
+)
+from everhold.planning.steps import Steps, steps_of
+from everhold.planning.widths import Widths, least_vacuous, sealed_units, vacuous_in_words, widths_of
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["Plan", "PlanLine", "PublishedLine", "plan"]
+
+_VACUOUS = 0.5
+_SAYS_NOTHING = "says nothing: half the range or more"
+_ONLY_WORST = "the worst case says nothing: half the range or more"
+_INCOMPLETE = "published, proof incomplete"
+_ONLY_INDEPENDENT = "only for independent rows"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLine(Display):
+    """What one mechanism can do for the wish.
+
+    Attributes:
+        mechanism: Its name.
+        statement: Number of the statement that promises the radius.
+        adaptive: Whether it promises anything to questions that depend on earlier answers.
+        radius: Its smallest half-width, in the units of a mean over [0, 1], which holds whatever happens, after every
+            planned surprise; None where it cannot serve the wish.
+        parameters: The parameters that attain it.
+        note: Why there is no radius, or why the radius says nothing.
+        rows_needed: Rows for the wished radius; None where it was not asked for or no holdout can seal so many.
+        queries_allowed: Questions for the wished radius; None where it was not asked for.
+        tuned: The mechanism itself, ready for `Holdout.create(..., mechanism=...)`.
+        expected: Half-width that an analyst whose guesses are honest can expect at the value `Plan.at`; see
+            `Mechanism.expected_radius`.
+        rows_expected: Rows with which that is within the wished radius.
+        queries_expected: Questions with which that is within the wished radius.
+    """
+
+    mechanism: str
+    statement: str
+    adaptive: bool
+    radius: float | None
+    parameters: dict[str, Any]
+    note: str = ""
+    rows_needed: int | None = None
+    queries_allowed: int | None = None
+    tuned: Mechanism | None = None
+    expected: float | None = None
+    rows_expected: int | None = None
+    queries_expected: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name but the mechanism itself, whose parameters are there."""
+        return {name: value for name, value in Display.to_dict(self).items() if name != "tuned"}
+
+    def _repr_html_(self) -> str:
+        return html_record(self.to_dict())
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedLine(Display):
+    """What a published statement would promise, for comparison.
+
+    Attributes:
+        statement: Name of the statement.
+        source: Authors, year and number.
+        radius: Its half-width, with what rounding to the grid costs; None where it promises none below 1.
+        rows_needed: Rows that it asks for; None where it was not asked for or no number of rows will do.
+        note: What else is to be known.
+    """
+
+    statement: str
+    source: str
+    radius: float | None = None
+    rows_needed: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Display):
+    """All mechanisms side by side for a wish.
+
+    Attributes:
+        rows: Number of sealed rows; None if they were asked for.
+        queries: Number of adaptive questions.
+        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
+        confidence: 1 - beta.
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        dependence: How the rows depend on each other.
+        wished_radius: The radius for which rows and questions were asked; None if they were not.
+        lines: One line for each mechanism.
+        published: One line for each published statement.
+        training_rows: Rows that guesses are made from; None for as many as are sealed, 0 for none.
+        at: The population's value at which lines are compared by what can be expected.
+        widths: Half-widths of guess-and-check by true value or spread; None where it cannot serve the wish.
+        steps: What a gate can see; None unless a disagreement was given, or where rows depend on each other.
+        alike: The expected correlation of two rows of one group; None without groups that are bet on.
+    """
+
+    rows: int | None
+    queries: int
+    overfits: int
+    confidence: float
+    slack: float
+    dependence: DependenceModel
+    wished_radius: float | None
+    lines: tuple[PlanLine, ...]
+    published: tuple[PublishedLine, ...]
+    training_rows: int | None = None
+    at: float = USUAL_VALUE
+    widths: Widths | None = None
+    steps: Steps | None = None
+    alike: float | None = None
+
+    @property
+    def best(self) -> PlanLine:
+        """The adaptive line with the smallest width that an analyst whose guesses are honest can expect.
+
+        Without a number of rows it is the one that needs the fewest rows for it. Never one that needs rows of one law,
+        such as sample splitting, or that bounds answers from one side only; nor without training rows one that checks
+        guesses.
+        """
+        return min(self._candidates(), key=self._cost)
+
+    def _candidates(self) -> list[PlanLine]:
+        """Lines that may be taken by default."""
+        kinds = {line.mechanism: MECHANISMS[line.mechanism] for line in self.lines}
+        guesses = self.training_rows != 0
+        return [
+            line for line in self.lines
+            if kinds[line.mechanism].recommendable() and (guesses or not kinds[line.mechanism].needs_guess)
+        ]  # fmt: skip
+
+    def _cost(self, line: PlanLine) -> float:
+        cost = line.rows_expected if self.rows is None else line.expected
+        return math.inf if cost is None else cost
+
+    def explain(self) -> str:
+        """What the plan recommends, what the worst case would be, and when something else is better, in words."""
+        return explanation(self)
+
+    def line(self, mechanism: str) -> PlanLine:
+        """The line of a mechanism.
+
+        Raises:
+            ValueError: If there is no mechanism of that name.
+        """
+        for line in self.lines:
+            if line.mechanism == mechanism:
+                return line
+        raise ValueError(f"there is no mechanism {mechanism!r}; expected one of {', '.join(answering())}")
+
+    def wish(self, *, rows: int | None = None) -> PlanRequest:
+        """The wish, for these rows or those given."""
+        return PlanRequest(
+            rows=rows or self.rows or 1, queries=self.queries, overfits=self.overfits, confidence=self.confidence,
+            slack=self.slack, dependence=self.dependence, training_rows=self.training_rows or 0, alike=self.alike,
+        )  # fmt: skip
+
+    def rows_needed(self, radius: float, *, at: float | None = None) -> dict[str, int | None]:
+        """Mechanism to the rows that it needs for a radius; see `everhold.planning.rows_needed`."""
+        radius, at = check_radius(radius), None if at is None else check_value(at)
+        needed = by_mechanism(lambda name: rows_needed_by(name, self.wish(), radius, at=at))
+        reaches(needed, radius)
+        return needed
+
+    def queries_allowed(self, radius: float, *, at: float | None = None) -> dict[str, int]:
+        """Mechanism to the questions that it allows for a radius; see `everhold.planning.queries_allowed`.
+
+        Raises:
+            ValueError: If the plan has no number of rows.
+        """
+        radius, at = check_radius(radius), None if at is None else check_value(at)
+        if self.rows is None:
+            raise ValueError("the plan has no number of rows; expected rows=... when the plan was made")
+        wish = self.wish().with_queries(MOST_QUERIES)
+        return by_mechanism(lambda name: queries_allowed_by(name, wish, radius, at=at))
+
+    def chart(self, against: Literal["queries", "rows", "values"] = "queries") -> alt.LayerChart:
+        """The picture: radius against questions or rows, or half-widths of guess-and-check against true values.
+
+        Needs the extra ``[plots]``.
+
+        Raises:
+            ValueError: If it is to be drawn against anything else, or against true values where guess-and-check cannot
+                serve the wish.
+        """
+        from everhold.charts.plans import plan_by_queries, plan_by_rows, plan_by_values
+
+        if against not in ("queries", "rows", "values"):
+            raise ValueError(f"against is {brief(against)}; expected 'queries', 'rows' or 'values'")
+        if against == "values":
+            return plan_by_values(self)
+        return plan_by_queries(self) if against == "queries" else plan_by_rows(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data, as ``everhold plan --format json`` prints it."""
+        return {
+            "rows": self.rows,
+            "queries": self.queries,
+            "overfits": self.overfits,
+            "confidence": self.confidence,
+            "slack": self.slack,
+            "lines": [
+                {
+                    "mechanism": line.mechanism,
+                    "statement": line.statement,
+                    "radius": line.radius,
+                    "expected": line.expected,
+                    "parameters": line.parameters,
+                    **self._asked(line),
+                }
+                for line in self.lines
+            ],
+            "published": [{"statement": line.statement, **self._asked(line)} for line in self.published],
+            "at": self.at,
+            "training_rows": self.training_rows,
+            "alike": self.alike,
+            "widths": None if self.widths is None else self.widths.to_dict(),
+            "steps": None if self.steps is None else self.steps.to_dict(),
+        }
+
+    def _asked(self, line: PlanLine | PublishedLine) -> dict[str, Any]:
+        asked: dict[str, Any] = {}
+        if isinstance(line, PublishedLine) and self.rows is not None:
+            asked["radius"] = line.radius
+        if self.wished_radius is not None:
+            asked["rows_needed"] = line.rows_needed
+            if isinstance(line, PlanLine):
+                asked["rows_expected"] = line.rows_expected
+                if self.rows is not None:
+                    asked |= {"queries_allowed": line.queries_allowed, "queries_expected": line.queries_expected}
+        return asked
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One table row for each mechanism, then one for each published statement."""
+        rows = []
+        for line in self.lines:
+            shown = {"by": line.mechanism, "statement": line.statement, "adaptive": "yes" if line.adaptive else "no"}
+            rows.append(shown | self._numbers(line) | {"note": line.note})
+        for published in self.published:
+            shown = {"by": published.statement, "statement": "published", "adaptive": "yes"}
+            rows.append(shown | self._numbers(published) | {"note": published.note})
+        return rows
+
+    def _numbers(self, line: PlanLine | PublishedLine) -> dict[str, Any]:
+        names = ["radius", "expected"]
+        if self.wished_radius is not None:
+            names += ["rows_needed", "rows_expected"]
+            if self.rows is not None:
+                names += ["queries_allowed", "queries_expected"]
+        return {name: getattr(line, name, None) for name in names}
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _headline(self) -> str:
+        return self.explain()
+
+
+def plan(
+    *,
+    rows: int | None = None,
+    queries: int,
+    overfits: int | None = None,
+    confidence: float = 0.95,
+    slack: float = 0.0,
+    dependence: DependenceModel | None = None,
+    radius: float | None = None,
+    training_rows: int | None = None,
+    at: float = USUAL_VALUE,
+    disagreement: float | None = None,
+    alike: float | None = None,
+) -> Plan:
+    """The best parameters of every mechanism for a wish, side by side.
+
+    Parameters are those with the smallest radius in the worst case. Lines are compared by what an analyst whose guesses
+    are honest can expect.
+
+    Args:
+        rows: Number of sealed rows n; may be left out when a radius is given, and is then what is asked for.
+        queries: Number m of adaptive questions.
+        overfits: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
+            for each question if there are fewer.
+        confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once.
+        slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
+            Mechanisms without guesses ignore it.
+        dependence: How the rows depend on each other; independent by default.
+        radius: A half-width; then every line also says which rows it needs and how many questions it allows.
+        training_rows: Rows that guesses are made from; by default as many as are sealed. With 0 there are no training
+            rows, and mechanisms that check guesses are recommended to nobody.
+        at: The population's value of a yes-or-no question, in [0, 1], at which lines are compared.
+        disagreement: Share of the rows on which a challenger and the champion of a gate differ; then `Plan.steps` says
+            what the gate can see if all questions are challenges.
+        alike: With groups, the expected correlation of two rows of one group, in [0, 1]; by default they are all
+            alike, which is the worst case. What is expected rests on it, and no promise does.
+
+    Warns:
+        VacuousGuaranteeWarning: If the worst case of the best adaptive line, or the wished radius, is half the range or
+            more.
+
+    Raises:
+        ValueError: If the wish is not valid, or no number of rows reaches the radius.
+
+    Examples:
+        >>> best = plan(rows=50_000, queries=1_000, overfits=10).best
+        >>> best.mechanism, round(best.radius, 3), round(best.expected, 3)
+        ('guess_and_check', 0.046, 0.013)
+    """
+    if rows is None and radius is None:
+        raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius wished for")
+    overfits = planned_overfits(overfits, queries)
+    wish = PlanRequest(
+        rows=1 if rows is None else rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
+        dependence=Independent() if dependence is None else dependence, training_rows=training_rows or 0,
+        alike=expected_likeness(dependence, training_rows, alike),
+    )  # fmt: skip
+    at = check_value(at)
+    if radius is not None:
+        radius = check_radius(radius)
+    lines = tuple(by_mechanism(lambda name: _line(name, wish, radius, at=at, with_rows=rows is not None)).values())
+    if radius is not None:
+        reaches({line.mechanism: line.rows_needed for line in lines}, radius)
+    made = Plan(
+        rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, dependence=wish.dependence,
+        wished_radius=radius, lines=lines, training_rows=None if training_rows is None else wish.training_rows, at=at,
+        widths=_widths(lines, wish.alike), alike=wish.alike,
+        steps=_steps(wish, lines, disagreement, with_rows=rows is not None),
+        published=tuple(_published(name, wish, radius, with_rows=rows is not None) for name in BOUNDS),
+    )  # fmt: skip
+    _warn_if_vacuous(made)
+    return made
+
+
+def _line(name: str, wish: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:
+    kind = MECHANISMS[name]
+    line = PlanLine(name, kind.statement, kind.adaptive, None, {})
+    if radius is not None:
+        line = _with_inverse(line, wish, radius, at=at, with_rows=with_rows)
+    if kind.independent_rows and not isinstance(wish.dependence, Independent):
+        return replace(line, note=_ONLY_INDEPENDENT)
+    if not with_rows:
+        if line.rows_needed is None:
+            return replace(line, note=f"needs more than the {MOST_ROWS:,} rows that a holdout can seal")
+        wish = wish.with_rows(line.rows_needed)
+    tuned = tuned_for(name, wish)
+    if isinstance(tuned, str):
+        return replace(line, note=tuned)
+    promised, expected = tuned.promise().radius, tuned.expected_radius(at, wish.alike)
+    vacuous = "" if promised < _VACUOUS else _SAYS_NOTHING if expected >= least_vacuous(at) else _ONLY_WORST
+    return replace(
+        line,
+        radius=promised,
+        parameters=tuned.parameters(),
+        note=_joined(kind.presentation.note, vacuous),
+        tuned=tuned,
+        expected=expected,
+    )
+
+
+def _with_inverse(line: PlanLine, wish: PlanRequest, radius: float, *, at: float, with_rows: bool) -> PlanLine:
+    """With rows and questions for the wished radius, in the worst case and as expected."""
+    name, many = line.mechanism, wish.with_queries(MOST_QUERIES)
+    needed = rows_needed_by(name, wish, radius)
+    allowed = queries_allowed_by(name, many, radius) if with_rows else None
+    if MECHANISMS[name].expected_radius is Mechanism.expected_radius and radius <= min(at, 1.0 - at) + 1e-12:
+        return replace(  # nothing of so small a radius is cut off at 0 or 1, so both are the same
+            line, rows_needed=needed, rows_expected=needed, queries_allowed=allowed, queries_expected=allowed
+        )
+    return replace(
+        line,
+        rows_needed=needed,
+        rows_expected=rows_needed_by(name, wish, radius, at=at),
+        queries_allowed=allowed,
+        queries_expected=queries_allowed_by(name, many, radius, at=at) if with_rows else None,
+    )
+
+
+def _widths(lines: tuple[PlanLine, ...], alike: float | None) -> Widths | None:
+    for line in lines:
+        if isinstance(line.tuned, GuessAndCheck):
+            return widths_of(line.tuned, alike)
+    return None
+
+
+def _steps(
+    wish: PlanRequest, lines: tuple[PlanLine, ...], disagreement: float | None, *, with_rows: bool
+) -> Steps | None:
+    """For the rows at hand, or those that the gate's mechanism needs."""
+    tuned = [line.tuned for line in lines if isinstance(line.tuned, GuessAndCheck)]
+    if disagreement is None or not isinstance(wish.dependence, Independent) or not tuned:
+        return None
+    return steps_of(wish if with_rows else wish.with_rows(tuned[0].rows), disagreement)
+
+
+def _published(name: str, wish: PlanRequest, radius: float | None, *, with_rows: bool) -> PublishedLine:
+    """A published statement for the wish; for dependent rows its proof is incomplete (theory, erratum 5)."""
+    source = BOUNDS[name].source
+    if name not in published_statements(wish):
+        return PublishedLine(name, source, note=_ONLY_INDEPENDENT)
+    label = "" if isinstance(wish.dependence, Independent) else _INCOMPLETE
+    needed = None if radius is None else published_rows_needed(name, wish, radius)
+    if not with_rows:
+        return PublishedLine(name, source, rows_needed=needed, note=label)
+    bound = published_bound(name, wish)
+    if not bound.radius < 1.0:
+        note = _joined(bound.note or "no radius below 1", label)
+        return PublishedLine(name, source, rows_needed=needed, note=note)
+    return PublishedLine(name, source, bound.radius + LEAST_RADIUS, needed, _joined(bound.note, label))
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
+
+
+def _warn_if_vacuous(made: Plan) -> None:
+    advice = f"plan for more {sealed_units(made.dependence)}, fewer questions or fewer overfits"
+    said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned, made.alike)
+    if not said and made.wished_radius is not None and made.wished_radius >= _VACUOUS:
+        said = f"the radius {made.wished_radius:.2f} is half the range or more and promises nothing"
+    if said:
+        warn_caller(VacuousGuaranteeWarning(f"{said}; {advice}"))

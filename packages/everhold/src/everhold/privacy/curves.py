@@ -1,0 +1,450 @@
+"""Hockey-stick curves: what a mechanism reveals about one row, for every epsilon at once.
+
+``delta(eps)`` is the largest ``E_{e^eps}(M(x) || M(x')) = sup_S M(x)(S) - e^eps M(x')(S)`` over neighbours, which
+differ by replacing one row. A curve is an immutable value; ``group``, ``repeat`` and ``compose`` make new ones. The
+work is done in log space, since planners look far into the tail.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, overload
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from everhold.privacy.pure_composition import log_delta_pure
+
+__all__ = [
+    "BoundedRangeCurve",
+    "GaussianCurve",
+    "PrivacyCurve",
+    "PureCurve",
+    "ZeroConcentratedCurve",
+    "non_negative",
+    "whole",
+]
+
+Floats = NDArray[np.float64]
+
+
+class PrivacyCurve(ABC):
+    """An upper bound, exact where the class says so, on the hockey-stick divergence of neighbours.
+
+    Curves are frozen, hashable and comparable. ``delta`` is nonincreasing with values in [0, 1]; at 0 it is the total
+    variation distance. A new curve defines `kind`, `_log_delta` and `_parameters`, and `_largest_loss` and
+    `_log_delta_at_infinity` where they are not infinite.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        """Logarithm of delta at `epsilon`, shape (points,), non-negative and finite."""
+
+    @abstractmethod
+    def _parameters(self) -> dict[str, Any]:
+        """Constructor arguments as plain data."""
+
+    @overload
+    def log_delta(self, epsilon: float) -> float: ...
+    @overload
+    def log_delta(self, epsilon: NDArray[Any]) -> Floats: ...
+    def log_delta(self, epsilon: float | NDArray[Any]) -> float | Floats:
+        """Natural logarithm of ``delta(epsilon)``; -inf where delta is 0.
+
+        Args:
+            epsilon: Non-negative privacy loss, a number or an array of any shape.
+
+        Returns:
+            A number for a number, an array of the same shape for an array.
+
+        Raises:
+            ValueError: If an epsilon is negative or not a number.
+        """
+        points = np.asarray(epsilon, dtype=np.float64)
+        if not np.all(points >= 0):
+            raise ValueError("an epsilon is negative or not a number; expected non-negative values")
+        flat = points.ravel()
+        finite = np.isfinite(flat)
+        values = np.full(flat.shape, self._log_delta_at_infinity())
+        values[finite] = self._log_delta(flat[finite])
+        return float(values[0]) if np.ndim(epsilon) == 0 else values.reshape(points.shape)
+
+    @overload
+    def delta(self, epsilon: float) -> float: ...
+    @overload
+    def delta(self, epsilon: NDArray[Any]) -> Floats: ...
+    def delta(self, epsilon: float | NDArray[Any]) -> float | Floats:
+        """The curve itself; see `log_delta` for arguments and errors.
+
+        Examples:
+            >>> round(GaussianCurve(1.0).delta(1.0), 6)
+            0.126937
+        """
+        value = np.exp(self.log_delta(epsilon))
+        return float(value) if np.ndim(epsilon) == 0 else np.asarray(value)
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon with ``delta(epsilon) <= delta``; infinite if there is none.
+
+        Args:
+            delta: In [0, 1].
+
+        Returns:
+            The privacy loss, to about 1e-14 relative of the curve's own accuracy.
+
+        Raises:
+            ValueError: If `delta` is outside [0, 1].
+
+        Examples:
+            >>> round(GaussianCurve(1.0).epsilon(1e-5), 4)
+            4.3772
+        """
+        if not 0 <= delta <= 1:
+            raise ValueError(f"delta is {delta}; expected a number in [0, 1]")
+        target = math.log(delta) if delta > 0 else -math.inf
+        if self.log_delta(0.0) <= target:
+            return 0.0
+        if self._log_delta_at_infinity() >= target:
+            return self._largest_loss() if self._log_delta_at_infinity() == target else math.inf
+        return self._solve(target)
+
+    def _solve(self, target: float) -> float:
+        """Root of ``log_delta = target`` by bracketing; the floor keeps the secant steps finite where delta is 0."""
+
+        def excess(point: float) -> float:
+            return max(self.log_delta(point) - target, -50.0)
+
+        high = min(1.0, self._largest_loss())
+        while excess(high) > 0:
+            high *= 2.0
+        low = high / 2.0
+        while low > 1e-300 and excess(low) <= 0:
+            low, high = low / 2.0, low
+        return float(scipy.optimize.brentq(excess, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=500))
+
+    def group(self, rows: int) -> PrivacyCurve:
+        """The curve for data sets that differ in `rows` rows; generic fallback, see `GroupCurve`."""
+        from everhold.privacy.composition import GroupCurve
+
+        return GroupCurve(self, rows) if whole(rows, "rows") > 1 else self
+
+    def repeat(self, times: int) -> PrivacyCurve:
+        """The curve of `times` adaptively chosen mechanisms that each have this curve."""
+        from everhold.privacy.composition import composed
+
+        return composed([(self, whole(times, "times"))])
+
+    def compose(self, other: PrivacyCurve) -> PrivacyCurve:
+        """The curve of this mechanism and `other` together, the second chosen after the first has answered.
+
+        Same family: closed form. Otherwise a `ComposedCurve`, evaluated with privacy loss distributions.
+        """
+        from everhold.privacy.composition import composed
+
+        return composed([(self, 1), (other, 1)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The curve as plain data: ``{"kind": ..., **parameters}``."""
+        return {"kind": self.kind, **self._parameters()}
+
+    def _family(self, times: int) -> tuple[Any, PrivacyCurve, int]:
+        """What curves are joined by (only with their equals, by default), and these as so many of a single one."""
+        return self, self, times
+
+    def _joined(self, times: int, other: Self, more: int) -> tuple[PrivacyCurve, int]:
+        """`times` of this curve and `more` of another of its family, as so many of one."""
+        return self, times + more
+
+    def _largest_loss(self) -> float:
+        """Smallest epsilon from which on delta stays at its limit."""
+        return math.inf
+
+    def _log_delta_at_infinity(self) -> float:
+        return -math.inf
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self._parameters().items())
+        return f"{type(self).__name__}({arguments})"
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class PureCurve(PrivacyCurve):
+    """Exact worst case of `times` pure mechanisms in a row, each ``epsilon``-private.
+
+    Args:
+        epsilon: Pure privacy loss of one mechanism, non-negative and finite.
+        times: Number of mechanisms, chosen adaptively.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+
+    Examples:
+        >>> PureCurve(0.1, times=20).delta(1.0)
+        0.002396...
+        >>> PureCurve(0.1, times=20).epsilon(0.0)
+        2.0
+    """
+
+    kind: ClassVar[str] = "pure"
+
+    level: float
+    times: int
+
+    def __init__(self, epsilon: float, times: int = 1) -> None:
+        object.__setattr__(self, "level", non_negative(epsilon, "epsilon"))
+        object.__setattr__(self, "times", whole(times, "times"))
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        return log_delta_pure(epsilon, self.level, self.times)
+
+    def group(self, rows: int) -> PureCurve:
+        """Each mechanism is ``rows * epsilon``-private about `rows` rows; exact."""
+        return PureCurve(whole(rows, "rows") * self.level, self.times)
+
+    def repeat(self, times: int) -> PureCurve:
+        """The same mechanisms, `times` as many; exact."""
+        return PureCurve(self.level, self.times * whole(times, "times"))
+
+    def _family(self, times: int) -> tuple[Any, PureCurve, int]:
+        single = PureCurve(self.level)
+        return single, single, self.times * times
+
+    def _largest_loss(self) -> float:
+        return self.level * self.times
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"epsilon": self.level, "times": self.times}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GaussianCurve(PrivacyCurve):
+    """Exact curve of Gaussian noise, ``Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)``.
+
+    Args:
+        mu: Sensitivity in standard deviations of the noise, ``sqrt(k)/(n sigma)`` for k averages over n rows.
+
+    Raises:
+        ValueError: If `mu` is negative or infinite.
+
+    Source: Dong, Roth, Su 2022; Balle, Wang 2018.
+
+    Examples:
+        >>> GaussianCurve(3.0).compose(GaussianCurve(4.0))
+        GaussianCurve(mu=5.0)
+    """
+
+    kind: ClassVar[str] = "gaussian"
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", non_negative(self.mu, "mu"))
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        if self.mu == 0:
+            return np.full(epsilon.shape, -np.inf)
+        with np.errstate(over="ignore"):
+            near = np.clip(epsilon / self.mu - self.mu / 2, -1e150, 1e150)  # its square is taken
+        close = np.minimum(near, FAR)
+        mills = _log_gaussian_small(close, self.mu) if self.mu <= 1 else _log_gaussian_large(close, self.mu)
+        beyond = np.maximum(near, FAR)
+        far = _log_density(beyond) + math.log(self.mu) - np.log(beyond) - np.log(beyond + self.mu)
+        return np.where(near > FAR, far, mills)
+
+    def group(self, rows: int) -> GaussianCurve:
+        """A shift by `rows` rows is `rows` times as long; exact."""
+        return GaussianCurve(whole(rows, "rows") * self.mu)
+
+    def repeat(self, times: int) -> GaussianCurve:
+        """Squared shifts add up; exact."""
+        return GaussianCurve(math.sqrt(whole(times, "times")) * self.mu)
+
+    def _family(self, times: int) -> tuple[Any, GaussianCurve, int]:
+        return self.kind, self.repeat(times), 1
+
+    def _joined(self, times: int, other: Self, more: int) -> tuple[GaussianCurve, int]:
+        return GaussianCurve(math.hypot(self.mu, other.mu)), 1
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"mu": self.mu}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ZeroConcentratedCurve(PrivacyCurve):
+    """Curve of any mechanism whose Renyi divergence of order a is at most ``a rho`` for every ``a > 1``.
+
+    The smaller of ``inf_a e^{(a-1)(a rho - eps)} (1-1/a)^{a-1} / a`` and of the total variation bounds
+    ``sqrt(rho/2)`` (Pinsker) and ``sqrt(1 - e^{-rho})`` (Bretagnolle-Huber).
+
+    Args:
+        rho: Non-negative and finite.
+
+    Raises:
+        ValueError: If `rho` is negative or infinite.
+
+    Source: Canonne, Kamath, Steinke 2020, Corollary 13.
+
+    Examples:
+        >>> ZeroConcentratedCurve(0.5).delta(1.0) >= GaussianCurve(1.0).delta(1.0)
+        True
+    """
+
+    kind: ClassVar[str] = "zero-concentrated"
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", non_negative(self.rho, "rho"))
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        if self.rho == 0:
+            return np.full(epsilon.shape, -np.inf)
+        with np.errstate(over="ignore"):
+            order = np.minimum(_best_order(epsilon, self.rho), 1e150)  # a - 1
+            exponent = order * ((order + 1) * self.rho - epsilon)
+        renyi = exponent - order * np.log1p(1 / order) - np.log1p(order)
+        variation = 0.5 * math.log(min(self.rho / 2, -math.expm1(-self.rho)))
+        return np.asarray(np.minimum(renyi, variation))
+
+    def group(self, rows: int) -> ZeroConcentratedCurve:
+        """Bun and Steinke 2016, Proposition 27."""
+        return ZeroConcentratedCurve(whole(rows, "rows") ** 2 * self.rho)
+
+    def repeat(self, times: int) -> ZeroConcentratedCurve:
+        """The rho of mechanisms add up."""
+        return ZeroConcentratedCurve(whole(times, "times") * self.rho)
+
+    def _family(self, times: int) -> tuple[Any, ZeroConcentratedCurve, int]:
+        return self.kind, self.repeat(times), 1
+
+    def _joined(self, times: int, other: Self, more: int) -> tuple[ZeroConcentratedCurve, int]:
+        return ZeroConcentratedCurve(self.rho + other.rho), 1
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"rho": self.rho}
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class BoundedRangeCurve(PrivacyCurve):
+    """Exact worst case of a mechanism whose privacy losses about a row span at most ``epsilon``.
+
+    For neighbours ``x, x'`` all of ``ln M(x)(y)/M(x')(y)`` lie in one interval of length epsilon, which then contains
+    0. That is less than pure epsilon-privacy allows, where they span ``2 epsilon``: the curve starts at
+    ``tanh(epsilon/4)`` instead of ``tanh(epsilon/2)``. Several in a row are composed by privacy loss distributions.
+
+    Args:
+        epsilon: Width of the range, non-negative and finite.
+
+    Raises:
+        ValueError: If `epsilon` is negative or infinite.
+
+    Source: docs/theory, selection; Durfee, Rogers 2019 (bounded range); Dong, Durfee, Rogers 2020 (the worst laws).
+
+    Examples:
+        >>> round(BoundedRangeCurve(1.0).delta(0.0), 4), round(PureCurve(1.0).delta(0.0), 4)
+        (0.2449, 0.4621)
+        >>> BoundedRangeCurve(1.0).epsilon(0.0)
+        1.0
+    """
+
+    kind: ClassVar[str] = "bounded-range"
+
+    width: float
+
+    def __init__(self, epsilon: float) -> None:
+        object.__setattr__(self, "width", non_negative(epsilon, "epsilon"))
+
+    def _log_delta(self, epsilon: Floats) -> Floats:
+        """``(1 - e^{-(w - eps)/2})^2 / (1 - e^{-w})``."""
+        left = np.maximum(self.width - epsilon, 0.0)
+        with np.errstate(divide="ignore"):
+            within = 2.0 * np.log(-np.expm1(-left / 2.0))
+        return within - math.log(-math.expm1(-self.width)) if self.width > 0 else within
+
+    def group(self, rows: int) -> BoundedRangeCurve:
+        """Step by step from row to row the ranges add up; exact."""
+        return BoundedRangeCurve(whole(rows, "rows") * self.width)
+
+    def _largest_loss(self) -> float:
+        return self.width
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"epsilon": self.width}
+
+
+FAR = 1e8
+"""Standard deviations beyond which Mills' ratio is ``1/x`` to the last digit of the logarithm."""
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+
+
+def _log_gaussian_small(near: Floats, mu: float) -> Floats:
+    """For ``mu <= 1``: ``phi(a) int_0^inf e^{-a s - s^2/2} (1 - e^{-mu s}) ds`` with ``a = eps/mu - mu/2``.
+
+    It is ``Phi(-a) - e^eps Phi(-a-mu)`` by ``e^eps phi(a+mu) = phi(a)`` and Mills' ratio as a Laplace transform; the
+    integrand is positive. It is cut where the exponent reaches 45; 64 Gauss-Legendre points leave 1e-15.
+    """
+    reach = 90.0 / (near + np.sqrt(near * near + 90.0))
+    points = reach[:, None] * (0.5 + 0.5 * _NODES)
+    integrand = np.exp(-points * (near[:, None] + 0.5 * points)) * -np.expm1(-mu * points)
+    return np.asarray(_log_density(near) + np.log(0.5 * reach * (integrand @ _WEIGHTS)))
+
+
+def _log_gaussian_large(near: Floats, mu: float) -> Floats:
+    """For ``mu > 1`` the difference of Mills' ratios loses no digits; below the mean the complement is small."""
+    upper = _mills(near + mu)
+    above = near > 0
+    result = np.empty(near.shape)
+    result[above] = _log_density(near[above]) + np.log(_mills(near[above]) - upper[above])
+    below = near[~above]
+    result[~above] = np.log1p(-(scipy.special.ndtr(below) + np.exp(_log_density(below)) * upper[~above]))
+    return result
+
+
+def _mills(x: Floats) -> Floats:
+    """``Phi(-x)/phi(x)``."""
+    return np.asarray(math.sqrt(math.pi / 2) * scipy.special.erfcx(x / math.sqrt(2)))
+
+
+def _log_density(x: Floats) -> Floats:
+    return np.asarray(-0.5 * x * x - 0.5 * math.log(2 * math.pi))
+
+
+def _best_order(epsilon: Floats, rho: float) -> Floats:
+    """The t = a - 1 that solves ``(2t+1) rho - eps = ln(1 + 1/t)``.
+
+    The difference of the sides is concave and increasing, so Newton climbs from the left without overshooting. Left of
+    the root lie ``(eps-rho)/(2 rho)`` and, since ``ln(1 + 1/t) <= 1/t``, also ``1/expm1((rho-eps)_+ + sqrt(2 rho))``.
+    Any t gives a valid bound.
+    """
+    exponent = np.minimum(np.maximum(rho - epsilon, 0.0) + math.sqrt(2 * rho), 700.0)
+    order = np.maximum((epsilon - rho) / (2 * rho), 1 / np.expm1(exponent))
+    for _ in range(30):
+        deficit = np.log1p(1 / order) + epsilon - (2 * order + 1) * rho
+        order = order + np.maximum(deficit, 0.0) / (2 * rho + 1 / (order * (order + 1)))
+    return order
+
+
+def non_negative(value: float, name: str) -> float:
+    """`value` as a float; ValueError unless it is non-negative and finite."""
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} is {value}; expected a non-negative finite number")
+    return float(value)
+
+
+def whole(value: int, name: str) -> int:
+    """`value` as an int; ValueError below 1."""
+    number = operator.index(value)
+    if number < 1:
+        raise ValueError(f"{name} is {value}; expected an integer of at least 1")
+    return number

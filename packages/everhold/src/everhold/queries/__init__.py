@@ -1,0 +1,356 @@
+"""Kinds of queries: one file for each, and the registry of them all.
+
+A kind is a public name of everhold and an option of the command line. An extension adds one by an entry point of
+`everhold.queries` that names a `Kind`, in a module that imports nothing else: the query itself is imported when it is
+first made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib import import_module
+from typing import Any, overload
+
+from everhold.errors import ExtensionError
+from everhold.extensions import Registry, extra_for
+
+__all__ = ["DETAILS", "KINDS", "Detail", "Form", "Kind", "Kinds", "same"]
+
+
+class Form(StrEnum):
+    """In which form a part of a question is written down, in a command or a file."""
+
+    EXPRESSION = "EXPR"
+    PREDICTIONS = "FILE"
+    CODE = "FILE.py:NAME"
+    CELLS = "FILE.json"
+    NUMBER = "FLOAT"
+    WHOLE = "INTEGER"
+    TEXT = "TEXT"
+    LIST = "A,B,..."
+    BEST = "lowest|highest"
+    FLAG = "FLAG"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of question.
+
+    Attributes:
+        name: Of its maker, and of its option on the command line.
+        maker: Where it is, as ``"package.module:function"``.
+        form: Of its subject, the maker's first argument.
+        help: What it is, in a line.
+        details: The maker's other arguments, by the names in `DETAILS` under which they are given.
+        several: The name of the argument that the option gives where the subject is several questions; empty if not.
+            Where the form is `Form.FLAG`, the questions themselves are the maker's arguments, and there are two.
+        rowwise: Whether it is a mean of row values, so that it may be one of several.
+        tolerant: Whether the maker takes the tolerance, and not `ask`.
+        recorded: The ``kind`` of its entries in the ledger, where it has some of its own.
+        brings: Details that everhold does not have itself, by name.
+        loss: How such an entry's privacy loss is distributed: that of noise, of a choice, or unknown (``"mixed"``).
+    """
+
+    name: str
+    maker: str
+    form: Form
+    help: str
+    details: Mapping[str, str]
+    several: str = ""
+    rowwise: bool = False
+    tolerant: bool = False
+    recorded: tuple[str, ...] = ()
+    brings: Mapping[str, Detail] = field(default_factory=dict)
+    loss: str = "mixed"
+
+    @property
+    def module(self) -> str:
+        """The module of the maker, which has the class of its results as well."""
+        return self.maker.partition(":")[0]
+
+    @property
+    def make(self) -> Callable[..., Any]:
+        """The maker."""
+        maker: Callable[..., Any] = getattr(import_module(self.module), self.maker.partition(":")[2])
+        return maker
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """More about a question, for some kinds of them.
+
+    Attributes:
+        form: How it is written down.
+        help: What it is, in a line.
+    """
+
+    form: Form
+    help: str
+
+
+def same(*names: str, **others: str) -> dict[str, str]:
+    """Details that go by the name of their argument, and others by ``option=argument``."""
+    return {**{name: name for name in names}, **others}
+
+
+_RANGE, _TRAINED = same("low", "high"), same(training_predictions="training")
+_OTHER = same(with_="other", with_low="other_low", with_high="other_high")
+_ARMS = same("arm", "treated", "control", "by", "groups", "given")
+
+_OWN = (
+    Kind(
+        "mean",
+        "everhold.queries.mean:mean",
+        Form.EXPRESSION,
+        "The share of rows that meet a condition, or the mean of a number.",
+        {**_RANGE, **same("given")},
+        rowwise=True,
+        recorded=("mean", "function"),
+        loss="noise",
+    ),
+    Kind(
+        "accuracy",
+        "everhold.queries.metrics:accuracy",
+        Form.PREDICTIONS,
+        "The share of labels that the predictions in a file meet; they are joined by row id.",
+        _TRAINED,
+        rowwise=True,
+        recorded=("accuracy",),
+        loss="noise",
+    ),
+    Kind(
+        "error",
+        "everhold.queries.metrics:error",
+        Form.PREDICTIONS,
+        "The share of labels that they miss.",
+        _TRAINED,
+        rowwise=True,
+    ),
+    Kind(
+        "brier",
+        "everhold.queries.metrics:brier",
+        Form.PREDICTIONS,
+        "The Brier score of probabilities in a file, for labels 0 and 1.",
+        _TRAINED,
+        rowwise=True,
+        recorded=("brier",),
+        loss="noise",
+    ),
+    Kind(
+        "risk",
+        "everhold.queries.risk:risk",
+        Form.PREDICTIONS,
+        "The mean loss of the predictions in a file (see --loss).",
+        {**_RANGE, **_TRAINED, **same("loss")},
+        rowwise=True,
+        recorded=("risk",),
+        loss="noise",
+    ),
+    Kind(
+        "difference",
+        "everhold.queries.difference:difference",
+        Form.FLAG,
+        "The first of two means minus the second, row by row (two of --mean, --error, ...).",
+        {},
+        several="operands",
+        recorded=("difference",),
+        loss="noise",
+    ),
+    Kind(
+        "ratio",
+        "everhold.queries.ratio:ratio",
+        Form.EXPRESSION,
+        "The share of rows that meet a condition, among rows that meet another one (--given).",
+        same(given="denominator"),
+        recorded=("ratio", "within", "count"),
+        loss="noise",
+    ),
+    Kind(
+        "risk_difference",
+        "everhold.queries.contrasts:risk_difference",
+        Form.EXPRESSION,
+        "The rate of a condition in one arm minus that in another.",
+        _ARMS,
+    ),
+    Kind(
+        "risk_ratio",
+        "everhold.queries.contrasts:risk_ratio",
+        Form.EXPRESSION,
+        "The rate of a condition in one arm over that in another.",
+        _ARMS,
+    ),
+    Kind(
+        "variance",
+        "everhold.queries.moments:variance",
+        Form.EXPRESSION,
+        "The variance of a condition or of a number.",
+        _RANGE,
+    ),
+    Kind(
+        "covariance",
+        "everhold.queries.moments:covariance",
+        Form.EXPRESSION,
+        "The covariance of two conditions or numbers (the other one is --with).",
+        {**_RANGE, **_OTHER},
+    ),
+    Kind(
+        "correlation",
+        "everhold.queries.moments:correlation",
+        Form.EXPRESSION,
+        "The correlation of two conditions or numbers (the other one is --with).",
+        {**_RANGE, **_OTHER},
+    ),
+    Kind(
+        "histogram",
+        "everhold.queries.histogram:histogram",
+        Form.EXPRESSION,
+        "The shares of the bins of a number, or of a text column's values.",
+        same("missing", edges="bins"),
+    ),
+    Kind(
+        "auc",
+        "everhold.queries.ranking_scores:auc",
+        Form.PREDICTIONS,
+        "The area under the ROC curve of the scores in a file.",
+        {**_TRAINED, **same("positives", "negatives")},
+        tolerant=True,
+        recorded=("auc",),
+        loss="noise",
+    ),
+    Kind(
+        "f1",
+        "everhold.queries.ranking_scores:f1",
+        Form.PREDICTIONS,
+        "The F1 of the labels in a file.",
+        {**_TRAINED, **same("least")},
+        tolerant=True,
+        recorded=("f1",),
+        loss="noise",
+    ),
+    Kind(
+        "precision",
+        "everhold.queries.rates:precision",
+        Form.PREDICTIONS,
+        "The share of rows with label 1 among those that a file labels 1.",
+        _TRAINED,
+    ),
+    Kind(
+        "recall",
+        "everhold.queries.rates:recall",
+        Form.PREDICTIONS,
+        "The share of rows that a file labels 1 among those with label 1.",
+        _TRAINED,
+    ),
+)
+"""The kinds of the core, in the order in which help lists them."""
+
+_DETAILS = {
+    "low": Detail(Form.NUMBER, "Of a number or loss: smaller and missing values count as this."),
+    "high": Detail(Form.NUMBER, "Of a number or loss: larger values count as this."),
+    "given": Detail(Form.EXPRESSION, "Only among rows that meet this condition."),
+    "arm": Detail(Form.TEXT, "Column that says which arm a row belongs to."),
+    "treated": Detail(Form.TEXT, "Its value for the first arm."),
+    "control": Detail(Form.TEXT, "Its value for the arm that is subtracted, or divides."),
+    "by": Detail(Form.TEXT, "Column of groups: the same for each of them."),
+    "groups": Detail(Form.LIST, "Values of the column of groups (--by); by default those of the training rows."),
+    "with_": Detail(Form.EXPRESSION, "The other condition or number."),
+    "with_low": Detail(Form.NUMBER, "Low end of the other number (--with)."),
+    "with_high": Detail(Form.NUMBER, "High end of the other number (--with)."),
+    "training_predictions": Detail(Form.PREDICTIONS, "Predictions for the training rows; they make the guess."),
+    "loss": Detail(Form.TEXT, "'absolute', 'squared' or 'log'; squared by default."),
+    "edges": Detail(Form.LIST, "Increasing edges such as -60,0,15,60, or values of a text column such as AA,UA."),
+    "missing": Detail(Form.FLAG, "Ask for the share of missing values, too, which is so by default."),
+    "positives": Detail(Form.WHOLE, "Number of positive rows that take part."),
+    "negatives": Detail(Form.WHOLE, "Number of negative rows that take part."),
+    "least": Detail(Form.NUMBER, "Floor on predicted and actual positives together, in rows."),
+}
+
+
+def _wrong_with(name: str, kind: Any) -> str:
+    """What is wrong with a kind that an extension adds; empty if nothing."""
+    if any(name == own.name for own in _OWN):
+        return "everhold has a kind of that name itself."
+    if not isinstance(kind, Kind):
+        return "it is no everhold.queries.Kind."
+    if kind.name != name:
+        return f"its name is {kind.name!r}; expected that of its entry point."
+    if not kind.module or kind.maker.count(":") != 1:
+        return f"its maker is {kind.maker!r}; expected 'package.module:function'."
+    unknown = sorted(set(kind.details) - {*_DETAILS, *kind.brings})
+    if unknown:
+        return f"its details {', '.join(unknown)} are unknown; expected them in brings."
+    taken = sorted(detail for detail in kind.brings if _DETAILS.get(detail, kind.brings[detail]) != kind.brings[detail])
+    return f"everhold has other details named {', '.join(taken)}." if taken else ""
+
+
+class Kinds(Sequence[Kind]):
+    """Every kind of query: those of the core, then those of extensions in alphabetical order.
+
+    The metadata of installed distributions are read when an extension's kind is first needed, and not before.
+    """
+
+    def __init__(self, own: Sequence[Kind]) -> None:
+        self.own = {kind.name: kind for kind in own}
+        self.extensions: Registry[Kind] = Registry("everhold.queries", {}, _wrong_with)
+
+    def __iter__(self) -> Iterator[Kind]:
+        yield from self.own.values()
+        yield from self.extensions.values()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @overload
+    def __getitem__(self, place: int) -> Kind: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Kind]: ...
+    def __getitem__(self, place: int | slice) -> Kind | Sequence[Kind]:
+        return tuple(self)[place]
+
+    def named(self, name: str) -> Kind | None:
+        """The kind of that name; None if there is none."""
+        return self.own.get(name) or self.extensions.get(name)
+
+    def missing(self, name: str) -> str:
+        """Which extra of everhold installs a kind that is not there; empty if none does."""
+        extra = extra_for(self.extensions.group, name)
+        return f"pip install 'everhold[{extra}]' installs it" if extra else ""
+
+
+class _Details(Mapping[str, Detail]):
+    """Details of the core, then those that kinds of extensions bring."""
+
+    def __getitem__(self, name: str) -> Detail:
+        return _DETAILS[name] if name in _DETAILS else self._brought()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from _DETAILS
+        yield from (name for name in self._brought() if name not in _DETAILS)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _brought(self) -> dict[str, Detail]:
+        """What extensions bring, by name.
+
+        Raises:
+            ExtensionError: If two kinds bring different details of one name.
+        """
+        found: dict[str, Detail] = {}
+        for kind in KINDS.extensions.values():
+            for name, detail in kind.brings.items():
+                if found.setdefault(name, detail) != detail:
+                    raise ExtensionError(
+                        f"Two extensions of everhold.queries bring different details named {name!r}, one of them "
+                        f"{kind.name!r} ({kind.module}). Uninstall one of their distributions."
+                    )
+        return found
+
+
+KINDS = Kinds(_OWN)
+"""Every kind of query."""
+
+DETAILS: Mapping[str, Detail] = _Details()
+"""More about queries, by the names under which it is given."""

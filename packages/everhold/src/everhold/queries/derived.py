@@ -1,0 +1,284 @@
+"""Parameters that follow from a few plain questions: the intervals of the parts give an interval of the whole.
+
+A derived question costs what its parts cost and reveals what they reveal. All intervals of a holdout hold together, so
+whatever follows from the intervals of the parts by arithmetic holds with them and needs no further probability.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from everhold.answers import Answer, QuotedPrice
+from everhold.errors import QueryRejected
+from everhold.estimand import about_of
+from everhold.queries.means import Means, RowwiseQuery
+from everhold.queries.question import IN_ONE_TRANSACTION, Query, digest
+
+if TYPE_CHECKING:
+    from everhold.ledger import Entry
+    from everhold.mechanisms import State
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.question import ExecutionResult, QueryPlan
+    from everhold.values.base import Schema
+
+__all__ = ["BoundDerived", "Derived", "DerivedQuery", "Estimate", "JointMeans", "estimate_between", "ratio"]
+
+Result = TypeVar("Result", covariant=True)
+
+_COUNTS = {1: "one question", 2: "two questions", 3: "three questions", 4: "four questions", 5: "five questions"}
+_BY_WEIGHT = (
+    "refused",
+    "silent",
+    "holdout",
+    "declared",
+    "standing",
+    "guess",
+    "training",
+)  # sources; that of the whole is the heaviest
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with the interval that is promised to contain the population's one.
+
+    Attributes:
+        value: The estimate.
+        low: Lower end.
+        high: Upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+Combine = Callable[[Sequence[Estimate]], Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundDerived:
+    """A derived question about rows of a known schema.
+
+    Attributes:
+        name: What kind of parameter it is, with its article.
+        description: Public and canonical, together with those of the parts.
+        parts: The questions that it is made of, in the order in which they are asked.
+        combine: From the means of the parts' row values, each in [0, 1], to the parameter; pure.
+        shown: The question as people read it.
+    """
+
+    name: str
+    description: dict[str, Any]
+    parts: tuple[Any, ...]
+    combine: Combine
+    shown: str = ""
+
+    def question(self, parts: Sequence[str]) -> str:
+        """SHA-256 of the description and of the parts' fingerprints, in hex."""
+        return digest({**self.description, "parts": list(parts)})
+
+    def check(self, compiler: QueryCompiler, *, guess: float | None, tolerance: float | None) -> None:
+        """Refuse what a question that is made of several does not take, or a mechanism that cannot answer it.
+
+        Raises:
+            QueryRejected: Nothing is charged.
+        """
+        if tolerance is not None:
+            raise QueryRejected(
+                "a question that is made of several takes no tolerance; expected ask(question) at the planned "
+                "half-width; nothing was charged"
+            )
+        counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} questions")
+        if compiler.mechanism.one_sided:
+            raise QueryRejected(
+                f"{self.name} is {counted}, and {compiler.mechanism.name} bounds some answers from one side only; "
+                "expected a single question; choose another mechanism when the rows are sealed; nothing was charged"
+            )
+        if guess is not None:
+            raise QueryRejected(
+                f"{self.name} is {counted} and takes no guess of the whole; ask its parts, which are "
+                "question.parts(holdout.schema), with a guess each, and then the whole, which is free; nothing was "
+                "charged"
+            )
+
+
+class DerivedQuery(Query[Answer]):
+    """A parameter that is a function of the means of a few plain questions."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def bind(self, schema: Schema) -> BoundDerived:
+        """The question about rows of this schema.
+
+        Raises:
+            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+        """
+
+    def parts(self, schema: Schema) -> tuple[RowwiseQuery, ...]:
+        """The plain questions; whoever has asked them all, with guesses of their own, gets this one free.
+
+        Raises:
+            QueryRejected: If it cannot be asked of such rows. Nothing is charged.
+        """
+        return self.bind(schema).parts
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """All parts together."""
+        bound = self.bind(compiler.schema)
+        bound.check(compiler, guess=guess, tolerance=tolerance)
+        parts = compiler.prepare(bound.parts, None, together=True)
+        return Derived(parts, compiler.schema, compiler.mechanism, bound)
+
+
+@dataclass(frozen=True)
+class JointMeans(Means[Result]):
+    """Means that are parts of one question.
+
+    Attributes:
+        bound: The question that they are parts of.
+    """
+
+    bound: BoundDerived
+
+    @property
+    def question(self) -> str:
+        """SHA-256 of the whole, in hex."""
+        return self.bound.question([line.fingerprint for line in self.asked])
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """The sum over the new parts, and how far the value can lie from what follows from their guesses."""
+        known = {line.fingerprint: entry for line, entry in zip(self.asked, stored, strict=True)}
+        parts = {line.fingerprint: part for line, part in zip(self.asked, self.prepared, strict=True)}
+        new = [fingerprint for fingerprint, entry in known.items() if entry is None]
+        prices, worst, quiet, unlucky = [], [], state, state
+        one_step = self.mechanism.batch_is_one_step and len(new) <= min(self.at_once, IN_ONE_TRANSACTION)
+        label = int(self.mechanism.labels_of(1)[1])
+        for fingerprint in new:
+            prices.append(self.price(parts[fingerprint], quiet))
+            worst.append(self.price(parts[fingerprint], unlucky))
+            quiet = quiet.after(charged=prices[-1].charged_if_confirmed)
+            unlucky = quiet if one_step else unlucky.after(charged=worst[-1].charged_at_most, labels=label)
+        told = dict(zip(new, (price.confirmed for price in prices), strict=True))
+        radii = dict(zip(new, (price.radius for price in prices), strict=True))
+        charged = dict(zip(new, (price.radius_if_charged for price in worst), strict=True))
+        return QuotedPrice(
+            question=self.question,
+            radius=self._within(known, radii, told),
+            radius_if_charged=None if new and self.mechanism.needs_guess else self._within(known, charged, {}),
+            charged_if_confirmed=sum(price.charged_if_confirmed for price in prices),
+            charged_at_most=sum(price.charged_at_most for price in worst),
+            refused=False,
+            answered_before=not new,
+            remaining={},
+        )
+
+    def _within(
+        self,
+        known: Mapping[str, Entry | None],
+        radii: Mapping[str, float | None],
+        told: Mapping[str, tuple[float, float] | None],
+    ) -> float | None:
+        """Farthest distance from the value to the ends that follow from the parts; None where there is no guess."""
+        estimates = []
+        for line, part in zip(self.asked, self.prepared, strict=True):
+            entry, radius = known[line.fingerprint], radii.get(line.fingerprint)
+            if entry is not None and entry.answer["value"] is None:  # asked silently
+                return None
+            if entry is not None:
+                estimates.append(_stored(entry.answer))
+            elif part.guess < 0 or radius is None:
+                return None
+            else:
+                guess = part.guess / self.mechanism.steps
+                low, high = told.get(line.fingerprint) or (guess - radius, guess + radius)
+                estimates.append(Estimate(guess, max(low, 0.0), min(high, 1.0)))
+        whole = self.bound.combine(estimates)
+        return max(whole.value - whole.low, whole.high - whole.value) if whole.high < math.inf else None
+
+
+@dataclass(frozen=True)
+class Derived(JointMeans[Answer]):
+    """The parts of one number: all are answered or none, and the interval follows from theirs.
+
+    To wait and see whether the budget ends between them, and to take everything back if it does, would tell for nothing
+    that a guess was wrong. So all parts have to be sure of an answer before the first one is looked at.
+    """
+
+    whole = True
+
+    def present(self, told: ExecutionResult) -> Answer:
+        """The answer that follows from those to the parts."""
+        about = about_of(self.schema, by_position=any(part.bound.by_position for part in self.prepared))
+        refusal = self.refusal(self.question, told, about=about, shown=self.bound.shown)
+        entries = [entry for entry in told.entries if entry is not None]
+        if len(entries) < len(told.entries):
+            return refusal
+        sources = [entry.answer["source"] for entry in entries]
+        told_openly = all(entry.answer["value"] is not None for entry in entries)
+        sealed = [Estimate(*entry.sealed) for entry in entries if entry.sealed is not None]
+        value, low, high = self._whole([_stored(entry.answer) for entry in entries if told_openly])
+        unsealed, unsealed_low, unsealed_high = self._whole(sealed if len(sealed) == len(entries) else [])
+        return replace(
+            refusal,
+            value=value,
+            low=low,
+            high=high,
+            sealed=unsealed,
+            sealed_low=unsealed_low,
+            sealed_high=unsealed_high,
+            source=next(source for source in _BY_WEIGHT if source in sources),
+            charged=sum(entry.charged for entry in entries),
+            repeated=all(entry.repeated for entry in entries),
+        )
+
+    def _whole(self, parts: list[Estimate]) -> tuple[float | None, float | None, float | None]:
+        """Value and ends that follow from the parts; None where not all of them are known."""
+        if not parts:
+            return None, None, None
+        whole = self.bound.combine(parts)
+        return whole.value, whole.low, whole.high
+
+
+def _stored(answer: Mapping[str, Any]) -> Estimate:
+    """A stored answer as a mean in [0, 1] with its interval."""
+    return Estimate(answer["value"], answer["low"], answer["high"])
+
+
+def estimate_between(value: float, low: float, high: float, *, least: float, most: float, slack: float) -> Estimate:
+    """An interval with its ends moved outwards by a rounding error, kept in a range that always holds.
+
+    Args:
+        value: The estimate; moved into the interval where it is outside.
+        low: Lower end.
+        high: Upper end; ends that contradict each other give the whole range.
+        least: Smallest possible value of the parameter.
+        most: Largest possible value of the parameter.
+        slack: At least what rounding may have done to the ends.
+    """
+    if not low - slack <= high + slack:  # also for nan: the parts cannot all hold, so nothing is known
+        low, high = least, most
+    low, high = max(low - slack, least), min(high + slack, most)
+    if low > high:
+        low, high = least, most
+    return Estimate(min(max(value, low), high), low, high)
+
+
+def ratio(part: Estimate, whole: Estimate) -> Estimate:
+    """The share that a part has of the whole that contains it: all quotients of values in both intervals, up to 1.
+
+    Examples:
+        >>> ratio(Estimate(0.2, 0.1, 0.3), Estimate(0.5, 0.4, 0.6)).value
+        0.4
+    """
+    value = min(part.value / whole.value, 1.0) if whole.value > 0.0 else 0.0
+    low = max(part.low, 0.0) / whole.high if whole.high > 0.0 else 0.0
+    high = part.high / whole.low if whole.low > 0.0 else 1.0
+    return estimate_between(value, math.nextafter(min(low, 1.0), 0.0), math.nextafter(min(high, 1.0), 2.0),
+                            least=0.0, most=1.0, slack=0.0)  # fmt: skip

@@ -1,0 +1,131 @@
+"""How much better is one model than another? The mean of a paired difference, one question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.queries.mean import MeanQuery
+from everhold.queries.means import RowwiseQuery
+from everhold.queries.paired import PairedQuery, in_units
+from everhold.queries.question import QuerySpec
+from everhold.values.base import BoundQuery, Pair
+
+__all__ = ["DifferenceQuery", "difference"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DifferenceQuery(PairedQuery):
+    """The mean over rows of one row value minus another; made by `difference`.
+
+    Attributes:
+        first: What is subtracted from.
+        second: What is subtracted.
+    """
+
+    first: RowwiseQuery
+    second: RowwiseQuery
+
+    def spec(self) -> QuerySpec:
+        """See `Question.made`."""
+        return QuerySpec("difference", self.operands)
+
+    @property
+    def operands(self) -> tuple[RowwiseQuery, RowwiseQuery]:
+        """Both questions."""
+        return self.first, self.second
+
+    def joined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+        """One question; the same as that of ``difference(second, first)``, which is answered the other way round."""
+        first, second = _turned_alike(first, second)
+        width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
+        if width != other:
+            raise QueryRejected(
+                f"the two questions are in different units: one goes {in_units(first.at_zero, first.at_one)}, the "
+                f"other {in_units(second.at_zero, second.at_one)}, and row values of 1 mean opposite things where one "
+                "is an error and the other is none; expected two of one kind with ranges of the same width; nothing "
+                "was charged"
+            )
+        middle, shown = first.at_zero - second.at_zero, f"{_bracketed(first)} minus {_bracketed(second)}"
+        if second.question < first.question:  # which one is subtracted is no part of the question
+            first, second, width = second, first, -width
+        return BoundQuery(
+            description={"kind": "difference", "of": [first.description, second.description]},
+            shown=shown,
+            at_zero=middle - width,
+            at_one=middle + width,
+            by_position=first.by_position or second.by_position,
+            pair=Pair("difference", first, second),
+        )
+
+
+def _turned_alike(first: BoundQuery, second: BoundQuery) -> tuple[BoundQuery, BoundQuery]:
+    """Two operands in units that rise alike, where one that falls is a difference, which reads either way round.
+
+    Of two differences the one with the larger fingerprint is turned, so the order of the operands does not matter.
+    """
+    if (first.at_one > first.at_zero) == (second.at_one > second.at_zero):
+        return first, second
+    if _is_difference(first) and (not _is_difference(second) or first.question > second.question):
+        return _turned(first), second
+    return first, _turned(second) if _is_difference(second) else second
+
+
+def _turned(bound: BoundQuery) -> BoundQuery:
+    """The same difference with its operands exchanged, and with its ends."""
+    assert bound.pair is not None
+    first, second = bound.pair.second, bound.pair.first
+    described = {**bound.description, "of": [first.description, second.description]}
+    pair = Pair("difference", first, second)
+    return replace(bound, description=described, at_zero=bound.at_one, at_one=bound.at_zero, pair=pair)
+
+
+def _is_difference(bound: BoundQuery) -> bool:
+    return bound.pair is not None and bound.pair.how == "difference"
+
+
+def _bracketed(bound: BoundQuery) -> str:
+    return f"({bound.shown})" if _is_difference(bound) else bound.shown
+
+
+def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> DifferenceQuery:
+    """The mean of a paired difference: how much better or larger the first is, row by row.
+
+    One question, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
+    sharply than by their two scores: only the rows on which they differ spread.
+
+    Args:
+        first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`.
+        second: What is subtracted: one of the same units, with a range of the same width.
+
+    Returns:
+        The question; its answer lies between -1 and 1, or between minus and plus the width of the range.
+
+    Raises:
+        QueryRejected: If one of them is no mean of row values.
+
+    Examples:
+        >>> better = difference("x > 1", "x > 2")
+        >>> from everhold.values.base import Schema
+        >>> from everhold.values.expressions import ColumnKind
+        >>> bound = better.bind(Schema(10, 0, {"x": ColumnKind.NUMBER}))
+        >>> sorted((bound.at_zero, bound.at_one))
+        [-1.0, 1.0]
+    """
+    return DifferenceQuery(as_rowwise(first), as_rowwise(second))
+
+
+def as_rowwise(question: object) -> RowwiseQuery:
+    """A mean of row values; a text is a `mean`.
+
+    Raises:
+        QueryRejected: If it is no such question. Nothing is charged.
+    """
+    asked = MeanQuery(question) if isinstance(question, str) else question
+    if not isinstance(asked, RowwiseQuery):
+        raise QueryRejected(
+            f"{brief(question)} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
+            "brier(...) or risk(...); nothing was charged"
+        )
+    return asked

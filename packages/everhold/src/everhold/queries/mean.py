@@ -1,0 +1,209 @@
+"""The mean of a text expression or of a function of single rows, and the mean among rows that meet a condition."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import overload
+
+from everhold.arguments import brief, is_text
+from everhold.errors import QueryRejected
+from everhold.queries.identity import content_digest
+from everhold.queries.means import RowwiseQuery
+from everhold.queries.question import QuerySpec
+from everhold.queries.shares import ShareQuery, WithinQuery
+from everhold.queries.texts import in_one_line, parsed
+from everhold.values.base import BoundQuery, RowFunction, Schema
+from everhold.values.expressions import ColumnKind, Expression, RowValue
+from everhold.values.expressions.tree import Node, Operation
+
+_LONGEST_NAME = 1_000
+
+__all__ = ["ConditionalMean", "MeanQuery", "StatisticalQuery", "bound_mean", "mean"]
+
+
+@dataclass(frozen=True, slots=True)
+class MeanQuery(RowwiseQuery):
+    """The mean of a condition or of a clipped number; made by `mean`.
+
+    Attributes:
+        text: An expression of the language in `everhold.values.expressions`.
+        low: Value at which a number is clipped from below; missing numbers count as this.
+        high: Value at which a number is clipped from above.
+    """
+
+    text: str
+    low: float | None = None
+    high: float | None = None
+
+    def spec(self) -> QuerySpec:
+        """See `Question.made`."""
+        return QuerySpec("mean", self.text, {"low": self.low, "high": self.high})
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The parsed question about these columns."""
+        expression = parsed(self.text, schema)
+        low, high = self._range(expression)
+        return bound_mean(RowValue(expression, low, high), shown=f"mean of {in_one_line(self.text)}")
+
+    def _range(self, expression: Expression) -> tuple[float, float]:
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
+        if (self.low is None) != (self.high is None):
+            raise QueryRejected("only one end of the range is given; expected both low and high; nothing was charged")
+        if expression.kind is ColumnKind.NUMBER and not _between_zero_and_one(expression):
+            raise QueryRejected(
+                "the expression is a number and its range is not known; expected low and high, at which values are "
+                "clipped, such as low=-60, high=180; nothing was charged"
+            )
+        return 0.0, 1.0
+
+
+def _is_condition(asked: MeanQuery, schema: Schema) -> bool:
+    return parsed(asked.text, schema).kind is ColumnKind.BOOLEAN
+
+
+def _in_words(asked: MeanQuery) -> str:
+    """The text as people read it, whatever it is: it is refused when it is read."""
+    return in_one_line(asked.text) if isinstance(asked.text, str) else brief(asked.text)
+
+
+def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
+    """The question for the mean of an expression; the same for every way to have come by the expression."""
+    return BoundQuery(
+        description={
+            "kind": "mean",
+            "expression": row_value.expression.canonical(),
+            "low": row_value.low,
+            "high": row_value.high,
+        },
+        shown=shown,
+        at_zero=row_value.low,
+        at_one=row_value.high,
+        row_value=row_value,
+        yes_no=row_value.expression.kind is ColumnKind.BOOLEAN,
+    )
+
+
+def _between_zero_and_one(expression: Expression) -> bool:
+    """Whether an expression can only give numbers from 0 to 1: choices among such literals."""
+    choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
+    inside: dict[Node, bool] = {}
+    for node in expression.nodes:
+        if node.operation in choices:
+            inside[node] = all(inside[operand] for operand in node.operands if operand.kind is ColumnKind.NUMBER)
+        else:
+            literal = node.operation is Operation.NUMBER and isinstance(node.value, (int, float))
+            inside[node] = node.operation is Operation.NULL or (literal and 0.0 <= float(node.value or 0.0) <= 1.0)
+    return inside[expression.root]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConditionalMean(ShareQuery):
+    """The mean among the rows that meet a condition; made by ``mean(..., given=...)``."""
+
+    @classmethod
+    def of(cls, part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
+        """The mean of one text or function among the rows that meet another text."""
+        what = part.shown if isinstance(part, StatisticalQuery) else _in_words(part)
+        shown = f"mean of {what} among rows with {_in_words(given)}"
+        return cls(part, given, name="a conditional mean", shown=shown)
+
+    def check_texts(self, schema: Schema) -> None:
+        """Refuse a number as the condition."""
+        if isinstance(self.whole, MeanQuery) and not _is_condition(self.whole, schema):
+            raise QueryRejected(
+                f"given is {brief(self.whole.text)}, a number; expected a condition that selects rows, such as "
+                "mean('arr_delay > 60', given=\"carrier = 'UA'\"); nothing was charged"
+            )
+
+    def _joint(self, schema: Schema) -> RowwiseQuery:
+        part, given = self.part, self.whole
+        if isinstance(part, MeanQuery) and isinstance(given, MeanQuery) and _is_condition(part, schema):
+            return MeanQuery(f"({part.text}) and ({given.text})")
+        return WithinQuery(part, given)
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticalQuery(RowwiseQuery):
+    """The mean over rows of a function; made by `mean`, which says what the attributes are."""
+
+    function: RowFunction
+    name: str | None = None
+    _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
+
+    @property
+    def shown(self) -> str:
+        """The function as people read it."""
+        return f"the function {self.name or 'without a name'}"
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The function, for sealed and training rows alike."""
+        if self.name is not None and not is_text(self.name, longest=_LONGEST_NAME):
+            raise QueryRejected(
+                f"name is {brief(self.name)}; expected a text of at most {_LONGEST_NAME:,} characters, or None; "
+                "nothing was charged"
+            )
+        identity = {"token": self._token} if self.name is None else {"name": self.name}
+        content = content_digest(self.function) or self._token
+        return BoundQuery(
+            description={"kind": "function", **identity, "content": content},
+            shown=f"mean of {self.shown}",
+            sealed=self.function,
+            training=self.function,
+            reads=tuple(schema.asked),
+        )
+
+
+@overload
+def mean(of: str, *, low: float | None = None, high: float | None = None) -> MeanQuery: ...
+@overload
+def mean(of: str, *, low: float | None = None, high: float | None = None, given: str) -> ConditionalMean: ...
+@overload
+def mean(of: RowFunction, *, name: str | None = None) -> StatisticalQuery: ...
+@overload
+def mean(of: RowFunction, *, given: str, name: str | None = None) -> ConditionalMean: ...
+def mean(
+    of: str | RowFunction,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    given: str | None = None,
+    name: str | None = None,
+) -> MeanQuery | ConditionalMean | StatisticalQuery:
+    """The mean over the population of an expression, or of a function of single rows.
+
+    A function is tried on the training rows before it meets sealed ones (without a training set on made-up rows), and
+    every fault is reported there. On sealed rows faults are never reported, because a report would be a free answer:
+    nan counts as 0, values are clipped, and a row on which the function fails counts as 0.
+
+    Args:
+        of: A condition such as ``"arr_delay > 15 and carrier = 'UA'"``, whose mean is a share, or a number such as
+            ``"arr_delay"``, which needs a range. Null, nan and the result of a division by zero count as ``low``, for a
+            condition as false. Or a function from a table (columns by name, NumPy arrays) to one value in [0, 1] per
+            row, each computed from its own row alone; for one that looks across rows nothing is promised.
+        low: Numbers below count as this.
+        high: Numbers above count as this.
+        given: Take the mean only over rows that meet this condition. One question of a holdout that confirms guesses
+            and has training rows, see `ratio`; else two.
+        name: Of a function: functions of one name that are made of the same code and data, and give the same for public
+            rows, are one question. Without a name every new function is a new question. Files and settings that the
+            function reads while it runs are not looked at: take another name when they change.
+
+    Examples:
+        >>> mean("arr_delay", low=-60, high=180)
+        MeanQuery(text='arr_delay', low=-60, high=180)
+        >>> late = mean(lambda table: table["arr_delay"] > 15, name="late")
+    """
+    if not isinstance(of, str) and callable(of):
+        if low is not None or high is not None:
+            raise QueryRejected(
+                "a function gives values in [0, 1] and takes no range; expected mean(function), with the range in the "
+                "function itself; nothing was charged"
+            )
+        function = StatisticalQuery(of, name)
+        return function if given is None else ConditionalMean.of(function, MeanQuery(given))
+    if name is not None:
+        raise QueryRejected("a name belongs to a function; expected mean(text) without one; nothing was charged")
+    asked = MeanQuery(of, low, high)
+    return asked if given is None else ConditionalMean.of(asked, MeanQuery(given))

@@ -1,0 +1,173 @@
+"""Which interval procedure a question gets, from public facts alone (S8).
+
+| rows | question | procedure |
+| --- | --- | --- |
+| independent | every row value is 0 or 1 by type | exact binomial tails |
+| independent | its values on training rows are known | betting on their histogram |
+| independent | other values in [0, 1] | Chernoff |
+| groups named by a column | its values on training rows are known | betting on the sums of groups |
+| any other | any other | Hoeffding, for the effective rows |
+| independent, or groups | a statistic of all rows | McDiarmid |
+
+A ratio is bet on as well, by row or by group. Betting, ratios and statistics are for mechanisms that hold guesses
+against what the procedure leaves possible; others that add no noise take intervals that are a function of the mean.
+What rests on noise has no procedure.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from everhold.dependence import Groups
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
+from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffding
+from everhold.guarantees.intervals.ratios import GroupRatioBetting, RatioBetting
+from everhold.ledger.declarations import DECLARED
+
+if TYPE_CHECKING:
+    from everhold.guarantees.intervals.base import Needs, Procedure
+    from everhold.mechanisms import Mechanism
+    from everhold.values.base import BoundQuery, Schema
+
+__all__ = [
+    "how_made", "needs_of", "procedure_for", "statistic_procedure", "takes_ratios", "takes_statistics", "what_narrows",
+]  # fmt: skip
+
+
+def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
+    """What the procedure of a question will have to know of the sealed rows, and to be made from the training rows.
+
+    Raises:
+        ValueError: If it is a ratio and no procedure takes it; see `takes_ratios`.
+    """
+    independent, trained = mechanism.dependence.binomial_tails, schema.training_rows > 0 and bound.trained
+    grouped = mechanism.dependence.group_column is not None
+    if bound.pair is not None and bound.pair.how == "ratio":
+        if not takes_ratios(mechanism) or not trained:
+            raise ValueError(f"{mechanism.name} has no procedure for {bound.shown!r}; expected two means")
+        return "pairs" if independent else "group_pairs"
+    if not _takes_all(mechanism) or not trained or (independent and bound.yes_no):
+        return "total"
+    return "cells" if independent else "groups" if grouped else "total"
+
+
+def procedure_for(
+    bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, training: Any = None, own_guess: bool = False,
+    guess: float | None = None,
+) -> Procedure | None:  # fmt: skip
+    """The procedure of a question, or None if the mechanism rests on noise.
+
+    Args:
+        bound: The question.
+        mechanism: The one that answers.
+        schema: The rows.
+        training: What it `needs_of` the training rows where that is more than a total.
+        own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
+        guess: The analyst's own guess in units of a mean, if there is one; bets expect it.
+    """
+    if mechanism.adds_noise:
+        return None
+    needs = needs_of(bound, mechanism, schema)
+    if needs == "cells":
+        return Betting(rows=mechanism.rows, training=training, guess=guess)
+    if needs == "groups":
+        return GroupBetting(sizes=_sizes(mechanism), training=training, guess=guess)
+    if needs == "pairs":
+        return RatioBetting(rows=mechanism.rows, training=training, guess=guess)
+    if needs == "group_pairs":
+        return GroupRatioBetting(sizes=_sizes(mechanism), training=training, guess=guess)
+    rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows
+    if schema.training_rows and bound.trained and not own_guess:
+        guessed = schema.training_rows
+    if mechanism.dependence.binomial_tails:
+        return (ClopperPearson if bound.yes_no else Chernoff)(rows=rows, training=guessed)
+    return Hoeffding(rows=mechanism.effective_rows(rows), training=mechanism.effective_rows(guessed))
+
+
+def takes_ratios(mechanism: Mechanism) -> bool:
+    """Whether a ratio whose values on training rows are known is one question for it; else it is two means."""
+    known = mechanism.dependence.binomial_tails or mechanism.dependence.group_column is not None
+    return _takes_all(mechanism) and known and not mechanism.parameters().get("slack")
+
+
+def takes_statistics(mechanism: Mechanism) -> bool:
+    """Whether a statistic of all rows is one question for it, without a price of its own."""
+    return _takes_all(mechanism)
+
+
+def statistic_procedure(
+    mechanism: Mechanism, schema: Schema, *, moved: float, spread: float | None, own_guess: bool
+) -> BoundedDifferences:
+    """The procedure of a statistic of independent rows or groups.
+
+    Args:
+        mechanism: The one that answers.
+        schema: The rows.
+        moved: By how much of its range one row may move it.
+        spread: How far its share of the range scatters on independent training rows, times the root of their number;
+            None where nobody knows.
+        own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
+    """
+    rows, deviation = mechanism.rows, None
+    if isinstance(mechanism.dependence, Groups):
+        rows = sum(size * size * number for size, number in _sizes(mechanism))  # they say nothing of its spread
+    elif spread is not None and math.isfinite(spread):
+        deviation = max(spread / math.sqrt(rows), moved)  # it can move at all
+    trained = rows if own_guess else max(rows * schema.training_rows // schema.rows, 1)
+    return BoundedDifferences(rows=rows, sensitivity=moved, training=trained, spread=deviation)
+
+
+def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
+    """Pairs (size, number of groups of that size)."""
+    if not isinstance(mechanism.dependence, Groups):
+        raise TypeError(f"{mechanism.dependence!r} has no sizes of groups; expected Groups")
+    return mechanism.dependence.counts
+
+
+def _takes_all(mechanism: Mechanism) -> bool:
+    """Whether questions of the mechanism have intervals of their own, of whatever procedure."""
+    return mechanism.unsealable
+
+
+def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -> str:
+    """In words for an analyst: which procedure makes the interval, why it holds, and what the rows are worth.
+
+    Args:
+        procedure: The procedure.
+        bound: The question.
+        guess: Its public guess in units of a mean; negative where there is none.
+        rows: Number of sealed rows.
+    """
+    worth = procedure.worth
+    if isinstance(procedure, GroupBetting):
+        spread = guess * (1.0 - guess) if guess >= 0.0 and bound.yes_no else 0.25
+        worth = procedure.independent_rows(spread)
+    said = f"The interval is made by {procedure.title}: {procedure.why}."
+    if isinstance(procedure, BoundedDifferences):
+        said += " It is for the expected value of the statistic over sets of as many rows."
+    if not isinstance(procedure, BoundedDifferences | GroupBetting | Hoeffding) or worth >= rows:
+        return said
+    return f"{said} For this question your {rows:,} rows are worth {int(worth):,} independent ones."
+
+
+def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str:
+    """In words for an analyst: what would make an interval of this procedure narrower.
+
+    Args:
+        procedure: The procedure.
+        mechanism: The mechanism that answered.
+        source: Where the answer comes from.
+    """
+    if source == DECLARED:
+        return "More sealed rows, a shorter query or a family with fewer members make it narrower."
+    ways = ["more sealed rows", "fewer planned questions"]
+    if mechanism.needs_guess and source in ("training", "guess"):
+        ways = ["guesses from more rows", "fewer surprises before it", *ways]
+    unknown = isinstance(procedure, BoundedDifferences) and procedure.spread is None
+    if (unknown or isinstance(procedure, Chernoff | Hoeffding)) and mechanism.needs_guess:
+        ways = ["training rows that show how far its values spread", *ways]
+    end = "; unsealed at the end of the study it is narrowest" if mechanism.unsealable else ""
+    listed = f"{', '.join(ways[:-1])} or {ways[-1]}"
+    return f"{listed[0].upper()}{listed[1:]} make it narrower{end}."

@@ -1,0 +1,280 @@
+"""The protocol of queries: a `Query` is compiled to a `QueryPlan`, which the query executor runs.
+
+An analyst writes a `Query`. Compiled on the public facts of one holdout it is a `QueryPlan`: it knows its entries of
+the ledger, their largest price, how it is evaluated on the sealed rows, how the mechanism answers, and how the analyst
+reads the entries. The executor (`everhold.asking.query_executor`) runs every plan through the same transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+from everhold.errors import QueryRejected
+from everhold.ledger.chain import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from everhold.answers import QuotedPrice
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.ledger import Committed, Entry, EntryDraft, Outcome
+    from everhold.ledger.allotments import Accounts
+    from everhold.mechanisms import Mechanism, Quote, State
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.randomness import Noise
+    from everhold.sealing.table import StoredRows
+
+__all__ = [
+    "IN_ONE_TRANSACTION",
+    "MOST_SHOWN",
+    "ExecutionResult",
+    "Outdated",
+    "Pricing",
+    "Query",
+    "QueryPlan",
+    "QuerySpec",
+    "SellsTolerances",
+    "digest",
+    "paying",
+]
+
+Result = TypeVar("Result", covariant=True)
+
+IN_ONE_TRANSACTION = 1_000
+"""New entries: other writers wait that long, and as much is kept where somebody interrupts."""
+
+MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
+
+
+class Outdated(Exception):
+    """What the question is about has changed since it was prepared; nothing was answered, so prepare it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySpec:
+    """How a question is made: what it is written down as where it travels.
+
+    Attributes:
+        kind: Name of its maker.
+        of: The maker's first argument; all questions where it is made of several.
+        details: The maker's other arguments, by name; None for what was left out.
+    """
+
+    kind: str
+    of: Any
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Query(ABC, Generic[Result]):
+    """A question as an analyst writes it."""
+
+    __slots__ = ()
+
+    def spec(self) -> QuerySpec:
+        """The maker that makes it anew, with its arguments.
+
+        Raises:
+            QueryRejected: If it holds Python code, which does not travel. Nothing is charged.
+        """
+        raise QueryRejected(
+            "this question holds a Python function, and none is taken from elsewhere, because it would run beside the "
+            "sealed rows; expected an expression as a text, such as mean('delay > 15'), or predictions with row ids; "
+            "or ask where the rows are; nothing was charged"
+        )
+
+    @abstractmethod
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Result]:
+        """The question for one holdout, from public facts and training rows alone.
+
+        Args:
+            compiler: What is known of the holdout.
+            guess: The analyst's own guess, in the question's units.
+            tolerance: Half-width wished for, in the question's units.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What the entries of one question cost, from public state alone.
+
+    Attributes:
+        most: Most that one of them is charged.
+        sure: From a state and a number of them to how many the whole budget surely pays for.
+        asks_nothing: Whether they take nothing from the budget, and are answered after the end, too.
+    """
+
+    most: int
+    sure: Callable[[State, int], int]
+    asks_nothing: bool = False
+
+    @classmethod
+    def free(cls) -> Pricing:
+        """Of members of declared families (S10)."""
+        return cls(0, lambda _, count: count, asks_nothing=True)
+
+    @classmethod
+    def planned(
+        cls, mechanism: Mechanism, procedures: Sequence[Procedure] | None, *, silent: bool = False, keeping: int = 0
+    ) -> Pricing:
+        """Of means that the mechanism answers as planned; where nothing is told, nothing is charged.
+
+        Args:
+            mechanism: The one that answers.
+            procedures: How their intervals are made; None for challenges, of which no interval is told.
+            silent: Whether nothing is told of them.
+            keeping: For so many silent questions there has to be room afterwards, whatever is answered.
+        """
+        sure = partial(mechanism.surely_answers, procedures=procedures, silent=silent)
+        most = 0 if silent else mechanism.most_charged
+        if not keeping:
+            return cls(most, sure)
+
+        def with_room_left(state: State, count: int) -> int:
+            """One at once, as long as there is room for what has to come afterwards."""
+            return min(sure(state, count), 1) if mechanism.leaves_room(state, keeping, procedures) else 0
+
+        return cls(most, with_room_left)
+
+    @classmethod
+    def fixed(cls, mechanism: SellsTolerances, price: int) -> Pricing:
+        """Of a price of its own, in credits."""
+        return cls(price, lambda state, count: min(count, mechanism.affords(state, price)))
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """What was answered to a question.
+
+    Attributes:
+        entries: One for each of its entries, in order; None where it was refused.
+        remaining: What is left of the budget afterwards, by name.
+        statement: The statement that the promise rests on.
+        analyst: On whose behalf it was asked; None for the steward.
+    """
+
+    entries: Sequence[Committed | None]
+    remaining: Mapping[str, int]
+    statement: str
+    analyst: str | None
+
+
+class QueryPlan(ABC, Generic[Result]):
+    """A question that is ready to be asked; it knows public facts only, until `look`."""
+
+    asked: Sequence[EntryDraft]
+    """What the ledger will hold of it: one entry each, in order."""
+
+    pricing: Pricing
+    """What its entries cost."""
+
+    whole: bool = False
+    """Whether it is refused unless all of its entries are surely paid for."""
+
+    at_once: int = 64
+    """For so many of its entries the sealed rows are looked at in one go, as memory allows."""
+
+    def is_short(self, rows: int) -> bool:
+        """Whether evaluating it on so many rows beside everhold takes no time, from public facts.
+
+        Then it is evaluated while the ledger is locked. What runs an analyst's code never is.
+        """
+        return False
+
+    def silently(self) -> Self:
+        """The same question, about which nothing is told before the study is unsealed.
+
+        Raises:
+            QueryRejected: If it cannot be asked so. Nothing is charged.
+        """
+        raise QueryRejected(
+            "a question with a price of its own cannot be asked silently; expected means, or what is made of them; "
+            "nothing was charged"
+        )
+
+    def room(self, accounts: Accounts, count: int) -> int:
+        """How many of so many new entries it has room for by its own rules, from what the ledger keeps; mostly all.
+
+        It is asked before the sealed rows are looked at, and again inside the transaction.
+
+        Raises:
+            Outdated: If it was prepared for something that is no longer so.
+        """
+        return count
+
+    @abstractmethod
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
+        """What the mechanism has to know of the sealed rows for the entries at these places; secret."""
+
+    @abstractmethod
+    def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+        """The mechanism's answers.
+
+        Args:
+            state: Before.
+            seen: What `look` returned.
+            rows: Which of the places that were looked at are to be answered now, in order.
+            noise: Noise of this step alone.
+        """
+
+    @abstractmethod
+    def present(self, told: ExecutionResult) -> Result:
+        """The entries as the analyst reads them; its ``refused`` says whether one is missing."""
+
+    @abstractmethod
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """What it would cost and how sharp it would be, if it is not refused.
+
+        Args:
+            state: The mechanism's public state.
+            stored: The entries that are in the ledger already, in order.
+        """
+
+
+class SellsTolerances(Protocol):
+    """A mechanism that sells answers of any sharpness; it says so by `Mechanism.sells_tolerances`."""
+
+    def scale_for(self, tolerance: float) -> float:
+        """The largest noise scale whose half-width is within the tolerance.
+
+        Raises:
+            ValueError: If the budget cannot pay for it.
+        """
+
+    def credits_for(self, scale: float) -> int:
+        """Price of a mean with noise of this scale."""
+
+    def affords(self, state: State, price: int) -> int:
+        """How many more queries of this price are answered."""
+
+    def quote_at(self, state: State, tolerance: float) -> Quote:
+        """The price of a mean with a half-width of its own."""
+
+
+def paying(mechanism: Mechanism) -> SellsTolerances:
+    """The mechanism as one that sells tolerances.
+
+    Raises:
+        QueryRejected: If it is another one.
+    """
+    if not mechanism.sells_tolerances:
+        raise QueryRejected(
+            f"{mechanism.name} answers every question alike; expected a holdout that was created with "
+            "mechanism='privacy_budget' for tolerances and for whatever has a price of its own; nothing was charged"
+        )
+    return cast(SellsTolerances, mechanism)
+
+
+def digest(description: Mapping[str, Any] | Sequence[str]) -> str:
+    """SHA-256 of a description, in hex."""
+    return hashlib.sha256(canonical(description).encode()).hexdigest()

@@ -1,0 +1,156 @@
+"""Precision and recall of predicted labels, and F1 as a ratio: positive is label 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.queries.metrics import LabelQuery, subject_of
+from everhold.queries.predictions import check_classes
+from everhold.queries.question import QuerySpec
+from everhold.queries.rules import label_node, rule_node
+from everhold.queries.shares import ShareQuery
+from everhold.queries.texts import in_one_line
+from everhold.values.base import BoundQuery, RowFunction, Schema
+from everhold.values.expressions import Expression, RowValue
+from everhold.values.expressions.tree import Node, Operation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["CountQuery", "f1_ratio", "precision", "recall"]
+
+Counted: TypeAlias = Literal["hits", "predicted", "actual", "mean_positives"]
+
+_SHOWN = {"hits": "true positives", "predicted": "predicted positives", "actual": "actual positives",
+          "mean_positives": "half of predicted and actual positives"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountQuery(LabelQuery):
+    """The share of rows that count in some way when predicted labels are held against the labels 0 and 1.
+
+    Attributes:
+        counted: ``"hits"``, rows that are predicted 1 and are; ``"predicted"`` or ``"actual"``, rows that are predicted
+            1, or are; ``"mean_positives"``, half of the two together, so a hit counts 1, a miss or a false alarm 1/2.
+        predictions: One prediction per sealed row, in the order of the rows; a table with row ids; an estimator; or a
+            rule.
+        training: One prediction per training row, for the guess; by default the estimator's own.
+    """
+
+    counted: Counted
+    predictions: Any
+    training: Any = None
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The question about the labels of this schema."""
+        if schema.label_kind != "binary":
+            raise QueryRejected(
+                "precision, recall and F1 need a label column of 0 and 1, and this holdout has none; expected one "
+                "named at creation; create the holdout with label=...; nothing was charged"
+            )
+        if isinstance(self.predictions, str):
+            return self._of_rule(self.predictions, schema)
+        description, sealed, training, reads = self._row_values(schema)
+        ((kind, digest),) = description.items()
+        return BoundQuery(
+            description={"kind": "count", "of": self.counted, "label": schema.label, **description},
+            shown=f"{_SHOWN[self.counted]} of {subject_of(self.predictions, kind, digest)}",
+            sealed=sealed,
+            training=training,
+            reads=reads,
+            by_position=self._by_position,
+            yes_no=self.counted != "mean_positives",
+        )
+
+    def _of_rule(self, text: str, schema: Schema) -> BoundQuery:
+        row_value = self.in_engine(rule_node(text, schema), label_node(schema), schema)
+        return BoundQuery(
+            description={
+                "kind": "count", "of": self.counted, "label": schema.label, "rule": row_value.expression.canonical(),
+            },
+            shown=f"{_SHOWN[self.counted]} of the rule {in_one_line(text)}",
+            row_value=row_value,
+            yes_no=self.counted != "mean_positives",
+        )  # fmt: skip
+
+    @property
+    def _of_probabilities(self) -> bool:
+        return False
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        check_classes(predictions, schema, what=what)
+
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
+        """See `LabelQuery.in_engine`."""
+        predicted, actual = (Node.of(Operation.EQUAL, node, Node.literal(1.0)) for node in (prediction, label))
+        if self.counted == "mean_positives":
+            half, none = Node.literal(0.5), Node.literal(0.0)
+            halves = (Node.of(Operation.CASE, condition, half, none) for condition in (predicted, actual))
+            return RowValue(Expression(Node.of(Operation.ADD, *halves)))
+        counted = {"predicted": predicted, "actual": actual, "hits": Node.of(Operation.AND, predicted, actual)}
+        return RowValue(Expression(counted[self.counted]))
+
+    def _against(self, predictions: NDArray[Any], label: str) -> RowFunction:
+        predicted = predictions == 1
+        match self.counted:
+            case "hits":
+                return lambda table: predicted & (table[label] == 1)
+            case "predicted":
+                return lambda table: np.array(predicted)
+            case "actual":
+                return lambda table: np.asarray(table[label] == 1)
+        return lambda table: (predicted.astype(np.float64) + (table[label] == 1)) / 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RateQuery(ShareQuery):
+    """A share of counts of predicted labels; made by `precision`, `recall` and `f1`."""
+
+    def spec(self) -> QuerySpec:
+        """See `Question.made`."""
+        assert isinstance(self.part, CountQuery)
+        return QuerySpec(self.name.split()[1].lower(), self.part.predictions, {"training": self.part.training})
+
+
+def _share(
+    name: str, of: Literal["predicted", "actual", "mean_positives"], predictions: Any, training: Any
+) -> RateQuery:
+    hits, whole = CountQuery("hits", predictions, training), CountQuery(of, predictions, training)
+    return RateQuery(hits, whole, nested=True, name=name, shown=f"{name.partition(' ')[2]} of predicted labels")
+
+
+def precision(predictions: Any, *, training: Any = None) -> ShareQuery:
+    """The share of the rows predicted 1 whose label is 1.
+
+    One question of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+
+    Args:
+        predictions: Labels, 0 or 1: shape (rows,), or a table, an estimator or a rule, as for `accuracy`.
+        training: Predictions for the training rows, for the guess: shape (training rows,), or a table.
+
+    Examples:
+        >>> precision([1, 0, 1]).name
+        'a precision'
+    """
+    return _share("a precision", "predicted", predictions, training)
+
+
+def recall(predictions: Any, *, training: Any = None) -> ShareQuery:
+    """The share of the rows with label 1 that are predicted 1.
+
+    One question of a holdout that confirms guesses, if the predictions for training rows are known; else two.
+
+    Args:
+        predictions: As for `precision`.
+        training: As for `precision`.
+    """
+    return _share("a recall", "actual", predictions, training)
+
+
+def f1_ratio(predictions: Any, *, training: Any = None) -> ShareQuery:
+    """F1 of the population, ``sum tp / sum (tp + (fp + fn) / 2)``: as for `precision`, without a floor."""
+    return _share("an F1", "mean_positives", predictions, training)

@@ -1,0 +1,284 @@
+"""Statistics of all rows on their way to an answer: bought from a privacy budget, or held against a guess.
+
+A budget pays for one draw of noise (S1 for low sensitivity). A mechanism that checks guesses answers them as any other
+question, with the interval of McDiarmid's inequality (S8). Either way what is promised is the expected value of the
+statistic over sets of as many rows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.answers import Answer
+from everhold.arguments import as_float, brief
+from everhold.dependence import Groups, Independent
+from everhold.errors import QueryRejected
+from everhold.extensions import imported
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.queries.means import OneMean, Prepared
+from everhold.queries.procedures import statistic_procedure, takes_statistics
+from everhold.queries.question import Query, paying
+from everhold.values.base import BoundQuery
+from everhold.values.evaluation import UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.mechanisms import Mechanism, State
+    from everhold.mechanisms.base import Quote
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.question import QueryPlan
+    from everhold.sealing.table import StoredRows
+
+__all__ = [
+    "OneStatistic",
+    "Statistic",
+    "StatisticGrid",
+    "StatisticQuery",
+    "check_positive",
+    "check_range",
+    "check_rows",
+]
+
+_MOST_STEPS = 2**62
+_LEFT_OUT = 20  # parts of the training rows, each of which is left out once
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticGrid:
+    """A statistic on an integer grid, computed in rational numbers.
+
+    One replaced row moves the statistic by at most Delta and its position on the grid by at most ``unit`` steps. A step
+    is ``Delta / (unit - 1)``, so that there is one to spare: it covers errors of floating point in the statistic of up
+    to ``Delta / unit``; rounding down needs none, because ``unit`` is whole.
+
+    Attributes:
+        low: The least value.
+        high: The largest value.
+        sensitivity: Delta.
+        unit: Steps that one row may move it by.
+    """
+
+    low: float
+    high: float
+    sensitivity: float
+    unit: int = UNIT
+
+    @property
+    def step(self) -> Fraction:
+        """A grid step in the statistic's units."""
+        return Fraction(self.sensitivity) / (self.unit - 1)
+
+    @property
+    def share(self) -> Fraction:
+        """A grid step as a share of the range."""
+        return self.step / (Fraction(self.high) - Fraction(self.low))
+
+    def at(self, share: float) -> float:
+        """The value at a share of the range, to the last digit."""
+        low = Fraction(self.low)
+        return float(low + Fraction(share) * (Fraction(self.high) - low))
+
+    def position(self, value: float | Fraction) -> int:
+        """Steps above the least value, rounded down; what is no number counts as the least value."""
+        clipped = self.low if math.isnan(value) else min(max(value, self.low), self.high)
+        return math.floor((Fraction(clipped) - Fraction(self.low)) / self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A statistic for one holdout.
+
+    Attributes:
+        grid: How its values are written in whole numbers.
+        evaluate: Its value on sealed rows, whatever happens; nan for a fault.
+        described: Public and canonical.
+        shown: The question as people read it.
+        reads: Columns that it reads; None for all.
+        trained: From the places of some training rows to its value there, on the scale of as many rows as are sealed;
+            None where nobody knows.
+        by_position: Whether it is about predictions as arrays.
+    """
+
+    grid: StatisticGrid
+    evaluate: Callable[[StoredRows], float | Fraction]
+    described: Mapping[str, Any]
+    shown: str
+    reads: tuple[str, ...] | None = None
+    trained: Callable[[NDArray[np.intp]], float | Fraction] | None = None
+    by_position: bool = False
+
+    def share_of(self, value: float | Fraction) -> Fraction:
+        """A value as a share of the range, rounded down to the grid."""
+        return self.grid.position(value) * self.grid.share
+
+    def on_training_rows(self, rows: int) -> tuple[Fraction, float] | None:
+        """Its share of the range there, and how far that of one row's worth of such rows may scatter: sd times sqrt(n).
+
+        The spread is that of the jackknife with groups of rows; it decides nothing but how far off guesses may be.
+
+        Args:
+            rows: Number of training rows.
+
+        Returns:
+            None where nobody knows.
+        """
+        places = np.arange(rows)
+        if self.trained is None or not math.isfinite(whole := self.trained(places)):
+            return None
+        without = [
+            float(self.share_of(self.trained(places[places % _LEFT_OUT != part])))
+            for part in range(_LEFT_OUT if rows >= 2 * _LEFT_OUT else 0)
+        ]
+        spread = math.sqrt((_LEFT_OUT - 1) * float(np.var(without)) * rows) if without else math.inf
+        return self.share_of(whole), spread
+
+
+class StatisticQuery(Query[Answer]):
+    """A statistic of all rows, as an analyst writes it."""
+
+    __slots__ = ()
+
+    tolerance: float | None
+
+    @abstractmethod
+    def bound_to(self, compiler: QueryCompiler) -> Statistic:
+        """The statistic for one holdout.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+
+    def check(self, compiler: QueryCompiler) -> None:
+        """Refuse a sensitivity that public rows speak against.
+
+        Raises:
+            QueryRejected: If they do. Nothing is charged.
+        """
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """Sold by the mechanism, if it sells such; else a query with its guess."""
+        mechanism, schema = compiler.mechanism, compiler.schema
+        if mechanism.statistics:
+            sold: QueryPlan[Answer] = imported(mechanism.statistics)(self, compiler, guess=guess, tolerance=tolerance)
+            return sold
+        if not takes_statistics(mechanism):
+            raise QueryRejected(
+                f"{mechanism.name} answers means of row values, and this is a statistic of all rows together; expected "
+                "a holdout that was created with mechanism='guess_and_check' or 'privacy_budget'; nothing was charged"
+            )
+        if tolerance is not None or self.tolerance is not None:
+            paying(mechanism)
+        statistic = self.bound_to(compiler)
+        check_rows(statistic, mechanism, Independent | Groups)
+        self.check(compiler)
+        known = statistic.on_training_rows(schema.training_rows) if schema.training_rows else None
+        procedure = statistic_procedure(
+            mechanism, schema, moved=_moved(statistic.grid), spread=None if known is None else known[1],
+            own_guess=guess is not None or known is None,
+        )  # fmt: skip
+        bound = BoundQuery(
+            dict(statistic.described), statistic.shown, statistic.grid.low, statistic.grid.high,
+            reads=statistic.reads, by_position=statistic.by_position,
+        )  # fmt: skip
+        prepared = compiler.of_statistic(bound, guess, None if known is None else known[0], procedure)
+        return OneStatistic([prepared], schema, mechanism, statistic)
+
+
+@dataclass(frozen=True)
+class OneStatistic(OneMean):
+    """A statistic that is held against its guess: a mean but for the look at the sealed rows.
+
+    Attributes:
+        statistic: What is looked at.
+    """
+
+    statistic: Statistic
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+        """The statistic as a share of its range, exact but for its own grid."""
+        (mean,), steps = self.prepared, self.mechanism.steps
+        if mean.procedure is None:
+            raise TypeError(f"{mean.bound.shown!r} has no procedure; expected a mechanism that rests on intervals")
+        share = self.statistic.share_of(self.statistic.evaluate(sealed))
+        evaluations = Evaluations(
+            totals=np.array([[math.floor(share * steps)]], dtype=np.int64),
+            guesses=np.array([mean.guess], dtype=np.int64),
+            rows=self.schema.rows,
+            unit=self.mechanism.unit,
+            procedures=[mean.procedure],
+            seen=[float(share)],
+            silent=self.silent,
+        )
+        return evaluations, [mean]
+
+    def price(self, mean: Prepared, state: State) -> Quote:
+        """That of its own procedure, whose width is nearly the same for all guesses."""
+        return OneMean.price(self, mean if mean.guess >= 0 else replace(mean, guess=self.mechanism.steps // 2), state)
+
+
+def _moved(grid: StatisticGrid) -> float:
+    """By how much of the range one row may move its position on the grid, rounded up."""
+    return math.nextafter(float(grid.unit * grid.share), math.inf)
+
+
+def check_rows(statistic: Statistic, mechanism: Mechanism, taken: Any) -> None:
+    """Refuse a statistic that cannot be asked of rows with this dependence: one of those `taken`.
+
+    Raises:
+        QueryRejected: Nothing is charged.
+    """
+    if not isinstance(mechanism.dependence, taken):
+        allowed = "independent rows only" if taken is Independent else "independent rows or groups of rows only"
+        raise QueryRejected(
+            f"a statistic of low sensitivity is promised something for {allowed}, and these rows were declared to "
+            "depend on each other; expected means, or what is made of them; nothing was charged"
+        )
+    grid = statistic.grid
+    if mechanism.unit < 2 or 1 / grid.share > _MOST_STEPS:
+        raise QueryRejected(
+            f"the range [{grid.low:g}, {grid.high:g}] is too wide for a sensitivity of {grid.sensitivity:g}; expected "
+            "at most a few billion times as much; nothing was charged"
+        )
+
+
+def check_range(sensitivity: float, low: float, high: float, tolerance: float | None) -> None:
+    """Check what an analyst claims about a statistic.
+
+    Raises:
+        ValueError: If it is not valid.
+    """
+    check_positive("sensitivity", sensitivity)
+    if tolerance is not None:
+        check_positive("tolerance", tolerance)
+    least, most = as_float(low), as_float(high)
+    if not (least < most and math.isfinite(most - least)):
+        raise ValueError(
+            f"the range is [{brief(low)}, {brief(high)}]; expected two finite numbers, the lower one first"
+        )
+    if float(sensitivity) > 2.0 * (most - least):  # 2: a proven one may be rounded up a little
+        raise ValueError(
+            f"sensitivity is {float(sensitivity):g} and the range [{least:g}, {most:g}]; expected at most the width of "
+            "the range, because values outside are clipped"
+        )
+
+
+def check_positive(name: str, value: object) -> None:
+    """Check for a positive finite number.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if not 0.0 < as_float(value) < math.inf:
+        raise ValueError(f"{name} is {brief(value)}; expected a positive finite number")

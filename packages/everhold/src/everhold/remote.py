@@ -1,0 +1,68 @@
+"""Storages elsewhere, which an installed distribution opens by the scheme of their address, such as https.
+
+A distribution adds a scheme by an entry point of the group ``everhold.storage`` that names a `RemoteStorage`, such as a
+module with these functions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from everhold.errors import ExtensionError
+from everhold.extensions import Registry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.holdout import Holdout
+
+__all__ = ["ADDRESS_VARIABLE", "RemoteStorage", "is_address", "remote_storage"]
+
+ADDRESS_VARIABLE = "EVERHOLD_URL"
+"""Environment variable: the address that is used where none is given."""
+
+
+class RemoteStorage(Protocol):
+    """The holdouts at an address."""
+
+    def connect(self, address: str, name: str) -> Holdout:
+        """What looks like the holdout of this name, and sends queries to it."""
+
+    def create(self, address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> Holdout:
+        """Seal rows of files there; takes the settings of `Holdout.create`."""
+
+    def holdouts(self, address: str) -> list[dict[str, Any]]:
+        """Public facts of each holdout that the caller may see there."""
+
+
+def _check(_: str, storage: Any) -> str:
+    lacking = [name for name in ("connect", "create", "holdouts") if not callable(getattr(storage, name, None))]
+    return f"it has no function {lacking[0]}" if lacking else ""
+
+
+_STORAGES: Registry[RemoteStorage] = Registry("everhold.storage", {}, _check)
+
+
+def is_address(text: object) -> bool:
+    """Whether a text is the address of a service, and no storage on this machine.
+
+    Examples:
+        >>> is_address("https://holdout.example"), is_address("sqlite:///flights.db")
+        (True, False)
+    """
+    return isinstance(text, str) and text.lower().startswith(("http://", "https://"))
+
+
+def remote_storage(address: str) -> RemoteStorage:
+    """Storage at an address.
+
+    Raises:
+        ExtensionError: If no installed distribution opens addresses of its scheme. Says which extra does.
+    """
+    scheme = address.partition(":")[0].lower()
+    try:
+        return _STORAGES[scheme]
+    except KeyError:
+        raise ExtensionError(
+            f"Addresses of the kind {scheme}:// cannot be opened here. {_STORAGES.missing(scheme)}"
+        ) from None

@@ -1,0 +1,275 @@
+"""A storage as one archive, made while it is used, and put back into an empty storage of either kind.
+
+The archive is a plain tar file: the ledger as an SQLite file, whatever its database is, and the private folders with
+sealed rows, keys and newest heads. It is as secret as they are. Rows that stay in an engine are not in it, and what is
+returned says so.
+
+The ledger in an archive is checked, entry by entry. What a service keeps beside it cannot be: whoever altered the
+archive may have put a token of their own there. So access does not come back by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+from contextlib import ExitStack, contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import EverholdError, HoldoutRejected, IntegrityError
+from everhold.ledger import LedgerStore, verify
+from everhold.ledger.copying import copy_tables, count_rows, own_tables
+from everhold.ledger.head_file import HEAD_FILE, HeadFile
+from everhold.private_files import create_private, private_folder
+from everhold.progress import progress
+from everhold.sealing.configuration import check_settings
+from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.fingerprints import check_fingerprint
+from everhold.sealing.keys import KEY_FILE, StewardKey
+from everhold.sealing.storage import is_folder_name, rows_folder, storage_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everhold.ledger import HoldoutRecord
+
+__all__ = ["backup", "restore"]
+
+_LEDGER = "ledger.db"
+_ROWS = "rows"
+_UNSETTLED = ".new"  # ends the name of a file that is being written
+_FILES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_OPEN_TO_OWNER = 0o600
+_ACCESS = frozenset({"tokens", "sessions", "login_links", "published"})
+"""Tables of a service that grant access or publish something."""
+
+
+def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
+    """Write everything that a storage holds into one new file that only its owner can read.
+
+    The heads are read before the ledger, so that they are never ahead of it, and the sealed rows after it.
+
+    Args:
+        storage: URL or path of the storage; it may be in use meanwhile.
+        archive: The new file.
+
+    Returns:
+        ``{"archive", "holdouts", "files", "bytes"}``, and ``"without_rows"``: the holdouts whose sealed rows stay in an
+        engine and are not in the archive, where there are any.
+
+    Raises:
+        HoldoutNotFound: If there is no such storage.
+        FileExistsError: If the archive is there already.
+        OSError: If it cannot be written.
+    """
+    url, rows = storage_url(storage), rows_folder(storage)
+    with ExitStack() as stack:
+        store = stack.enter_context(LedgerStore.open(url, create=False))
+        descriptor = create_private(archive)
+        try:
+            with os.fdopen(descriptor, "wb") as file, _room(archive.absolute().parent) as room:
+                heads, records = _copied(store, rows, room / _LEDGER)
+                with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+                    files = _pack(tar, room / _LEDGER, rows, records, heads)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            archive.unlink()
+            raise
+    names = [record.name for record in records]
+    written = {"archive": str(archive), "holdouts": names, "files": files, "bytes": archive.stat().st_size}
+    return {**written, **_without_rows(records)}
+
+
+def _without_rows(records: list[HoldoutRecord]) -> dict[str, list[str]]:
+    """The holdouts whose sealed rows no archive has, because they stay in an engine; nothing if there are none."""
+    names = [record.name for record in records if record.configuration.get("engine") is not None]
+    return {"without_rows": names} if names else {}
+
+
+def _copied(store: LedgerStore, rows: Path, file: Path) -> tuple[dict[str, bytes], list[HoldoutRecord]]:
+    """Copy the ledger; returns the heads from before, and the holdouts that the copy has."""
+    while True:
+        heads = {}
+        for record in map(store.record, store.names()):
+            check_settings(record.configuration)
+            heads[record.id] = (rows / record.configuration["folder"] / HEAD_FILE).read_bytes()
+        with LedgerStore.open(f"sqlite:///{file}") as copy, progress("copying the ledger"):
+            copy_tables(store.database, copy.database, own_tables(copy.database))
+            records = [copy.record(name) for name in copy.names()]
+        if {record.id for record in records} == heads.keys():
+            return heads, records
+        file.unlink()  # a holdout was created meanwhile, whose head is not known from before
+
+
+def _pack(tar: tarfile.TarFile, ledger: Path, rows: Path, records: list[HoldoutRecord], heads: dict[str, bytes]) -> int:
+    """Write ledger and folders into an archive; returns the number of files."""
+    found: list[tuple[Path, str, bytes | None]] = [(ledger, _LEDGER, None)]
+    for record in records:
+        name = record.configuration["folder"]
+        for file in sorted((rows / name).iterdir()):
+            if file.is_file() and not file.is_symlink() and file.suffix != _UNSETTLED:
+                content = heads[record.id] if file.name == HEAD_FILE else None
+                found.append((file, f"{_ROWS}/{name}/{file.name}", content))
+    with progress("packing", len(found)) as line:
+        for done, (file, name, content) in enumerate(found, 1):
+            member = tarfile.TarInfo(name)
+            member.mtime = int(file.stat().st_mtime)
+            member.mode = file.stat().st_mode & _OPEN_TO_OWNER
+            if content is not None:
+                member.size = len(content)
+                tar.addfile(member, BytesIO(content))
+            else:
+                member.size = file.stat().st_size
+                with file.open("rb") as opened:
+                    tar.addfile(member, opened)
+            line(done)
+    return len(found)
+
+
+def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) -> dict[str, Any]:
+    """Put what `backup` wrote into an empty storage, after everything in it was checked.
+
+    A private folder that is there already stays as it is: its newest head knows what was answered since the backup.
+
+    Args:
+        archive: The file; whoever made it is not trusted.
+        storage: URL or path of the storage, of either kind.
+        keep_access: Whether tokens, sessions, login links and public pages come back, too. None of them can be
+            checked.
+
+    Returns:
+        ``{"storage", "holdouts", "kept", "left_out"}``; ``kept`` are holdouts whose folders were there, ``left_out``
+        has the number of tokens that did not come back. ``"without_rows"`` as for `backup`: their rows
+        are looked at when they are opened.
+
+    Raises:
+        HoldoutRejected: If the storage holds something already, or the file is no archive of everhold.
+        IntegrityError: If something in the archive is not what was sealed or written.
+        AuthError: If a key is missing or wrong.
+        OSError: If it cannot be read or written.
+    """
+    url, rows = storage_url(storage), rows_folder(storage)
+    if not rows.parent.is_dir():
+        raise HoldoutRejected(
+            f"the folder {str(rows.parent)!r} does not exist; expected an existing one; create it first; nothing was "
+            "restored"
+        )
+    private_folder(rows)
+    with _room(rows) as room:
+        _unpack(archive, room)
+        with LedgerStore.open(f"sqlite:///{room / _LEDGER}", create=False) as copy:
+            records = [copy.record(name) for name in copy.names()]
+            with progress("checking", len(records)) as line:
+                for done, record in enumerate(records, 1):
+                    _check(copy, record, room / _ROWS)
+                    line(done)
+            left_out = frozenset[str]() if keep_access else _ACCESS
+            counts = {name: count_rows(copy.database, name) for name in ("tokens",) if name in left_out}
+            with LedgerStore.open(url) as store, LedgerStore.open(f"sqlite:///{room / 'new.db'}") as new:
+                moved: list[Path] = []
+                try:
+                    copy_tables(
+                        copy.database, store.database, own_tables(new.database) - left_out,
+                        then=lambda: _move(records, room / _ROWS, rows, moved),
+                    )  # fmt: skip
+                except BaseException:
+                    for folder in moved:
+                        shutil.rmtree(folder, ignore_errors=True)
+                    raise
+                shown = store.database.shown
+    kept = [record.name for record in records if rows / record.configuration["folder"] not in moved]
+    names = [record.name for record in records]
+    return {"storage": shown, "holdouts": names, "kept": kept, "left_out": counts, **_without_rows(records)}
+
+
+def _unpack(archive: Path, room: Path) -> None:
+    """Write the files of an archive into a private folder, if they are what `backup` writes and nothing else."""
+    most, seen = archive.stat().st_size, set[str]()
+    (room / _ROWS).mkdir(mode=0o700)
+    try:
+        with tarfile.open(archive, "r:") as tar:  # never compressed: nothing is larger than it looks
+            for member in tar:
+                most -= member.size
+                if not _is_ours(member) or member.name in seen or most < 0:
+                    raise _no_archive()
+                seen.add(member.name)
+                target = room / member.name
+                target.parent.mkdir(mode=0o700, exist_ok=True)
+                source = tar.extractfile(member)
+                mode = 0o400 | (member.mode & _OPEN_TO_OWNER)
+                with os.fdopen(create_private(target, mode=_OPEN_TO_OWNER), "wb") as file:
+                    shutil.copyfileobj(source or BytesIO(), file)
+                    os.fsync(file.fileno())
+                target.chmod(_OPEN_TO_OWNER if member.name == _LEDGER else mode)
+    except (tarfile.TarError, EOFError, ValueError, UnicodeError):
+        raise _no_archive() from None
+    if _LEDGER not in seen:
+        raise _no_archive()
+
+
+def _is_ours(member: tarfile.TarInfo) -> bool:
+    """Whether a file of an archive is a plain one, in a place where `backup` puts one."""
+    if not member.isreg() or member.issparse():
+        return False
+    if member.name == _LEDGER:
+        return True
+    root, _, rest = member.name.partition("/")
+    folder, _, file = rest.partition("/")
+    return root == _ROWS and is_folder_name(folder) and _FILES.fullmatch(file) is not None
+
+
+def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path) -> None:
+    """Check that one holdout of an archive is what was sealed and written."""
+    check_settings(record.configuration)
+    folder = rows / record.configuration["folder"]
+    key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
+    if record.configuration.get("engine") is None:
+        check_fingerprint(folder / HOLDOUT_FILE, record.configuration["fingerprint"], what="holdout")
+    if record.configuration["training_fingerprint"] is not None:
+        check_fingerprint(folder / TRAINING_FILE, record.configuration["training_fingerprint"], what="training")
+    head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
+    report = verify(copy, record.name, seal_key=key.seal_key, head_file=head_file)
+    if not report.ok:
+        raise IntegrityError(
+            f"the ledger of {record.name!r} in the archive is not what was written: {report.findings[0].what}; "
+            "expected an archive as everhold wrote it; nothing was restored; restore another one"
+        )
+
+
+def _move(records: list[HoldoutRecord], source: Path, rows: Path, moved: list[Path]) -> None:
+    """Move the private folders to their places; one that is there stays if it is the same holdout's."""
+    for record in records:
+        name = record.configuration["folder"]
+        if (rows / name).exists():
+            StewardKey.load(rows / name / KEY_FILE, public_key=record.configuration["public_key"])
+        else:
+            (source / name).rename(rows / name)
+            moved.append(rows / name)
+
+
+@contextmanager
+def _room(parent: Path) -> Iterator[Path]:
+    """A private folder that is gone afterwards."""
+    try:
+        room = Path(tempfile.mkdtemp(prefix=".everhold-", dir=parent))
+    except OSError as fault:
+        raise EverholdError(
+            f"there is no room beside {parent.name!r}: {fault.strerror}; expected a writable folder; check its "
+            "permissions; nothing was changed"
+        ) from None
+    try:
+        yield room
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def _no_archive() -> HoldoutRejected:
+    return HoldoutRejected(
+        "the file is no archive that 'everhold backup' wrote, or it was altered or cut short; expected a plain tar "
+        "file of a ledger and private folders; nothing was restored"
+    )

@@ -1,0 +1,231 @@
+"""The public facts that bind a holdout: decided at creation, kept in the ledger, read at opening."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.dependence import dependence_from_dict
+from everhold.errors import IntegrityError
+from everhold.estimand import FEATURES, PUBLIC
+from everhold.ledger.chain import canonical
+from everhold.mechanisms import Mechanism, State, mechanism_from_dict
+from everhold.sealing.storage import is_folder_name
+from everhold.values.base import Schema
+from everhold.values.expressions import ColumnKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from everhold.ledger import Head, HoldoutRecord
+    from everhold.sealing.files import SealedFiles
+    from everhold.sealing.keys import StewardKey
+    from everhold.sealing.settings import ExtensionSettings
+
+__all__ = [
+    "ALIKE", "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from",
+    "public_facts", "recorded_extensions", "schema_from", "state_from",
+]  # fmt: skip
+
+ALIKE = "alike"
+"""Entry of a holdout with groups: how alike rows of one group are in the label, on the training rows."""
+
+_SETTINGS = {
+    "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
+    "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
+}  # fmt: skip
+_SOMETIMES = {
+    "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE,
+}  # fmt: skip
+_OF_ENGINE = ("kind", "table", "snapshot")
+_KEY = re.compile("[0-9a-f]{64}")
+
+
+def make_configuration(
+    folder: Path,
+    sealed: SealedFiles,
+    mechanism: Mechanism,
+    key: StewardKey,
+    *,
+    label: str | None,
+    row_id: str | None,
+    features: str,
+    stratified: str | None,
+    seed: int | None,
+    extensions: Mapping[str, ExtensionSettings],
+    whole_groups: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The public facts that the ledger binds and the certificate shows."""
+    facts: dict[str, Any] = {name: settings.recorded(mechanism) for name, settings in extensions.items()}
+    if stratified is not None:
+        facts["stratified"] = stratified
+    if sealed.engine is not None:
+        facts["engine"] = dict(sealed.engine)
+    if sealed.training_table is not None:
+        facts["training_table"] = dict(sealed.training_table)
+    if sealed.categories:
+        facts["categories"] = dict(sealed.categories)
+    if whole_groups:
+        facts["whole_groups"] = list(whole_groups)
+    return {
+        "folder": folder.name,
+        "rows": sealed.rows,
+        "training_rows": sealed.training_rows,
+        "columns": [
+            [name, kind.value] for name, kind in sealed.columns.items()
+        ],  # pairs: JSON objects lose their order
+        "label": label,
+        "label_kind": sealed.label_kind,
+        "label_classes": None if sealed.label_classes is None else list(sealed.label_classes),
+        "row_id": row_id,
+        "features": features,
+        "fingerprint": sealed.fingerprint,
+        "training_fingerprint": sealed.training_fingerprint,
+        "mechanism": json.loads(json.dumps(mechanism.to_dict(), default=np.generic.item)),  # without NumPy's integers
+        "dependence": mechanism.dependence.to_dict(),
+        "public_key": key.public_key,
+        "sealed_before": [],  # until the rows were compared
+        "seed": seed,
+        **facts,
+    }
+
+
+def check_settings(configuration: dict[str, Any]) -> None:
+    """Check that settings that somebody may have altered have the form in which they were written.
+
+    Raises:
+        IntegrityError: If not. Their content is checked where the holdout is opened, by `state_from`.
+    """
+    folder, mechanism = configuration.get("folder"), configuration.get("mechanism")
+    whole = (
+        configuration.keys() >= _SETTINGS
+        and isinstance(folder, str)
+        and is_folder_name(folder)
+        and _KEY.fullmatch(str(configuration["public_key"])) is not None
+        and isinstance(mechanism, dict)
+        and mechanism.keys() >= {"mechanism", "queries", "confidence"}
+        and isinstance(configuration.get("engine", {}), dict)
+        and isinstance(configuration.get("categories", {}), dict)
+        and ("training_table" not in configuration or _is_table(configuration["training_table"]))
+    )
+    if not whole:
+        raise IntegrityError(
+            "the recorded settings of the holdout are not in the form in which everhold wrote them; expected an "
+            "unaltered ledger; nothing was answered or charged; verify the ledger and restore a backup"
+        )
+
+
+def _is_table(facts: object) -> bool:
+    """Whether facts say which table has all training rows, and how many these are."""
+    return isinstance(facts, dict) and isinstance(facts.get("table"), str) and isinstance(facts.get("rows"), int)
+
+
+def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
+    """The mechanism as it was at creation.
+
+    Raises:
+        IntegrityError: If its parameters are not this version's: then nobody could keep its promise.
+    """
+    try:
+        return mechanism_from_dict(configuration["mechanism"], dependence_from_dict(configuration["dependence"]))
+    except ValueError as reason:
+        raise IntegrityError(
+            f"the recorded mechanism cannot go on: {reason}; nothing was charged; open the holdout with the version "
+            "that made it, or seal new rows"
+        ) from None
+
+
+def schema_from(configuration: dict[str, Any]) -> Schema:
+    """What an analyst may know about the rows.
+
+    Raises:
+        IntegrityError: If it is not recorded whether the features are public: nobody could say what is promised.
+    """
+    if configuration.get("features") not in FEATURES:
+        raise IntegrityError(
+            "the recorded settings do not say whether the features are sealed or public; expected an unaltered ledger; "
+            "nothing was charged; verify the ledger"
+        )
+    return Schema(
+        rows=configuration["rows"],
+        training_rows=configuration["training_rows"],
+        columns={name: ColumnKind(kind) for name, kind in configuration["columns"]},
+        label=configuration["label"],
+        label_kind=configuration["label_kind"],
+        row_id=configuration["row_id"],
+        features_public=configuration["features"] == PUBLIC,
+        classes=None if (classes := configuration["label_classes"]) is None else tuple(classes),
+        categories={name: tuple(values) for name, values in configuration.get("categories", {}).items()},
+        stratified=configuration.get("stratified"),
+        whole_groups=tuple(map(str, configuration.get("whole_groups", ()))),
+    )
+
+
+def recorded_extensions(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the extensions that a holdout was created with: all that the core does not record."""
+    return {name: configuration[name] for name in configuration.keys() - _SETTINGS - _SOMETIMES}
+
+
+def bound_state(state: State, configuration: dict[str, Any]) -> dict[str, Any]:
+    """A mechanism's state as the ledger keeps it: under the steward's seal, and bound to its configuration."""
+    return {"configuration": _digest(configuration), "mechanism": state.to_dict()}
+
+
+def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
+    """The inverse of `bound_state`.
+
+    Raises:
+        IntegrityError: If the state belongs to another configuration, as after somebody raised a recorded budget.
+    """
+    if data.get("configuration") != _digest(configuration):
+        raise IntegrityError(
+            "the recorded settings of the holdout are not the ones it was created with; expected an unaltered ledger; "
+            "nothing was charged; verify the ledger"
+        )
+    return State.from_dict(data["mechanism"])
+
+
+def _digest(configuration: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical(configuration).encode()).hexdigest()
+
+
+def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | None:
+    """What everybody may know of the engine in which the sealed rows stay: its kind, the table and its snapshot.
+
+    Not where it is: that is the steward's matter. None where the rows are in a file.
+    """
+    facts = configuration.get("engine")
+    return None if facts is None else {name: facts.get(name) for name in _OF_ENGINE}
+
+
+def drawn_from_rows(configuration: Mapping[str, Any]) -> int | None:
+    """Number of the training rows in an engine of which some were copied; None where all of them are in the file."""
+    rows = configuration.get("training_table", {}).get("rows", 0)
+    return int(rows) if rows > configuration["training_rows"] else None
+
+
+def listed_facts(record: HoldoutRecord, head: Head) -> dict[str, Any]:
+    """A holdout as a line in a list of all; no sealed file is opened.
+
+    Raises:
+        IntegrityError: If its settings were altered.
+    """
+    configuration = record.configuration
+    check_settings(configuration)
+    mechanism = configuration["mechanism"]
+    return {
+        "name": record.name,
+        "rows": configuration["rows"],
+        "training_rows": configuration["training_rows"],
+        "mechanism": mechanism["mechanism"],
+        "queries": mechanism["queries"],
+        "confidence": mechanism["confidence"],
+        "asked": head.asked,
+        "charged": head.charged,
+        "created": record.created,
+    }

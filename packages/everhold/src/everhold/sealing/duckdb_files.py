@@ -1,0 +1,59 @@
+"""How DuckDB reads a steward's own files: temporary files stay private, and a path means one file."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING
+
+import duckdb
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["POSITION", "file_pattern", "limit_memory", "spilling_into", "without_progress_bar"]
+
+POSITION = "file_row_number"
+"""Column with the position of a row in its file, from 0; of a table elsewhere where its rows are numbered."""
+
+_MEGABYTES, _MEGABYTES_OF_A_COLUMN = 512, 8  # a group of rows that is being written takes one of each column and thread
+_LIMITED_COLUMNS = 256
+
+
+def spilling_into(folder: Path) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB of the steward's own, whose temporary files stay in a private folder.
+
+    Left alone it would write rows that do not fit into memory to the working folder, as open as the umask says.
+    """
+    connection = duckdb.connect(":memory:", config={"temp_directory": str(folder / "spilled")})
+    without_progress_bar(connection)
+    return connection
+
+
+def without_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
+    """Keep the engine from showing how far it has come: that is not its to show, nor is the screen.
+
+    In a notebook without the package that draws it there is none, and the engine refuses to change the setting.
+    """
+    with contextlib.suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
+
+
+def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
+    """Let a connection of `spilling_into` hold as much as a table of so many columns needs, whatever its rows.
+
+    The rest goes to its temporary files. Very wide tables keep the engine's own limit, most of the machine.
+    """
+    if columns <= _LIMITED_COLUMNS:
+        connection.execute(f"SET memory_limit = '{_MEGABYTES + _MEGABYTES_OF_A_COLUMN * columns}MB'")
+
+
+def file_pattern(path: Path) -> str:
+    """A path as DuckDB has to get it: its signs for patterns stand for themselves.
+
+    Examples:
+        >>> import pathlib
+        >>> file_pattern(pathlib.Path("rows[1].csv"))
+        'rows[[]1].csv'
+    """
+    return re.sub(r"[\[*?]", lambda sign: f"[{sign[0]}]", str(path))

@@ -1,0 +1,429 @@
+"""Queries on rows, as far as they do not depend on who evaluates expressions: functions, predictions and statistics.
+
+A store of rows inherits `EvaluatedRows` and gives it the row values of expressions, columns, groups and row ids. What
+is decided here follows from public facts alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from everhold.progress import progress
+from everhold.sealing.probe import public_values, sealed_values
+from everhold.sealing.sums import cells_across, cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
+from everhold.values.base import Joined, Kept
+from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Needs
+    from everhold.values.base import BoundQuery, RowFunction, Schema, Table
+    from everhold.values.expressions import RowValue
+    from everhold.values.expressions.tree import AnyValue
+
+__all__ = ["EvaluatedRows", "facts_of", "named", "parts_of_ratio"]
+
+
+class EvaluatedRows(ABC):
+    """A `everhold.sealing.row_store.RowStore` whose subclass evaluates expressions and reads columns.
+
+    Args:
+        rows: Number of rows.
+        columns: Names of all columns.
+        sealed: Whether faults of functions must go unreported, because a report would be a free answer.
+        label: Column without missing values that keeps its own type.
+        row_id: Column that names rows, each once.
+        order_key: Makes the secret order in which code meets sealed rows; None for their own order.
+    """
+
+    reads_ahead: ClassVar[bool] = False
+    at_once: int = 8
+    """Expressions that one reading evaluates."""
+
+    def __init__(
+        self,
+        *,
+        rows: int,
+        columns: Sequence[str],
+        sealed: bool,
+        label: str | None = None,
+        row_id: str | None = None,
+        order_key: bytes | None = None,
+    ) -> None:
+        self.rows = rows
+        self._columns = tuple(columns)
+        self._sealed = sealed
+        self._label, self._row_id = label, row_id
+        self._order_key = order_key
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._ids: list[Any] | None = None
+        self._group_indices: dict[str, NDArray[np.int64]] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rows={self.rows})"
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release files and connections; they open again when needed."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[None]:
+        """Context in which rows are read, and a change of them is detected.
+
+        Raises:
+            IntegrityError: If the rows are not those that were sealed. Nothing is charged.
+        """
+
+    @abstractmethod
+    def _expression_totals(self, values: Sequence[AnyValue], *, parts: int, unit: int) -> NDArray[np.int64]:
+        """Sums of expressions over the parts of the rows, shape (values, parts)."""
+
+    @abstractmethod
+    def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
+        """Value of every row for each expression, shape (rows,)."""
+
+    @abstractmethod
+    def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
+        """Columns in the order of the rows, shape (rows,), masked where a value is missing."""
+
+    @abstractmethod
+    def _index_of_groups(self, column: str) -> NDArray[np.int64]:
+        """Group of each row by equal values of a column, from 0, shape (rows,)."""
+
+    @abstractmethod
+    def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sizes of groups, and how many groups have each; public as the column is."""
+
+    @abstractmethod
+    def _row_ids(self, name: str) -> list[Any]:
+        """The column of row ids: exact numbers, everything else as text."""
+
+    def _value(self, query: BoundQuery) -> AnyValue | None:
+        """Expression of a query that the subclass evaluates; None for code and for what is combined here."""
+        return None if self._is_known(query) else query.row_value
+
+    def _counted(
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+    ) -> dict[int, tuple[int, Any]]:
+        """Totals and statistics that the subclass computes in its own way, by place."""
+        return {}
+
+    def counts(self, query: BoundQuery) -> bool:
+        """See `RowStore.counts`."""
+        return all(self._value(part) is not None for part in parts_of_ratio(query) or (query,))
+
+    def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
+        """Exact sums of row values over each part of the rows; row i belongs to part i modulo ``parts``.
+
+        Returns:
+            Shape (queries, parts), in grid units.
+
+        Raises:
+            QueryRejected: If these are public rows and a function fails on them.
+        """
+        totals = np.zeros((len(queries), parts), dtype=np.int64)
+        written: dict[int, AnyValue] = {}
+        with self.reading():  # also where all columns are in memory already
+            for place, query in enumerate(queries):
+                function = query.sealed if self._sealed else query.training
+                if (value := self._value(query)) is not None:
+                    written[place] = value
+                elif query.pair is not None or self._is_known(query):
+                    (grid,) = self._grids([query], unit=unit)
+                    totals[place] = [grid[part::parts].sum() for part in range(parts)]
+                elif function is not None:
+                    totals[place] = self._function_totals(function, query, parts=parts, unit=unit)
+            if written:
+                totals[list(written)] = self._expression_totals(list(written.values()), parts=parts, unit=unit)
+        return totals
+
+    def look(
+        self,
+        queries: Sequence[BoundQuery],
+        needs: Sequence[Needs],
+        *,
+        parts: int = 1,
+        group_by: str | None = None,
+        unit: int = UNIT,
+    ) -> tuple[NDArray[np.int64], list[Any]]:
+        """Totals, and what interval procedures have to know of the rows besides, from the same reading.
+
+        The row values of what needs more than a total are computed as for `totals`, without a branch that depends on
+        them, and then summed up by `everhold.sealing.sums`, which says what its time depends on. Sums of groups follow
+        the column of the groups, which is public. Code meets sealed rows in the secret order, here as well.
+
+        Args:
+            queries: The queries.
+            needs: What the procedure of each has to know; see `everhold.guarantees.intervals.base.Procedure`.
+            parts: As for `totals`; where it is not 1, nothing but totals may be needed.
+            group_by: Column whose equal values make a group, for what needs groups.
+            unit: Grid steps between 0 and 1.
+
+        Returns:
+            Totals as for `totals`, of a ratio ``rows * unit * sum(min(a, b)) / sum(b)`` rounded down, 0 if no row
+            counts; and for each query `Cells`, `GroupSums`, `Pairs`, or None where the total is all that is needed.
+
+        Raises:
+            QueryRejected: If these are public rows and a function fails on them.
+        """
+        totals = np.zeros((len(queries), parts), dtype=np.int64)
+        seen: list[Any] = [None] * len(queries)
+        plain = [place for place, need in enumerate(needs) if need == "total"]
+        more = [place for place, need in enumerate(needs) if need != "total"]
+        if parts != 1 and more:
+            raise ValueError(f"{len(more)} questions need more than totals of {parts} parts; expected totals alone")
+        with self.reading():
+            if plain:
+                totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)
+            with progress("reading rows", len(more)) as line:
+                for start in range(0, len(more), self.at_once):
+                    some = more[start : start + self.at_once]
+                    shown = self._shown(
+                        [queries[place] for place in some], [needs[place] for place in some], group_by, unit
+                    )
+                    for place, (total, what) in zip(some, shown, strict=True):
+                        totals[place, 0], seen[place] = total, what
+                    line(start + len(some))
+        return totals, seen
+
+    def _shown(
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+    ) -> list[tuple[int, Any]]:
+        """The total of each query, and what its procedure needs; a few queries at once."""
+        shown = self._counted(queries, needs, group_by, unit)
+        left = [place for place in range(len(queries)) if place not in shown]
+        parts = [parts_of_ratio(queries[place]) or (queries[place],) for place in left]
+        grids = iter(self._grids([part for own in parts for part in own], unit=unit))
+        for place, own in zip(left, parts, strict=True):
+            yes_no = all(part.yes_no for part in own)
+            shown[place] = self._summary(needs[place], [next(grids) for _ in own], group_by, unit, yes_no=yes_no)
+        return [shown[place] for place in range(len(queries))]
+
+    def _summary(
+        self, need: Needs, grids: Sequence[NDArray[np.int64]], group_by: str | None, unit: int, *, yes_no: bool = False
+    ) -> tuple[int, Any]:
+        """The total of one query and what its procedure needs, from its row values, or from two of a ratio."""
+        if need == "cells":
+            cells = cells_of(grids[0], unit=unit)
+            return int(cells.sums.sum()), cells
+        across = self._across(need, yes_no, group_by, unit)
+        if need == "groups":
+            sizes, (sums,) = self._grouped(grids, group_by, unit=unit)
+            return int(sums.sum()), group_sums_of(sizes, sums, unit=unit, across=across)
+        if need not in ("pairs", "group_pairs"):
+            raise ValueError(f"a procedure needs a {need}; expected what the values of rows can show of it")
+        numerators, denominators = np.minimum(*grids), grids[1]
+        part, whole = int(numerators.sum()), int(denominators.sum())
+        if need == "pairs":
+            pairs = row_pairs_of(numerators, denominators, unit=unit, across=across)
+        else:
+            sizes, sums_of_both = self._grouped([numerators, denominators], group_by, unit=unit)
+            pairs = pairs_of(sizes, *sums_of_both, unit=unit, across=across)
+        return self._ratio(part, whole, unit), pairs
+
+    def _ratio(self, part: int, whole: int, unit: int) -> int:
+        """A ratio in the units of a sum over all rows, rounded down; 0 if no row counts."""
+        return part * self.rows * unit // whole if whole else 0
+
+    def _across(self, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
+        """Cells in which units are counted; 0 where they are told apart, from public facts alone."""
+        if need in ("cells", "total"):
+            return 0
+        sizes, counts = np.ones(1, dtype=np.int64), np.full(1, self.rows)
+        if need != "pairs":
+            sizes, counts = self._sizes_of_groups(named(group_by))
+        return cells_across(sizes, counts, axes=1 if need == "groups" else 2, unit=unit, yes_no=yes_no)
+
+    def row_values(self, query: BoundQuery, *, unit: int = UNIT) -> NDArray[np.int64]:
+        """The value of every row in grid units, shape (rows,); of sealed rows it is secret."""
+        with self.reading():
+            return self._grids([query], unit=unit)[0]
+
+    def summary(
+        self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = UNIT
+    ) -> tuple[int, Any]:
+        """The total of row values that are known already, and what a procedure needs of them besides; see `look`."""
+        if need == "total":
+            return int(grid.sum()), None
+        with self.reading():
+            return self._summary(need, [grid], group_by, unit)
+
+    def _grids(self, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
+        """Row values in grid units, in the order of the rows; secret where the rows are sealed."""
+        leaves = [leaf for query in queries for leaf in self._leaves(query)]
+        written = [leaf.row_value for leaf in leaves if not self._is_known(leaf) and leaf.row_value is not None]
+        columns = iter(self._expression_grids(written, unit=unit))
+        found = iter([
+            next(columns) if not self._is_known(leaf) and leaf.row_value is not None else self._code_grid(leaf, unit)
+            for leaf in leaves
+        ])  # fmt: skip
+        return [self._joined(query, found, unit) for query in queries]
+
+    def _leaves(self, query: BoundQuery) -> list[BoundQuery]:
+        if query.pair is None or self._is_known(query):
+            return [query]
+        return [*self._leaves(query.pair.first), *self._leaves(query.pair.second)]
+
+    def _joined(self, query: BoundQuery, found: Iterator[NDArray[np.int64]], unit: int) -> NDArray[np.int64]:
+        if query.pair is None or self._is_known(query):
+            return next(found)
+        if query.pair.how == "ratio":
+            raise ValueError("a ratio has no row values; expected its numerator and its denominator")
+        first, second = (self._joined(part, found, unit) for part in (query.pair.first, query.pair.second))
+        if query.pair.how == "difference":
+            return (unit + first - second) // 2
+        return np.minimum(first, second if query.pair.how == "within" else unit - second)
+
+    def _is_known(self, query: BoundQuery) -> bool:
+        """Whether the row values of these rows were computed before."""
+        return not self._sealed and query.training_values is not None
+
+    def _grouped(
+        self, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
+    ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+        """Sizes of the groups, and sums of row values by group."""
+        index = self._group_index(named(group_by))
+        sizes = np.bincount(index).astype(np.int64)
+        return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]
+
+    def _group_index(self, group_by: str) -> NDArray[np.int64]:
+        if group_by not in self._group_indices:
+            self._group_indices[group_by] = self._index_of_groups(group_by)
+        return self._group_indices[group_by]
+
+    def _code_grid(self, query: BoundQuery, unit: int) -> NDArray[np.int64]:
+        """Row values by code or from predictions; on sealed rows nothing is refused."""
+        if self._is_known(query):
+            return np.asarray(query.training_values)
+        function = query.sealed if self._sealed else query.training
+        if function is None:
+            raise ValueError(f"{query.shown!r} has no values for these rows; expected an expression or a function")
+        return self._on_grid(self._function_values(function, query), query, unit)
+
+    def _function_totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
+        values = self._function_values(function, query)
+        if values.dtype == np.bool_ and parts == 1:
+            return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
+        grid = self._on_grid(values, query, unit)
+        return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
+
+    def _function_values(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
+        names, fault = self._columns if query.reads is None else query.reads, query.at_fault
+        if isinstance(function, Joined):
+            raise TypeError(f"{query.shown!r} is computed by the engine; expected look or totals")
+        if isinstance(function, Kept):
+            function = function.in_memory()  # here, because a disk that fails is no row's fault
+        if not self._sealed:
+            return public_values(function, self.table(names), self.rows)
+        if query.by_position:
+            return sealed_values(function, self.table(names), self.rows, fault=fault)
+        return self.values_of_code(function, names, fault=fault)
+
+    def _on_grid(self, values: NDArray[Any], query: BoundQuery, unit: int) -> NDArray[np.int64]:
+        """Values of code on the grid; of a yes-no question whatever is not 1 is 0."""
+        grid = clip_to_grid(values, unit=unit, fault=query.at_fault) if self._sealed else to_grid(values, unit=unit)
+        return grid // unit * unit if query.yes_no else grid
+
+    def values_of_code(
+        self, function: RowFunction, names: Sequence[str], width: tuple[int, ...] = (), *, fault: float = 0.0
+    ) -> NDArray[Any]:
+        """Values of sealed rows by code, as in `sealed_values`: it meets the rows in a secret order.
+
+        So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
+        """
+        found = sealed_values(function, self.table_for_code(names), self.rows, width, fault=fault)
+        if self._order_for_code is None:
+            return found
+        values = np.empty_like(found)
+        values[self._order_for_code] = found
+        return values
+
+    def table_for_code(self, names: Sequence[str]) -> Table:
+        """The named columns as in `table`, in the order in which code meets the rows."""
+        table, met = self.table(names), self._order_for_code
+        if met is None:
+            return table
+        met_table = {name: column[met] for name, column in table.items()}
+        for column in met_table.values():
+            column.flags.writeable = False
+        return met_table
+
+    @cached_property
+    def _order_for_code(self) -> NDArray[np.int64] | None:
+        """Positions of the rows in the order in which code meets them; None for their own order."""
+        if self._order_key is None:
+            return None
+        return np.random.default_rng(int.from_bytes(self._order_key)).permutation(self.rows)
+
+    def table(self, names: Sequence[str]) -> Table:
+        """The named columns as NumPy arrays: numbers as float64, nan if missing; booleans, false if missing; objects.
+
+        The types do not depend on whether a value is missing: a function that fails on one of them would tell.
+        """
+        with self.reading():
+            if missing := [name for name in names if name not in self._arrays]:
+                found = self._column_arrays(missing)
+                self._arrays |= {
+                    name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in missing
+                }
+        return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
+
+    def row_ids(self, name: str) -> list[Any]:
+        """The column of row ids, which are public: exact numbers, everything else as text."""
+        if self._ids is None:
+            with self.reading():
+                self._ids = self._row_ids(name)
+        return self._ids
+
+
+def facts_of(schema: Schema) -> dict[str, Any]:
+    """Arguments of a store that the schema of a holdout says."""
+    return {"columns": tuple(schema.columns), "label": schema.label, "row_id": schema.row_id}
+
+
+def named(group_by: str | None) -> str:
+    """The column of groups that a procedure needs.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    if group_by is None:
+        raise ValueError("a procedure needs groups and no column names them; expected one")
+    return group_by
+
+
+def parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
+    """Numerator and denominator; none of what is no ratio."""
+    return (query.pair.first, query.pair.second) if query.pair is not None and query.pair.how == "ratio" else ()
+
+
+def _plain(column: Any) -> NDArray[Any]:
+    """A column as a plain, read-only array without a mask."""
+    missing = np.ma.getmaskarray(column)
+    plain: NDArray[Any] = np.array(np.ma.getdata(column))
+    if plain.dtype.kind == "b":
+        plain[missing] = False
+    elif plain.dtype.kind in "iuf":
+        plain = plain.astype(np.float64)
+        plain[missing] = np.nan
+    else:
+        plain = plain.astype(object)
+        plain[missing] = None
+    plain.flags.writeable = False
+    return plain
+
+
+def _as_label(column: Any) -> NDArray[Any]:
+    """The label as it is, text in fixed width: it compares in one pass."""
+    label: NDArray[Any] = np.array(np.ma.getdata(column))
+    label = label.astype(str) if label.dtype.kind == "O" else label
+    label.flags.writeable = False
+    return label

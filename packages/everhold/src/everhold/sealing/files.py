@@ -1,0 +1,183 @@
+"""Sealing: rows are checked, written once to Parquet, and fingerprinted."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import HoldoutRejected
+from everhold.private_files import create_private
+from everhold.progress import progress
+from everhold.sealing.categories import Categories, training_categories
+from everhold.sealing.checks import (
+    FileSide,
+    check_names,
+    check_not_shared,
+    check_row_ids,
+    check_same_columns,
+    classes_of,
+    label_kind,
+)
+from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.equal_rows import check_equal_rows
+from everhold.sealing.fingerprints import fingerprint
+from everhold.sealing.reading import (
+    MOST_ROWS,
+    RowSource,
+    check_size,
+    column_kinds,
+    read_rows,
+    reading_errors_hidden,
+)
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import duckdb
+
+    from everhold.sealing.checks import Classes
+    from everhold.values.expressions import ColumnKind
+
+__all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "seal_rows", "write_rows"]
+
+HOLDOUT_FILE = "holdout.parquet"
+TRAINING_FILE = "training.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFiles:
+    """What was written, in public facts.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of rows in the training file; 0 without a training set.
+        columns: Kind of each column, by name.
+        label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
+        label_classes: The classes that a prediction may name, as `everhold.sealing.checks.classes_of` says.
+        fingerprint: SHA-256 of the holdout's file; of a table in an engine, what `keyed_fingerprint` says.
+        training_fingerprint: SHA-256 of the training file; None without a training set.
+        engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
+        training_table: Public facts of the table in it that has all training rows, and their number; None where they
+            are in a file. The training file has some of them then.
+        categories: Categories of the categorical columns of the training rows.
+    """
+
+    rows: int
+    training_rows: int
+    columns: dict[str, ColumnKind]
+    label_kind: str | None
+    label_classes: tuple[str | float, ...] | None
+    fingerprint: str
+    training_fingerprint: str | None
+    engine: dict[str, Any] | None = None
+    training_table: dict[str, Any] | None = None
+    categories: Categories = field(default_factory=dict)
+
+    @property
+    def guess_rows(self) -> int:
+        """Number of all training rows, in the file or in a table."""
+        return self.training_rows if self.training_table is None else int(self.training_table["rows"])
+
+
+def seal_rows(
+    folder: Path,
+    *,
+    holdout: RowSource,
+    training: RowSource | None,
+    label: str | None,
+    row_id: str | None,
+    most_rows: int = MOST_ROWS,
+    equal_rows: bool = False,
+    classes: Classes | None = None,
+) -> SealedFiles:
+    """Check the rows and write them to an existing, private folder.
+
+    Args:
+        folder: Where the Parquet files go.
+        holdout: The rows to seal.
+        training: Open rows of the same columns.
+        label: Column that holds the truth, for accuracy and the like.
+        row_id: Column that names rows, each of them once; holdout and training rows may share no id.
+        most_rows: The most rows that either table may have.
+        equal_rows: Whether equal rows on both sides are meant to be there, and are no copies.
+        classes: Declared classes of the label, as `everhold.sealing.checks.checked_classes` returns them.
+
+    Raises:
+        HoldoutRejected: If the rows cannot be sealed as they stand.
+    """
+    with spilling_into(folder) as connection, progress("writing and checking rows", 5) as line:
+        read_rows(connection, holdout, name="holdout_source", what="holdout", most_rows=most_rows)
+        columns = column_kinds(connection.view("holdout_source"))
+        check_names(columns)
+        limit_memory(connection, len(columns))
+        sets = ["holdout"]
+        if training is not None:
+            read_rows(connection, training, name="training_source", what="training", most_rows=most_rows)
+            check_same_columns(columns, column_kinds(connection.view("training_source")))
+            sets.append("training")
+        counts = {}
+        for done, what in enumerate(sets, 1):
+            counts[what] = write_rows(connection, what, columns, folder / f"{what}.parquet")
+            line(done)
+        sides = [FileSide(connection, what, columns) for what in sets]
+        kind = None if label is None else label_kind(label, columns, sides, declared=classes)
+        known = None if kind is None else classes_of(label or "", kind, sides, declared=classes)
+        for what, rows in counts.items():
+            check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
+        line(3)
+        if row_id is not None:
+            check_row_ids(row_id, columns, sides)
+            if training is not None:
+                with reading_errors_hidden("holdout"):
+                    check_not_shared(connection, row_id)
+        line(4)
+        categories: Categories = {}
+        if training is not None:
+            with reading_errors_hidden("training"):
+                categories = training_categories(connection, training)
+                if not equal_rows:
+                    check_equal_rows(connection, columns, row_id=row_id)
+    return SealedFiles(
+        rows=counts["holdout"],
+        training_rows=counts.get("training", 0),
+        columns=columns,
+        label_kind=kind,
+        label_classes=known,
+        fingerprint=fingerprint(folder / HOLDOUT_FILE),
+        training_fingerprint=None if training is None else fingerprint(folder / TRAINING_FILE),
+        categories=categories,
+    )
+
+
+def _scalar(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
+    row = connection.execute(sql).fetchall()[0]
+    return row[0]
+
+
+def write_rows(connection: duckdb.DuckDBPyConnection, what: str, columns: dict[str, ColumnKind], path: Path) -> int:
+    """Write the view of a source, ``holdout_source`` or ``training_source``, which is read this once.
+
+    Returns:
+        The number of rows; they are the view ``holdout`` or ``training`` from now on.
+
+    Raises:
+        HoldoutRejected: If they cannot be read, or there are none.
+    """
+    names = ", ".join(map(quoted, columns))  # both files get the holdout's order of columns
+    escaped = str(path).replace("'", "''")
+    salt = secrets.token_hex(32)  # the fingerprint is public: without it, guessed rows could be checked against it
+    with reading_errors_hidden(what):
+        os.close(create_private(path))  # the engine would create it as the umask says
+        connection.execute(
+            f"COPY (SELECT {names} FROM {what}_source) TO '{escaped}' "
+            f"(FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, KV_METADATA {{everhold_salt: '{salt}'}})"
+        )
+        path.chmod(0o400)
+        connection.read_parquet(file_pattern(path), hive_partitioning=False).create_view(what)
+        rows = int(_scalar(connection, f"SELECT count(*) FROM {what}"))
+    if rows == 0:
+        raise HoldoutRejected(f"the {what} table is empty; expected at least one row; nothing was created")
+    return rows

@@ -1,0 +1,157 @@
+"""The champions of gates, kept in the holdout's private folder: what a challenger is compared with, row by row.
+
+A file is written before the transaction that names its champion is committed. It is named after the question about the
+champion and carries a keyed digest of what it holds, so whoever alters it is found out. Row values of sealed rows are
+as secret as the rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import EverholdError
+from everhold.sealing.sealed_arrays import packed, read_arrays, write_durably
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Champion", "ModelStore"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Champion:
+    """A candidate as it is compared with others.
+
+    Attributes:
+        digest: SHA-256 of the question about it.
+        values: Shape (rows,): its row values on the sealed rows in grid units. Secret.
+        training: Shape (training rows,): the same for the training rows; None where there is nothing to tell.
+        predictions: Shape (rows,): the predictions, where they were handed in as an array and so are public.
+    """
+
+    digest: str
+    values: NDArray[np.int64] = field(repr=False)
+    training: NDArray[np.int64] | None = field(default=None, repr=False)
+    predictions: NDArray[Any] | None = field(default=None, repr=False)
+
+    @property
+    def by_position(self) -> bool:
+        """Whether it is a prediction for each of these rows, and no estimator."""
+        return self.predictions is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file of what may become a champion.
+
+    Attributes:
+        path: Where it lies.
+        champion: What is in it. Secret.
+    """
+
+    path: Path
+    champion: Champion = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStore:
+    """The files of one holdout's champions.
+
+    Attributes:
+        folder: The private folder of its rows.
+        holdout: Identifier of the holdout.
+        rows: Number of sealed rows.
+    """
+
+    folder: Path
+    holdout: str
+    rows: int
+    _key: bytes = field(repr=False)
+    _latest: dict[str, Champion] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _unsettled: set[Path] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, folder: Path, *, holdout: str, rows: int, seal_key: bytes) -> ModelStore:
+        """The champions whose files lie in this folder; nothing is read or written yet."""
+        return cls(folder, holdout, rows, hmac.digest(seal_key, b"everhold champions", "sha256"))
+
+    def find(self, digest: str) -> Champion:
+        """A champion that was kept.
+
+        Raises:
+            IntegrityError: If its file is missing or was altered. Nothing is charged.
+        """
+        found = self._latest.get(digest)
+        if found is None:
+            found = self._read(digest)
+            self._remember(found)
+        return found
+
+    def keep(self, champion: Champion) -> None:
+        """Write a champion durably, readable by its owner alone; what is there under its name is replaced.
+
+        Raises:
+            EverholdError: If it cannot be written.
+        """
+        self.settle(self.written(champion), kept=True)
+
+    def written(self, champion: Champion) -> Written:
+        """Write what may become a champion durably, under a name of no meaning, until it is settled or discarded.
+
+        Raises:
+            EverholdError: If it cannot be written.
+        """
+        named = {"values": champion.values, "training": champion.training, "predictions": champion.predictions}
+        content = packed(named, key=self._key, bound_to=self._bound_to(champion.digest))
+        path = self.folder / f"{secrets.token_hex(8)}.new"
+        self._unsettled.add(path)
+        try:
+            write_durably(path, content)
+        except OSError as fault:
+            self.discard()
+            raise EverholdError(
+                f"the champion of the gate cannot be kept beside the sealed rows: {fault.strerror}; expected a "
+                "writable folder with room; nothing was charged; make room and challenge again"
+            ) from None
+        return Written(path, champion)
+
+    def settle(self, written: Written, *, kept: bool) -> None:
+        """Give what was written its name as a champion, or remove it."""
+        if kept:
+            written.path.replace(self._path(written.champion.digest))
+            self._unsettled.discard(written.path)
+            self._remember(written.champion)
+        else:
+            self.discard()
+
+    def discard(self) -> None:
+        """Remove what was written and is no champion."""
+        for path in list(self._unsettled):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+            self._unsettled.discard(path)
+
+    def _read(self, digest: str) -> Champion:
+        arrays = read_arrays(
+            self._path(digest), key=self._key, bound_to=self._bound_to(digest), needed="values",
+            whose="the gate's champion", done="answered",
+        )  # fmt: skip
+        return Champion(digest, arrays["values"], arrays.get("training"), arrays.get("predictions"))
+
+    def _remember(self, champion: Champion) -> None:
+        """Keep only this one in memory: a gate asks for the same champion again and again."""
+        self._latest.clear()
+        self._latest[champion.digest] = champion
+
+    def _path(self, digest: str) -> Path:
+        return self.folder / f"champion-{digest}"
+
+    def _bound_to(self, digest: str) -> bytes:
+        return f"{self.holdout}\n{digest}\n{self.rows}\n".encode()

@@ -1,0 +1,151 @@
+"""Settings of `Holdout.create` that come as objects: of the rows, of planning, and of extensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from everhold.estimand import SEALED
+from everhold.sealing.reading import MOST_ROWS
+
+if TYPE_CHECKING:
+    from everhold.mechanisms import Mechanism
+
+__all__ = ["CURRENT", "FORMER", "ExtensionSettings", "Planning", "Rows", "divided", "flat_settings", "place_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What is declared of the rows beside their label, for `Holdout.create`.
+
+    Attributes:
+        row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids are
+            public: whoever hands in predictions has to know them, and no query may read them.
+        classes: The classes of the label, which are public from now on: a prediction of any other class is refused, and
+            nothing is charged. By default those of the training labels, where there are at least ten training rows for
+            each. Needed where these do not say it, if labels are texts or classes are numbers other than 0 and 1;
+            ``"open"`` if labels are free texts, so that no prediction can be checked.
+        features: ``"sealed"``: nobody who asks sees any column of the sealed rows; expressions and estimators are about
+            the population that they come from, predictions as arrays about labels drawn anew on these rows.
+            ``"public"``: everybody may see all columns but the label, as in a competition; every answer is about labels
+            drawn anew on these rows, and only queries that read the label are answered. Needs independent rows or
+            `Groups`, given the features.
+        stratified: Column by whose values the table was split, so that both parts have them in the same shares, as
+            ``everhold split --stratify`` or ``train_test_split(stratify=...)`` do. Training rows then tell how often
+            each value is sealed, so answers are for rows with the values in these shares. Needs independent rows.
+        most_rows: The most rows that either table may have; a larger one is refused before it is read. Tables that stay
+            in an engine may have any number.
+        equal_rows: Equal rows in both sets are no copies: a design that repeats its settings, or the same features with
+            labels drawn anew. Otherwise more of them than chance gives are refused.
+    """
+
+    row_id: str | None = None
+    classes: Sequence[str | float] | Literal["open"] | None = None
+    features: Literal["sealed", "public"] = SEALED
+    stratified: str | None = None
+    most_rows: int = MOST_ROWS
+    equal_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planning:
+    """What is planned beside the number of queries, for `Holdout.create`.
+
+    Attributes:
+        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
+        allow_vacuous: Seal the rows even if the guaranteed radius, and what is expected of honest guesses, is half the
+            range or more, so that nothing is promised.
+    """
+
+    slack: float = 0.0
+    allow_vacuous: bool = False
+
+
+class ExtensionSettings(Protocol):
+    """Settings of an extension, which `Holdout.create` takes under the extension's name."""
+
+    def plan(self, mechanism: Mechanism | str | None, queries: int) -> tuple[Mechanism | str | None, int]:
+        """Mechanism and number of queries that are planned, from those that were asked for.
+
+        Raises:
+            HoldoutRejected: If that mechanism does not fit. Nothing was created.
+        """
+
+    def adjust(self, mechanism: Mechanism) -> Mechanism:
+        """The planned mechanism, as the extension needs it."""
+
+    def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
+        """As plain JSON data, which the ledger binds."""
+
+
+_OF = {each.name: ("rows", Rows) for each in fields(Rows)} | {
+    each.name: ("planning", Planning) for each in fields(Planning)
+}
+_RENAMED = {"overfits": "surprises", "again": "allow_resealing"}
+CURRENT = frozenset({
+    "storage", "name", "holdout", "training", "label", "rows", "mechanism", "queries", "surprises", "confidence",
+    "planning", "dependence", "allow_resealing", "seed", "declared", "share",
+})  # fmt: skip
+"""Keywords of `Holdout.create` that are the core's."""
+
+FORMER = frozenset({*_OF, *_RENAMED})
+"""Keywords of `Holdout.create` that have another place or name by now."""
+
+
+def place_of(former: str) -> str:
+    """Where a former keyword of `Holdout.create` is now, as it is written."""
+    if former in _OF:
+        place, kind = _OF[former]
+        return f"{place}=eh.{kind.__name__}({former}=...)"
+    return f"{_RENAMED[former]}=..."
+
+
+def divided(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their former names, as a request or a command line has them, as keywords of `Holdout.create`.
+
+    Those of extensions stay as they are; see `everhold.asking.create_settings.settings_from`.
+
+    Raises:
+        TypeError: If a setting is there by both of its names.
+
+    Examples:
+        >>> divided({"label": "late", "row_id": "flight", "overfits": 5})
+        {'label': 'late', 'surprises': 5, 'rows': Rows(row_id='flight', ...)}
+    """
+    made: dict[str, Any] = {}
+    objects: dict[str, dict[str, Any]] = {}
+    for name, value in flat.items():
+        if name in _OF:
+            objects.setdefault(_OF[name][0], {})[name] = value
+            continue
+        name = _RENAMED.get(name, name)
+        if made.get(name) is not None and value is not None:
+            raise TypeError(f"{name} is given by its former name, too. Leave that one out.")
+        made[name] = value if made.get(name) is None else made[name]
+    for kind in (Rows, Planning):
+        place = kind.__name__.lower()
+        if place in objects:
+            if made.get(place) is not None:
+                raise TypeError(
+                    f"{', '.join(objects[place])} belongs to {place}=eh.{kind.__name__}(...). Put it there."
+                )
+            made[place] = kind(**objects[place])
+    return made
+
+
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of `Holdout.create` by their flat names, as an API and a command line have them.
+
+    Examples:
+        >>> flat_settings({"rows": Rows(row_id="flight"), "surprises": 5})["row_id"]
+        'flight'
+    """
+    now = {} if "feedback" in settings else {new: former for former, new in _RENAMED.items()}  # it is flat already
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in {"rows", "planning"} or (name not in CURRENT and is_dataclass(value)):
+            flat |= {each.name: getattr(value, each.name) for each in fields(value)} if value is not None else {}
+        else:
+            flat[now.get(name, name)] = value
+    return flat

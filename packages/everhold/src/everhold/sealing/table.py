@@ -1,0 +1,252 @@
+"""Evaluating queries on the rows of a file: DuckDB reads its columns, and NumPy evaluates everything.
+
+Expressions are evaluated by `everhold.sealing.embedded_rows`, in a time that says nothing of the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.dependence.stretches import sizes_of_stretches, stretch_of_rows
+from everhold.progress import progress
+from everhold.sealing.columns import ColumnStore
+from everhold.sealing.duckdb_files import POSITION
+from everhold.sealing.embedded_rows import EmbeddedRows
+from everhold.sealing.engines.errors import engine_errors_hidden
+from everhold.sealing.evaluated_rows import EvaluatedRows, parts_of_ratio
+from everhold.sealing.sums import exact_sums
+from everhold.values.evaluation import UNIT
+from everhold.values.expressions.tree import quoted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Needs
+    from everhold.sealing.engines.embedded import Embedded
+    from everhold.sealing.row_store import RowStore
+    from everhold.values.base import BoundQuery
+    from everhold.values.expressions import RowValue
+
+__all__ = ["StoredRows"]
+
+_NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
+_AT_ONCE = 64  # expressions that are evaluated together
+_BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
+
+
+class StoredRows(EvaluatedRows):
+    """The rows of one file, as exact integer sums. Columns are read when a query first needs them.
+
+    Args:
+        engine: The file, and what reads it.
+        rows: Number of rows.
+        columns: Names of all columns.
+        sealed: Whether faults of functions must go unreported, because a report would be a free answer.
+        label: Column without missing values that keeps its own type.
+        row_id: Column that names rows, each once.
+        order_key: Makes the secret order in which code meets sealed rows; None for their own order.
+        whole: Public rows in a table elsewhere of which these are some; None where these are all.
+    """
+
+    def __init__(
+        self,
+        engine: Embedded,
+        *,
+        rows: int,
+        columns: Sequence[str],
+        sealed: bool,
+        label: str | None = None,
+        row_id: str | None = None,
+        order_key: bytes | None = None,
+        whole: RowStore | None = None,
+    ) -> None:
+        super().__init__(
+            rows=rows, columns=columns, sealed=sealed, label=label, row_id=row_id, order_key=order_key
+        )  # fmt: skip
+        self.engine = engine
+        self.whole = whole
+        self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}
+
+    def close(self) -> None:
+        """Close the engine, and that of all rows; they open again when needed."""
+        self.engine.close()
+        self._embedded.close()
+        if self.whole is not None:
+            self.whole.close()
+
+    @cached_property
+    def _embedded(self) -> EmbeddedRows:
+        return EmbeddedRows(ColumnStore(self._arrays_of, self.engine.source, self.rows), self.rows)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """See `EvaluatedRows.reading`."""
+        return self.engine.reading()
+
+    def counting(self, query: BoundQuery) -> RowStore:
+        """The rows in which a query to public rows is counted: all, where their store itself can evaluate it."""
+        return self if self.whole is None or not self.whole.counts(query) else self.whole
+
+    def _expression_totals(self, values: Sequence[Any], *, parts: int, unit: int) -> NDArray[np.int64]:
+        totals = np.zeros((len(values), parts), dtype=np.int64)
+        with progress("reading rows", len(values)) as line:
+            for start in range(0, len(values), _AT_ONCE):
+                some = values[start : start + _AT_ONCE]
+                if parts == 1:
+                    found = self._embedded.totals(some, unit=unit)[:, None]
+                else:
+                    found = self._embedded.sums(some, partial(_part_of, parts), parts, unit=unit)
+                totals[start : start + len(some)] = found
+                line(start + len(some))
+        return totals
+
+    def _counted(
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+    ) -> dict[int, tuple[int, Any]]:
+        """Histograms block by block, where all queries are expressions."""
+        values = [query.row_value for query in queries if query.row_value is not None and not self._is_known(query)]
+        if len(values) < len(queries) or any(need != "cells" for need in needs):
+            return {}
+        found = self._embedded.cells(values, unit=unit)
+        return {place: (int(cells.sums.sum()), cells) for place, cells in enumerate(found)}
+
+    def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        sizes = np.bincount(self._group_index(group_by))
+        found, counts = np.unique(sizes, return_counts=True)
+        return found.astype(np.int64), counts.astype(np.int64)
+
+    def grids(self, query: BoundQuery, *, unit: int = UNIT) -> tuple[NDArray[np.int64], ...]:
+        """Row values of public rows in grid units, shape (rows,): one array, or two of a ratio.
+
+        Raises:
+            QueryRejected: If a function fails.
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected a question to the training rows")
+        with self.reading():
+            return tuple(self._grids(parts_of_ratio(query) or (query,), unit=unit))
+
+    def each_grid(self, queries: Sequence[BoundQuery], *, unit: int = UNIT) -> Iterator[NDArray[np.int64]]:
+        """Row values of public rows in grid units, shape (rows,) for each query; none of them is a ratio.
+
+        Raises:
+            QueryRejected: If a function fails.
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected questions to the training rows")
+        for start in range(0, len(queries), self.at_once):
+            with self.reading():
+                yield from self._grids(queries[start : start + self.at_once], unit=unit)
+
+    def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
+        for start in range(0, len(values), self.at_once):
+            yield from self._embedded.grids(values[start : start + self.at_once], unit=unit)
+
+    def _index_of_groups(self, column: str) -> NDArray[np.int64]:
+        group = f"dense_rank() OVER (ORDER BY {quoted(column)}) - 1"
+        found = self._arrays_of(f"SELECT {POSITION} AS p, {group} AS g FROM {self.engine.source}")
+        index = np.empty(self.rows, dtype=np.int64)
+        index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
+        return index
+
+    def groups_of_rows(self, column: str) -> NDArray[np.int64]:
+        """The group of each public row, by equal values of a column, from 0; shape (rows,).
+
+        Raises:
+            ValueError: If the rows are sealed.
+        """
+        if self._sealed:
+            raise ValueError("the rows are sealed; expected the training rows")
+        with self.reading():
+            return self._group_index(column)
+
+    def stretches_of_rows(self, order_by: Sequence[str]) -> NDArray[np.int64]:
+        """The stretch of each public row in an order, as for `stretch_totals`; shape (rows,)."""
+        with self.reading():
+            stretches = self._stretches(tuple(order_by)) if order_by else None
+        return stretch_of_rows(self.rows) if stretches is None else stretches
+
+    def stretch_totals(
+        self, queries: Sequence[BoundQuery], *, order_by: Sequence[str] = (), unit: int = UNIT
+    ) -> NDArray[np.int64]:
+        """Exact sums of row values over stretches of public rows that follow each other, in one pass as for `totals`.
+
+        Args:
+            queries: Queries with an expression or with a function of training rows.
+            order_by: Columns that put rows in order, the first one first; none for the order of the file.
+            unit: Grid steps between 0 and 1.
+
+        Returns:
+            Shape (queries, stretches), in grid units; the stretches are those of `stretch_of_rows`.
+
+        Raises:
+            QueryRejected: If a function fails.
+        """
+        count = len(sizes_of_stretches(self.rows))
+        totals = np.zeros((len(queries), count), dtype=np.int64)
+        written: dict[int, Any] = {}
+        with self.reading():
+            stretches = self._stretches(tuple(order_by)) if order_by else None
+            of_rows = stretch_of_rows(self.rows) if stretches is None else stretches
+            for place, query in enumerate(queries):
+                if (value := self._value(query)) is not None:
+                    written[place] = value
+                elif query.trained:
+                    (grid,) = self._grids([query], unit=unit)
+                    totals[place] = exact_sums(grid, of_rows, count, unit=unit)
+            places, values = list(written), list(written.values())
+            for start in range(0, len(values), _AT_ONCE):
+                some = slice(start, start + _AT_ONCE)
+                totals[places[some]] = self._embedded.sums(
+                    values[some], lambda begin, end: of_rows[begin:end], count, unit=unit
+                )
+        return totals
+
+    def is_in_order(self, column: str) -> bool:
+        """Whether the file is in the order of a column already; of public rows only."""
+        with self.reading():
+            return self._stretches((column,)) is None
+
+    def _stretches(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
+        """The stretch of each row in an order; None if that is the order of the file."""
+        if order_by not in self._orders:
+            place = f"row_number() OVER (ORDER BY {', '.join(map(quoted, (*order_by, POSITION)))}) - 1"
+            found = self._arrays_of(f"SELECT {POSITION} AS p, {place} AS place FROM {self.engine.source}")
+            places = np.empty(self.rows, dtype=np.int64)
+            places[np.asarray(found["p"])] = found["place"]
+            in_file = bool(np.all(np.diff(places) > 0))
+            self._orders[order_by] = None if in_file else stretch_of_rows(self.rows)[places]
+        return self._orders[order_by]
+
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        with engine_errors_hidden:  # a second wall
+            return self.engine.rows(sql)
+
+    def _arrays_of(self, sql: str) -> dict[str, NDArray[Any]]:
+        with engine_errors_hidden:
+            return self.engine.arrays(sql)
+
+    def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
+        listed = ", ".join(map(quoted, names))
+        return self._arrays_of(f"SELECT {listed} FROM {self.engine.source} ORDER BY {POSITION}")
+
+    def _row_ids(self, name: str) -> list[Any]:
+        column = quoted(name)
+        kind = self._fetch(f"SELECT typeof({column}) FROM {self.engine.source} LIMIT 1")[0][0]
+        exact = column if _NUMBERS.match(kind) else f"CAST({column} AS VARCHAR)"
+        sql = f"SELECT {exact} AS name FROM {self.engine.source} ORDER BY {POSITION}"
+        if kind in _BEYOND_NUMPY or kind.startswith("DECIMAL"):
+            return [row[0] for row in self._fetch(sql)]
+        ids: list[Any] = np.ma.getdata(self._arrays_of(sql)["name"]).tolist()
+        return ids
+
+
+def _part_of(parts: int, start: int, stop: int) -> NDArray[np.int64]:
+    return np.arange(start, stop) % parts

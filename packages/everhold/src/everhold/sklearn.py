@@ -1,0 +1,516 @@
+"""A search and a scorer for scikit-learn that ask a sealed holdout; needs the extra ``[sklearn]``.
+
+`SealedSearchCV` fits each configuration as `RandomizedSearchCV` does, fits it once more on all rows, and asks the
+holdout one question about that model, for which cross-validation is the guess. `SealedScorer` goes wherever
+scikit-learn takes a scorer. What is asked and what it costs is in the ledger alone: workers ask the same budget, and
+whatever was asked before is free.
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+import traceback
+import warnings
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief
+from everhold.charts.searches import search_chart
+from everhold.errors import BudgetExhausted, EverholdWarning, warn_caller
+from everhold.queries.models import CrossValidated, Judge, cross_validate, no_false_alarms, require_sklearn, splits_of
+
+require_sklearn("everhold.sklearn")
+
+import sklearn  # noqa: E402  # after a missing package was told in words
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier  # noqa: E402
+from sklearn.exceptions import FitFailedWarning  # noqa: E402
+from sklearn.model_selection import ParameterSampler  # noqa: E402
+from sklearn.utils import indexable  # noqa: E402
+from sklearn.utils.metaestimators import available_if  # noqa: E402
+from sklearn.utils.parallel import Parallel, delayed  # noqa: E402
+from sklearn.utils.validation import check_is_fitted  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Self
+
+    import altair as alt
+    from numpy.typing import NDArray
+
+    from everhold.answers import Answer
+    from everhold.holdout import Holdout
+
+__all__ = ["SealedScorer", "SealedSearchCV"]
+
+_FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
+_SHARED_AT_ONCE = 8  # holdouts that a worker process keeps open
+
+
+def _refitted_has(name: str) -> Callable[[SealedSearchCV], bool]:
+    """Whether the best estimator, or before the search its kind, has a method."""
+
+    def check(search: SealedSearchCV) -> bool:
+        if not search.refit:
+            raise AttributeError(
+                f"the search was made with refit=False, so it has no best estimator and no {name!r}; expected "
+                "refit=True, or fit the estimator with best_params_ yourself"
+            )
+        getattr(search.best_estimator_ if hasattr(search, "best_estimator_") else search.estimator, name)
+        return True
+
+    return check
+
+
+def _delegated(name: str, what: str) -> Any:
+    """A method of the best estimator."""
+
+    def method(self: SealedSearchCV, X: Any) -> Any:  # noqa: N803
+        check_is_fitted(self)
+        return getattr(self.best_estimator_, name)(X)
+
+    method.__name__, method.__doc__ = name, what
+    return available_if(_refitted_has(name))(method)
+
+
+class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """A random search that asks a sealed holdout one question about each configuration.
+
+    A configuration is cross-validated, fitted on all rows, and asked about; cross-validation is the guess. Where the
+    holdout confirms the guess, the answer is the guess and costs no surprise; where it contradicts it, the answer is
+    what the sealed rows say. All intervals hold at once, with the probability of the holdout's promise, also those of
+    the search before and after. The search ends when the budget does, and says so.
+
+    Args:
+        estimator: Whose parameters are searched; a pipeline, for one.
+        param_distributions: As for `RandomizedSearchCV`.
+        holdout: An open `Holdout`, or the view of an analyst, who pays from their allotment. Estimators are fitted on
+            rows with its columns.
+        metric: What is asked; see `Holdout.evaluate`.
+        n_iter: Number of configurations.
+        cv: Number of folds, or a splitter; five folds by default. A number keeps groups together.
+        refit: Whether there is a ``best_estimator_``: the configuration with the best answer, the first one of equal
+            ones. Which others may be better says ``may_be_best``. Or a function from ``cv_results_`` to the index of
+            the best one; then all fitted models are kept in memory until it decides.
+        n_jobs: Configurations that are fitted at once; one process asks, in order.
+        pre_dispatch: Configurations that are sent to workers ahead.
+        random_state: Of the draw. Give the estimator one, too: a model that is fitted anew otherwise is a new question.
+        error_score: ``"raise"``, or what stands for the score of a configuration that cannot be fitted, which is not
+            asked about.
+        verbose: Whether there is a progress bar.
+
+    Attributes:
+        cv_results_: Columns of scikit-learn, of which scores are those of cross-validation, greater is better; and what
+            the holdout said, in the metric's own units: ``answer``, ``answer_low``, ``answer_high``,
+            ``answer_source``, ``answer_charged``, ``rank_answer``, ``refit_time`` and ``answer_time`` in seconds.
+            ``may_be_best`` is false where the whole interval is worse than that of another configuration: with the
+            probability of the promise the best configuration of the population is among the others.
+        answers_: The answers themselves, one for each configuration; None where it could not be fitted.
+        best_estimator_: The model that was asked about: fitted on all rows.
+        best_answer_: The answer about it.
+        best_score_: Its value, greater is better: a loss has changed its sign.
+        best_params_: Its parameters.
+        best_index_: Its row of ``cv_results_``.
+        budget_ended_: Whether the search stopped before it was through because the budget did not pay for more.
+
+    Examples:
+        >>> import numpy as np, tempfile, everhold as eh
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> rng, folder = np.random.default_rng(0), tempfile.TemporaryDirectory()
+        >>> x, noise = rng.normal(size=(8_000, 2)), rng.normal(size=8_000)
+        >>> rows = {"a": x[:, 0], "b": x[:, 1], "y": (x[:, 0] * x[:, 1] > 0.5 * noise).astype(int)}
+        >>> holdout = eh.Holdout.create(
+        ...     f"sqlite:///{folder.name}/study.db", "trees", label="y", mechanism="guess_and_check", queries=100,
+        ...     holdout={name: column[:4_000] for name, column in rows.items()},
+        ...     training={name: column[4_000:] for name, column in rows.items()},
+        ... )
+        >>> search = SealedSearchCV(
+        ...     DecisionTreeClassifier(random_state=0), {"max_depth": range(1, 9)}, holdout=holdout, n_iter=4, cv=3,
+        ...     random_state=0,
+        ... )
+        >>> search.fit(*holdout.training_rows()).best_params_["max_depth"] > 2, holdout.remaining["questions"]
+        (True, 96)
+        >>> search.best_answer_.low < search.best_score_ < search.best_answer_.high
+        True
+        >>> holdout.close(); folder.cleanup()
+    """
+
+    def __init__(
+        self, estimator: Any, param_distributions: Any, *, holdout: Holdout, metric: Any = "accuracy", n_iter: int = 10,
+        cv: Any = None, refit: Any = True, n_jobs: int | None = None, pre_dispatch: Any = "2*n_jobs",
+        random_state: Any = None, error_score: Any = np.nan, verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.holdout = holdout
+        self.metric = metric
+        self.n_iter = n_iter
+        self.cv = cv
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.pre_dispatch = pre_dispatch
+        self.random_state = random_state
+        self.error_score = error_score
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:  # noqa: N803
+        """Search; one question for each configuration, as long as the budget pays.
+
+        Args:
+            X: Features of open rows, as ``holdout.training_rows()`` gives them.
+            y: Their labels. If these are the holdout's own training rows, the guesses are made from every single one of
+                them, and learn from surprises.
+            groups: The group of each row, for the folds; by default that of the holdout's training rows.
+            **fit_params: Arguments of the estimator's ``fit``, such as ``sample_weight``; those with one entry for each
+                row are cut like the rows. Scores and answers count every row once.
+
+        Raises:
+            BudgetExhausted: If the budget did not pay for a single one. Nothing was charged.
+            QueryRejected: If the metric or the models cannot be asked about.
+
+        Warns:
+            EverholdWarning: If the budget ended before the search.
+        """
+        if y is None:
+            raise ValueError("the search requires y to be passed, but the target y is None; expected the labels")
+        if sklearn.get_config()["enable_metadata_routing"] and (groups is not None or fit_params):
+            raise ValueError(
+                "metadata routing is switched on and the search does not route; expected groups= and arguments of fit "
+                "without sklearn.set_config(enable_metadata_routing=True); nothing was charged"
+            )
+        rows, labels, groups = indexable(X, y, groups)
+        judge = Judge(self.metric, self.holdout.schema)
+        own = _are_training_rows(self.holdout, labels)
+        if own and groups is None:
+            groups = _groups_of(self.holdout)
+        splits = splits_of(self.cv, rows, labels, groups=groups, classifier=is_classifier(self.estimator))
+        candidates = list(ParameterSampler(self.param_distributions, self.n_iter, random_state=self.random_state))
+        tasks = (
+            delayed(_tried)(clone(self.estimator), params, judge, rows, labels, splits, fit_params, self.error_score)
+            for params in candidates
+        )
+        workers = Parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch, return_as="generator")
+        found = workers(tasks)
+        try:
+            self._ask_all(judge, candidates, found, own=own)
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of joblib: that tasks which nobody needs were cancelled
+                found.close()
+        return self
+
+    def _ask_all(self, judge: Judge, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
+        """Ask about one configuration after the other, and keep what was said."""
+        greater, models = judge.greater_is_better, _Models(keep_all=callable(self.refit))
+        lines: list[_Line] = []
+        self.budget_ended_ = False
+        for params, tried in zip(_with_bar(candidates, shown=bool(self.verbose)), found, strict=True):
+            line = _asked(self.holdout, judge, params, tried, own=own)
+            if line.answer is not None and line.answer.refused:
+                self.budget_ended_ = True
+                break
+            models.offer(len(lines), line.score(greater=greater), tried)
+            lines.append(line)
+        self._check(lines, planned=len(candidates))
+        self.cv_results_ = _table(lines, greater=greater)
+        self.answers_ = [line.answer for line in lines]
+        self.n_splits_ = len(lines[0].scores)
+        self._choose(models, judge)
+
+    def _check(self, lines: Sequence[_Line], *, planned: int) -> None:
+        """Say what went wrong."""
+        failed = [line for line in lines if line.answer is None]
+        if failed:
+            text = f"{len(failed)} of {planned} configurations could not be fitted, and were not asked about"
+            if len(failed) == len(lines):
+                raise ValueError(f"{text}: {failed[0].fault}")
+            warnings.warn(f"{text}, the first one because: {failed[0].fault}", FitFailedWarning, stacklevel=4)
+        if not self.budget_ended_:
+            return
+        if len(failed) == len(lines):
+            raise BudgetExhausted(
+                "what is left of the budget does not surely pay for a single configuration; nothing was charged; seal "
+                "new rows"
+            )
+        warn_caller(
+            EverholdWarning(
+                f"the budget ended after {len(lines)} of {planned} configurations; cv_results_ holds these, and the "
+                "best one is among them; for more, plan more questions or surprises when you seal rows"
+            )
+        )
+
+    def _choose(self, models: _Models, judge: Judge) -> None:
+        self.judge_, results = judge, self.cv_results_
+        self.best_index_ = int(np.argmin(results["rank_answer"]))
+        if callable(self.refit):
+            self.best_index_ = _checked_index(self.refit(results), len(results["params"]))
+        self.best_params_ = results["params"][self.best_index_]
+        self.best_answer_ = self.answers_[self.best_index_]
+        sign = 1.0 if judge.greater_is_better else -1.0
+        self.best_score_ = sign * float(results["answer"][self.best_index_])
+        if self.refit:
+            self.best_estimator_ = models.fitted(self.best_index_)
+            if hasattr(self.best_estimator_, "feature_names_in_"):
+                self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+    def score(self, X: Any, y: Any) -> float:  # noqa: N803
+        """The metric of open rows, greater is better: a loss has changed its sign. Nothing is asked."""
+        _refitted_has("score")(self)
+        check_is_fitted(self)
+        return _signed(self.judge_, self.best_estimator_, X, y)
+
+    def chart(self) -> alt.LayerChart:
+        """Every configuration with the interval of its answer; needs the extra ``[plots]``."""
+        check_is_fitted(self)
+        metric = self.metric if isinstance(self.metric, str) else "metric"
+        columns = {"value": "answer", "low": "answer_low", "high": "answer_high", "source": "answer_source"}
+        count = len(self.cv_results_["params"])
+        lines = [{name: self.cv_results_[of][place].item() for name, of in columns.items()} for place in range(count)]
+        return search_chart(lines, metric=metric, title="What the holdout said of each configuration")
+
+    predict = _delegated("predict", "Labels or numbers, by the best estimator.")
+    predict_proba = _delegated("predict_proba", "Probabilities of the classes, by the best estimator.")
+    predict_log_proba = _delegated("predict_log_proba", "Their logarithms, by the best estimator.")
+    decision_function = _delegated("decision_function", "Scores of the classes, by the best estimator.")
+    transform = _delegated("transform", "Rows transformed by the best estimator.")
+    inverse_transform = _delegated("inverse_transform", "Rows transformed back by the best estimator.")
+
+    @property
+    def classes_(self) -> Any:
+        """Class labels of the best estimator."""
+        _refitted_has("classes_")(self)
+        return self.best_estimator_.classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features that the best estimator was fitted on."""
+        if not hasattr(self, "best_estimator_"):
+            raise AttributeError(f"{type(self).__name__} has no n_features_in_ before it is fitted")
+        return int(self.best_estimator_.n_features_in_)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import get_tags
+
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = deepcopy(inner.classifier_tags)
+        tags.regressor_tags = deepcopy(inner.regressor_tags)
+        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.target_tags.required = True
+        return tags
+
+
+@dataclass(frozen=True)
+class SealedScorer:
+    """A scorer that asks a sealed holdout about every fitted model that it is given: one question each.
+
+    The rows that it is given make the guess, so they have to be rows that the model was not fitted on. In a search with
+    five folds it is called for five models of each configuration: use one split, or `SealedSearchCV`, which asks once.
+    Called again for the same model, as for ``return_train_score=True``, it gives the same answer, free. When the budget
+    ends it raises `BudgetExhausted`; scikit-learn makes that nan and a warning, unless ``error_score="raise"``.
+
+    Attributes:
+        holdout: An open `Holdout`; a worker process opens it again by storage and name.
+        metric: What is asked; see `Holdout.evaluate`. Of a loss the negative value is the score.
+    """
+
+    holdout: Holdout
+    metric: Any = "accuracy"
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:  # noqa: N803
+        """The value that the holdout confirms or corrects; greater is better.
+
+        Raises:
+            BudgetExhausted: If what is left of the budget does not surely pay for it. Nothing was charged.
+            QueryRejected: If the model cannot be asked about. Nothing was charged.
+        """
+        judge = Judge(self.metric, self.holdout.schema)
+        guess = judge.score(judge.outputs(estimator, X), np.asarray(y))
+        with no_false_alarms():
+            answer = self.holdout.ask(judge.question(estimator), guess=guess, strict=True)
+        return float(answer.value) if judge.greater_is_better else -float(answer.value)
+
+    def __deepcopy__(self, _: object) -> SealedScorer:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        opened, where = self.holdout.__reduce__()
+        return _scorer, (opened, where, self.metric)
+
+
+@lru_cache(maxsize=_SHARED_AT_ONCE)
+def _shared(opened: Callable[..., Holdout], where: tuple[Any, ...]) -> Holdout:
+    """A holdout that all scorers of this process share: a search sends a new one with every task."""
+    holdout = opened(*where)
+    atexit.register(holdout.close)
+    return holdout
+
+
+def _scorer(opened: Callable[..., Holdout], where: tuple[Any, ...], metric: Any) -> SealedScorer:
+    return SealedScorer(_shared(opened, where), metric)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One configuration: its parameters, what cross-validation and the holdout said, and how long it took."""
+
+    params: Mapping[str, Any]
+    scores: tuple[float, ...]
+    fit_seconds: tuple[float, ...]
+    score_seconds: tuple[float, ...]
+    refit_seconds: float
+    answer: Answer | None = None
+    answer_seconds: float = 0.0
+    fault: str = ""
+
+    def score(self, *, greater: bool) -> float:
+        """Value of the answer, greater is better; minus infinity without an answer."""
+        if self.answer is None or self.answer.value is None:
+            return -np.inf
+        return self.answer.value if greater else -self.answer.value
+
+
+class _Models:
+    """Fitted model with the best answer so far; or all models, where a function decides at the end."""
+
+    def __init__(self, *, keep_all: bool) -> None:
+        self._keep_all, self._best, self._kept = keep_all, -np.inf, dict[int, Any]()
+
+    def offer(self, place: int, score: float, tried: CrossValidated | _Line) -> None:
+        if isinstance(tried, _Line):
+            return
+        if self._keep_all:
+            self._kept[place] = tried.model
+        elif score > self._best or not self._kept:
+            self._best, self._kept = score, {place: tried.model}
+
+    def fitted(self, place: int) -> Any:
+        return self._kept[place]
+
+
+def _tried(
+    estimator: Any, params: Mapping[str, Any], judge: Judge, rows: Any, labels: Any, splits: Any,
+    fit_params: Mapping[str, Any], error_score: Any,
+) -> CrossValidated | _Line:  # fmt: skip
+    """One configuration, cross-validated and fitted; what failed instead, unless that is to be raised."""
+    try:
+        estimator.set_params(**{name: clone(value, safe=False) for name, value in params.items()})
+        return cross_validate(estimator, judge, rows, labels, splits, fit=fit_params)
+    except Exception as fault:
+        if error_score == "raise":
+            raise
+        nothing = tuple(float("nan") for _ in splits)
+        said = traceback.format_exception_only(fault)[-1].strip()
+        return _Line(params, (float(error_score),) * len(nothing), nothing, nothing, float("nan"), fault=said)
+
+
+def _asked(holdout: Holdout, judge: Judge, params: Mapping[str, Any], tried: Any, *, own: bool) -> _Line:
+    """What the holdout says of a configuration; nothing of one that failed."""
+    if isinstance(tried, _Line):
+        return replace(tried, params=params)
+    start = time.perf_counter()
+    training = tried.outputs if own else None
+    with no_false_alarms():
+        answer = holdout.ask(judge.question(tried.model, training), guess=tried.score if training is None else None)
+    seconds = time.perf_counter() - start
+    return _Line(
+        params, tried.scores, tried.fit_seconds, tried.score_seconds, tried.refit_seconds, answer, seconds
+    )  # fmt: skip
+
+
+def _are_training_rows(holdout: Holdout, labels: Any) -> bool:
+    """Whether these are the labels of the holdout's own training rows, in their order."""
+    schema, given = holdout.schema, np.asarray(labels)
+    if schema.label is None or not schema.training_rows or given.shape != (schema.training_rows,):
+        return False
+    return bool(np.array_equal(given, holdout.training_rows()[1]))
+
+
+def _groups_of(holdout: Holdout) -> Any:
+    """The group of each training row; None where the dependence names no column of groups."""
+    column = holdout.mechanism.dependence.group_column
+    return None if column is None else holdout.training_rows([column])[0][column].to_numpy()
+
+
+def _table(lines: Sequence[_Line], *, greater: bool) -> dict[str, Any]:
+    """All lines as scikit-learn has them: one array for each column."""
+    sign = 1.0 if greater else -1.0
+    scores = np.array([line.scores for line in lines])
+    failed = np.array([line.answer is None for line in lines])
+    scores[~failed] *= sign
+    table: dict[str, Any] = {}
+    for name in ("fit", "score"):
+        seconds = [getattr(line, f"{name}_seconds") for line in lines]
+        table |= {f"mean_{name}_time": np.mean(seconds, axis=1), f"std_{name}_time": np.std(seconds, axis=1)}
+    table["refit_time"] = np.array([line.refit_seconds for line in lines])
+    table |= _parameters([line.params for line in lines])
+    table |= {f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}
+    table |= {"mean_test_score": scores.mean(axis=1), "std_test_score": scores.std(axis=1)}
+    table["rank_test_score"] = _ranks(table["mean_test_score"])
+    for column, name in (("answer", "value"), ("answer_low", "low"), ("answer_high", "high")):
+        table[column] = np.array([_number(line.answer, name) for line in lines])
+    table["answer_source"] = np.array([_FAILED if line.answer is None else line.answer.source for line in lines])
+    table["answer_charged"] = np.array([0 if line.answer is None else line.answer.charged for line in lines])
+    table["answer_time"] = np.array([line.answer_seconds for line in lines])
+    table["rank_answer"] = _ranks(np.array([line.score(greater=greater) for line in lines]))
+    table["may_be_best"] = _may_be_best(sign * table["answer_low"], sign * table["answer_high"])
+    return table
+
+
+def _may_be_best(one_end: NDArray[np.float64], other_end: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Configurations whose interval reaches the highest lower end; greater is better, and nan is no interval.
+
+    All intervals hold at once. So the best configuration has a population value of at least that end, and its upper end
+    is no smaller.
+    """
+    low, high = np.fmin(one_end, other_end), np.fmax(one_end, other_end)
+    return np.asarray(high >= np.fmax.reduce(low))
+
+
+def _number(answer: Answer | None, name: str) -> float:
+    number = getattr(answer, name, None)
+    return float("nan") if number is None else float(number)
+
+
+def _parameters(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """``params``, and one masked array for each parameter: masked where a configuration does not have it."""
+    table: dict[str, Any] = {"params": list(every)}
+    for name in dict.fromkeys(name for params in every for name in params):
+        column = np.ma.MaskedArray(np.empty(len(every), dtype=object), mask=True)
+        for place, params in enumerate(every):
+            if name in params:
+                column[place] = params[name]
+        table[f"param_{name}"] = column
+    return table
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Places from 1, the highest value first; nan last, and equal values on one place."""
+    filled = np.where(np.isnan(values), -np.inf, values)
+    return np.array([1 + np.count_nonzero(filled > value) for value in filled], dtype=np.int32)
+
+
+def _checked_index(index: Any, count: int) -> int:
+    if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < count:
+        raise ValueError(
+            f"refit says that configuration {brief(index)} is the best; expected a whole number from 0 to {count - 1}"
+        )
+    return int(index)
+
+
+def _signed(judge: Judge, model: Any, rows: Any, labels: Any) -> float:
+    value = judge.score(judge.outputs(model, rows), np.asarray(labels))
+    return value if judge.greater_is_better else -value
+
+
+def _with_bar(candidates: Sequence[Any], *, shown: bool) -> Iterator[Any]:
+    """The configurations, with a progress bar on the error stream."""
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(candidates, "asking", console=Console(stderr=True), transient=True, disable=not shown)

@@ -1,0 +1,272 @@
+"""What a question is before anyone answers it: public facts only.
+
+Bound to the public `Schema` of a holdout, a question about rows is a `BoundQuery`, which carries either an expression
+that an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a public
+description and never depends on sealed rows: an identity that did would answer questions for free.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.values.expressions import ColumnKind, RowValue
+
+__all__ = [
+    "BoundQuery", "Joined", "JoinedColumn", "Kept", "LocatedPredictions", "Pair", "RowFunction", "Schema", "Table",
+    "same_length",
+]  # fmt: skip
+
+Table = Mapping[str, "NDArray[Any]"]
+"""Columns by name, one NumPy array each; missing numbers are nan, missing text is None."""
+
+RowFunction = Callable[[Table], "NDArray[Any]"]
+"""From a table to one value in [0, 1] for each of its rows, each value computed from its own row alone."""
+
+
+class LocatedPredictions(ABC):
+    """Predictions that stay where the sealed rows are, so that queries take them by their name."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def located(self, queries: Sequence[Any], rows: Any, schema: Schema) -> list[Any]:
+        """The same queries; all such predictions in them are `JoinedColumn`, checked and known by their digests.
+
+        Args:
+            queries: The queries, with or without such predictions.
+            rows: The sealed rows, a `everhold.sealing.row_store.RowStore`.
+            schema: What is known of them.
+
+        Raises:
+            QueryRejected: If a table, its ids or one of its columns cannot be used. Nothing is charged.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedColumn:
+    """A column of predictions that stay where the sealed rows are.
+
+    Attributes:
+        table: Where it is, as the store of the sealed rows knows it.
+        name: Of the column there.
+        kind: What it holds: numbers, texts or truth values, which are joined as numbers.
+        alias: Its name beside the columns of the rows.
+        digest: SHA-256 of what it says of which row; empty as long as nobody knows it.
+    """
+
+    table: Any = field(compare=False, repr=False)
+    name: str
+    kind: ColumnKind
+    alias: str
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Row values of sealed rows that the engine computes from predictions that are joined there.
+
+    Attributes:
+        column: The predictions.
+        value: An expression over the rows with the predictions beside them.
+    """
+
+    column: JoinedColumn
+    value: RowValue
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """Not offered: the predictions stay in the engine."""
+        raise TypeError("joined predictions stay in the engine; expected RowStore.look")
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """A row function whose predictions wait on the disk; see `everhold.queries.prediction_columns`."""
+
+    def in_memory(self) -> RowFunction:
+        """The same with its predictions in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What an analyst may know about the rows before asking.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of training rows; 0 without a training set.
+        columns: Kind of each column, by name.
+        label: Name of the label column, if one was named.
+        label_kind: ``"binary"`` (0 and 1), ``"number"`` or ``"string"``; None without a label.
+        row_id: Name of the column of row ids, if one was named. They are public: they say which rows are sealed.
+        features_public: Whether everybody may know all columns of the sealed rows but the label.
+        classes: Classes that a prediction may name: those that were declared, or those of the training labels. Empty
+            where none is known; None for the labels 0 and 1, and for open labels, where any prediction is taken.
+        categories: Categories of each categorical column of the training rows, for estimators.
+        stratified: Column by whose values the table was split, so that both parts have them in the same shares; None
+            where chance alone divided the rows.
+        whole_groups: Columns by which whole groups were put on one side, as the values of both sides showed.
+    """
+
+    rows: int
+    training_rows: int
+    columns: Mapping[str, ColumnKind]
+    label: str | None = None
+    label_kind: str | None = None
+    row_id: str | None = None
+    features_public: bool = False
+    classes: tuple[str | float, ...] | None = None
+    categories: Mapping[str, tuple[str | float, ...]] = field(default_factory=dict)
+    stratified: str | None = None
+    whole_groups: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> dict[str, ColumnKind]:
+        """The columns that questions may read: all but the row ids, which name these very rows and no others."""
+        return {name: kind for name, kind in self.columns.items() if name != self.row_id}
+
+    @property
+    def label_classes(self) -> tuple[str | float, ...] | None:
+        """All labels that there can be, as far as that is public."""
+        return (0.0, 1.0) if self.label_kind == "binary" else self.classes
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """All columns but the label and the row ids, in their order."""
+        return tuple(name for name in self.columns if name not in (self.label, self.row_id))
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    """A question about rows of a known schema.
+
+    Attributes:
+        description: Public and canonical; two spellings of one question have the same.
+        shown: The question as people read it; no part of its identity.
+        at_zero: What a mean row value of 0 stands for, in the analyst's units.
+        at_one: What a mean row value of 1 stands for; may be the smaller of the two.
+        row_value: An expression for an engine to evaluate; None for functions.
+        sealed: Row values of the sealed rows; None for expressions.
+        training: Row values of the training rows; None for expressions and where only sealed predictions were given.
+        reads: Columns that the functions read; None for all.
+        at_fault: Row value where the functions fail on a sealed row, in [0, 1]: the worst that there is.
+        by_position: Whether a row value depends on the row's place among the sealed rows: predictions as arrays.
+        training_values: Row values of the training rows in grid units, where they are known already.
+        yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
+        pair: The two questions that it is made of row by row; it has no row values besides.
+    """
+
+    description: dict[str, Any]
+    shown: str
+    at_zero: float = 0.0
+    at_one: float = 1.0
+    row_value: RowValue | None = None
+    sealed: RowFunction | None = None
+    training: RowFunction | None = None
+    reads: tuple[str, ...] | None = None
+    at_fault: float = 0.0
+    by_position: bool = False
+    training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
+    yes_no: bool = False
+    pair: Pair | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Columns that the question reads; None for all, or for what cannot be known."""
+        if self.pair is not None:
+            first, second = self.pair.first.columns, self.pair.second.columns
+            return None if first is None or second is None else tuple(sorted({*first, *second}))
+        return self.reads if self.row_value is None else self.row_value.expression.columns()
+
+    @property
+    def trained(self) -> bool:
+        """Whether its row values of training rows are known, if there are any."""
+        if self.pair is not None:
+            return self.pair.first.trained and self.pair.second.trained
+        return self.row_value is not None or self.training is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is an expression or predictions in memory: no code runs, and no file is read."""
+        if self.pair is not None:
+            return self.pair.first.is_plain and self.pair.second.is_plain
+        return self.row_value is not None or (self.by_position and not isinstance(self.sealed, (Joined, Kept)))
+
+    @property
+    def rounded_up(self) -> float:
+        """By at most how many grid steps the value of a row on the grid is above the true one."""
+        return self._rounded()[0]
+
+    def _rounded(self) -> tuple[float, float]:
+        """By at most how many grid steps a value is above the true one, and by at most how many it is below."""
+        if self.pair is None:
+            return 0.0, 0.0 if self.yes_no else 1.0
+        (above, below), (second_above, second_below) = self.pair.first._rounded(), self.pair.second._rounded()
+        if self.pair.how == "difference":
+            return (above + second_below) / 2.0, (below + second_above + 1.0) / 2.0  # 1.0: the half is rounded down
+        return above, below
+
+    @cached_property
+    def question(self) -> str:
+        """SHA-256 of the description, in hex."""
+        text = json.dumps(self.description, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def from_mean(self, mean: float) -> float:
+        """A mean of row values in [0, 1], in the analyst's units."""
+        return self.at_zero + (self.at_one - self.at_zero) * mean
+
+    def to_mean(self, value: float) -> float:
+        """The inverse of `from_mean`."""
+        return (value - self.at_zero) / (self.at_one - self.at_zero)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two questions about the same rows that are one question, row by row.
+
+    With row values a and b on the grid ``0, 1, ..., unit``, a difference has the row value ``(unit + a - b) / 2``,
+    rounded down; what is within another has ``min(a, b)``, what is outside it ``min(a, unit - b)``; a ratio is
+    ``sum min(a, b) / sum b``.
+
+    Attributes:
+        how: What is made of them.
+        first: What is subtracted from; or the numerator, which counts only within the denominator.
+        second: What is subtracted; or what the first one counts within or outside, the denominator of a ratio.
+    """
+
+    how: Literal["difference", "within", "outside", "ratio"]
+    first: BoundQuery
+    second: BoundQuery
+
+    @property
+    def of_yes_no(self) -> bool:
+        """Whether the row values of both are 0 or 1 by type."""
+        return self.first.yes_no and self.second.yes_no
+
+
+def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
+    """A one-dimensional array with one value for each row; refuses any other shape."""
+    expected = "one value per row in the order of the rows; nothing was charged"
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise QueryRejected(f"{what} have rows of different lengths; expected {expected}") from None
+    if array.shape != (rows,):
+        raise QueryRejected(
+            f"{what} have the shape {array.shape}; expected ({rows},), {expected}",
+            shape=list(array.shape),
+            expected=[rows],
+        )
+    return array

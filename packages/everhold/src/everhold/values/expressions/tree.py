@@ -1,0 +1,351 @@
+"""The small immutable tree that a text expression becomes: one tree for all spellings of a question.
+
+Engines see this and never the analyst's text. `Node.of` brings equal questions to one form; every rewriting there keeps
+the value of every row, null included: ``a <= b`` and ``not (b < a)`` are null for the same rows, De Morgan's laws and
+flattening hold in Kleene's logic, IEEE addition and multiplication commute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import numbers
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from operator import attrgetter
+from typing import Literal, TypeAlias
+
+from everhold.errors import QueryRejected
+
+__all__ = [
+    "LETTERS", "AnyValue", "ColumnKind", "Expression", "JoinedValue", "Node", "Operation", "RowValue", "quoted",
+]  # fmt: skip
+
+
+def quoted(name: str) -> str:
+    """A name in double quotes, as expressions and DuckDB write it.
+
+    Examples:
+        >>> quoted("arrival delay")
+        '"arrival delay"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+class ColumnKind(Enum):
+    """What a column holds, as far as expressions care."""
+
+    NUMBER = "number"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    """Dates and timestamps."""
+    OTHER = "other"
+    """Times of day, intervals, lists, structures, bytes: cannot be used in an expression."""
+
+
+class Operation(Enum):
+    """Everything a node can do; all other spellings are rewritten to these."""
+
+    COLUMN = "column"
+    NUMBER = "number"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    NULL = "null"
+    NEGATE = "negate"
+    ABSOLUTE = "abs"
+    ADD = "add"
+    SUBTRACT = "subtract"
+    MULTIPLY = "multiply"
+    DIVIDE = "divide"
+    FLOOR = "floor"
+    LOGARITHM = "logarithm"
+    DAYS = "days"
+    YEAR = "year"
+    MONTH = "month"
+    DAY = "day"
+    HOUR = "hour"
+    DAY_OF_WEEK = "day of week"
+    LEAST = "least"
+    GREATEST = "greatest"
+    EQUAL = "equal"
+    LESS = "less"
+    MEMBER = "member"
+    LIKE = "like"
+    LOWER = "lower"
+    UPPER = "upper"
+    IS_NULL = "is null"
+    NOT = "not"
+    AND = "and"
+    OR = "or"
+    CASE = "case"
+
+
+_CONDITIONS = frozenset(
+    {Operation.EQUAL, Operation.LESS, Operation.MEMBER, Operation.LIKE, Operation.IS_NULL, Operation.NOT, Operation.AND,
+     Operation.OR}
+)  # fmt: skip
+_OF_TIMES = frozenset(
+    {Operation.DAYS, Operation.YEAR, Operation.MONTH, Operation.DAY, Operation.HOUR, Operation.DAY_OF_WEEK}
+)
+_LITERALS = frozenset({Operation.NUMBER, Operation.STRING, Operation.BOOLEAN, Operation.TIME})
+_SMALL, _LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS = {Operation.LOWER: (_LARGE, _SMALL), Operation.UPPER: (_SMALL, _LARGE)}
+"""Letters that are replaced, and by which; all others stay, because engines disagree about them."""
+_DUAL = {Operation.AND: Operation.OR, Operation.OR: Operation.AND}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Node:
+    """One step of an expression. Equal nodes have equal digests, so comparing and hashing never recurse.
+
+    Attributes:
+        operation: What is done.
+        kind: Static type of the result: NUMBER, STRING, BOOLEAN or TIME.
+        operands: Inputs; for CASE condition, result, condition, result, ..., otherwise.
+        value: Name of a column, value of a literal (of a time seconds since 1970), or pattern of LIKE.
+        digest: SHA-256 of the structure below.
+        depth: Longest way down to a leaf.
+    """
+
+    operation: Operation = field(compare=False)
+    kind: ColumnKind = field(compare=False)
+    operands: tuple[Node, ...] = field(default=(), compare=False)
+    value: str | float | bool | None = field(default=None, compare=False)
+    digest: str = field(init=False)
+    depth: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        inputs, below = [], 0
+        for operand in self.operands:
+            inputs.append(operand.digest)
+            below = max(below, operand.depth)
+        text = json.dumps([self.operation.value, self.kind.value, self.value, inputs])
+        object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest())
+        object.__setattr__(self, "depth", 1 + below)
+
+    def __repr__(self) -> str:
+        return f"Node({self.operation.value}, {self.kind.value}, {self.digest[:8]})"
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether the value is written in the expression itself."""
+        return self.operation in _LITERALS
+
+    @staticmethod
+    def literal(value: str | float | bool) -> Node:
+        """A value; the sign of zero is dropped because no operation can see it."""
+        if isinstance(value, bool):
+            return Node(Operation.BOOLEAN, ColumnKind.BOOLEAN, value=value)
+        if isinstance(value, str):
+            return Node(Operation.STRING, ColumnKind.STRING, value=value)
+        return Node(Operation.NUMBER, ColumnKind.NUMBER, value=float(value) + 0.0)
+
+    @staticmethod
+    def like(text: Node, pattern: str) -> Node:
+        """Whether a text is like a pattern; one without signs for any text is an equality."""
+        if not {*pattern} & {"%", "_"}:
+            return Node.of(Operation.EQUAL, text, Node.literal(pattern))
+        return Node(Operation.LIKE, ColumnKind.BOOLEAN, (text,), re.sub("%+", "%", pattern))
+
+    @staticmethod
+    def of(operation: Operation, *operands: Node) -> Node:
+        """An operation in the one form that its spellings share; recursion is bounded by the nesting of the text."""
+        first = operands[0]
+        match operation:
+            case Operation.NEGATE | Operation.NOT if first.operation is operation:
+                return first.operands[0]
+            case Operation.LOWER | Operation.UPPER:
+                first = first.operands[0] if first.operation in LETTERS else first
+                if first.is_literal:
+                    return Node.literal(str(first.value).translate(str.maketrans(*LETTERS[operation])))
+                operands = (first,)
+            case Operation.NEGATE if isinstance(first.value, float):
+                return Node.literal(-first.value)
+            case Operation.NOT if isinstance(first.value, bool):
+                return Node.literal(not first.value)
+            case Operation.NOT if first.operation in _DUAL:
+                return Node.of(_DUAL[first.operation], *(Node.of(operation, part) for part in first.operands))
+            case Operation.ADD | Operation.MULTIPLY:
+                operands = _sorted(operands)
+            case Operation.EQUAL:
+                for one, other in (operands, operands[::-1]):
+                    if isinstance(one.value, bool):
+                        return other if one.value else Node.of(Operation.NOT, other)
+                operands = _sorted(operands)
+            case Operation.MEMBER:
+                operands = (first, *_sorted(set(operands[1:])))
+                if len(operands) == 2:
+                    return Node.of(Operation.EQUAL, *operands)
+                if first.is_literal:  # then it is not known which side of an equality is the subject
+                    return Node.of(Operation.OR, *(Node.of(Operation.EQUAL, first, other) for other in operands[1:]))
+            case Operation.LEAST | Operation.GREATEST | Operation.AND | Operation.OR:
+                operands = _flat(operation, operands)
+                if len(operands) == 1:
+                    return operands[0]
+        if operation in _CONDITIONS:
+            return Node(operation, ColumnKind.BOOLEAN, operands)
+        return Node(operation, ColumnKind.NUMBER if operation in _OF_TIMES else operands[-1].kind, operands)
+
+
+def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(sorted(nodes, key=attrgetter("digest")))
+
+
+def _flat(operation: Operation, operands: Iterable[Node]) -> tuple[Node, ...]:
+    """Operands of an operation that takes up its own results, and knows neither order nor repetition."""
+    found: set[Node] = set()
+    for operand in operands:
+        found.update(operand.operands if operand.operation is operation else (operand,))
+    return _sorted(_joined(operation, found) if operation in _DUAL else found)
+
+
+def _joined(operation: Operation, parts: Iterable[Node]) -> set[Node]:
+    """``x = 1 or x = 2`` is ``x in (1, 2)``; under ``and`` the same for negated ones."""
+    kept: set[Node] = set()
+    lists: dict[Node, list[Node]] = {}
+    for part in parts:
+        positive = part.operands[0] if operation is Operation.AND and part.operation is Operation.NOT else part
+        subject = _subject(positive) if operation is Operation.OR or positive is not part else None
+        if subject is None:
+            kept.add(part)
+        else:
+            lists.setdefault(subject, []).extend(node for node in positive.operands if node != subject)
+    for subject, literals in lists.items():
+        joined = Node.of(Operation.MEMBER, subject, *literals)
+        kept.add(joined if operation is Operation.OR else Node.of(Operation.NOT, joined))
+    return kept
+
+
+def _subject(node: Node) -> Node | None:
+    """What an equality or list compares with literals; None for anything else."""
+    if node.operation not in (Operation.EQUAL, Operation.MEMBER) or node.operands[0].kind is ColumnKind.BOOLEAN:
+        return None
+    free = [operand for operand in node.operands if not operand.is_literal]
+    return free[0] if len(free) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A checked expression over named columns; made by `parse`.
+
+    Attributes:
+        root: The node that gives its value.
+        nodes: All different nodes, operands before the nodes that use them; in a fixed order.
+
+    Examples:
+        >>> from everhold.values.expressions import parse
+        >>> late = parse("arr_delay > 15", {"arr_delay": ColumnKind.NUMBER})
+        >>> late.kind, late.columns()
+        (<ColumnKind.BOOLEAN: 'boolean'>, ('arr_delay',))
+        >>> late == parse("NOT (arr_delay<=15.0)", {"arr_delay": ColumnKind.NUMBER})
+        True
+    """
+
+    root: Node
+    nodes: tuple[Node, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        done: dict[Node, None] = {}
+        stack = [self.root]
+        while stack:  # without recursion, because a sum of many terms is deep
+            waiting = [operand for operand in stack[-1].operands if operand not in done]
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                done.setdefault(stack.pop())
+        object.__setattr__(self, "nodes", tuple(done))
+
+    @property
+    def kind(self) -> ColumnKind:
+        """NUMBER or BOOLEAN."""
+        return self.root.kind
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns it reads, sorted."""
+        return tuple(sorted(str(node.value) for node in self.nodes if node.operation is Operation.COLUMN))
+
+    def canonical(self) -> str:
+        """Stable JSON that two spellings of one question share; the identity of the question in the ledger."""
+        places: dict[Node, int] = {}
+        listed = []
+        for node in self.nodes:
+            below = list(map(places.__getitem__, node.operands))
+            listed.append([node.operation.value, node.value, below or node.kind.value])
+            places[node] = len(places)
+        return json.dumps({"expression": 1, "steps": listed}, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class RowValue:
+    """An expression with the range that is mapped to [0, 1]: ``(clip(x, low, high) - low) / (high - low)``.
+
+    Args:
+        expression: What is computed for each row.
+        low: Value that counts as 0; null counts as this too. 0 for a boolean.
+        high: Value that counts as 1. 1 for a boolean.
+
+    Raises:
+        QueryRejected: If the range is not finite, is empty, or is given for a boolean.
+    """
+
+    expression: Expression
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, end in (("low", self.low), ("high", self.high)):
+            try:
+                real = math.nan if isinstance(end, bool) or not isinstance(end, numbers.Real) else float(end)
+            except OverflowError:
+                real = math.nan
+            object.__setattr__(self, name, real + 0.0)  # without a negative zero
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
+            raise QueryRejected(
+                "the range [low, high] cannot be used; expected finite numbers with low < high and a finite "
+                "difference; nothing was charged"
+            )
+        if self.expression.kind is ColumnKind.BOOLEAN and (self.low, self.high) != (0.0, 1.0):
+            raise QueryRejected(
+                "a condition is 0 or 1 by itself, but another range was given; leave out low and high; "
+                "nothing was charged"
+            )
+
+    @property
+    def width(self) -> float:
+        """``high - low``, rounded once, so that every engine divides by the same number."""
+        return self.high - self.low
+
+    @property
+    def leaves(self) -> tuple[RowValue, ...]:
+        """See `JoinedValue.leaves`."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedValue:
+    """A row value that is made of two others on the grid, a and b; see `everhold.values.base.Pair`.
+
+    Attributes:
+        how: ``"difference"`` for ``(unit + a - b) / 2``, rounded down, ``"within"`` for ``min(a, b)``, ``"outside"``
+            for ``min(a, unit - b)``.
+        first: a.
+        second: b.
+    """
+
+    how: Literal["difference", "within", "outside"]
+    first: AnyValue
+    second: AnyValue
+
+    @property
+    def leaves(self) -> tuple[RowValue, ...]:
+        """The expressions that it is made of, from left to right."""
+        return tuple(leaf for part in (self.first, self.second) for leaf in part.leaves)
+
+
+AnyValue: TypeAlias = RowValue | JoinedValue
+"""What an engine computes for each row."""

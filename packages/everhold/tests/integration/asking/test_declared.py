@@ -1,0 +1,254 @@
+"""Declared families from creation to the certificate: exact, free, for ever, and fixed before anybody asks."""
+
+import math
+import shutil
+
+import numpy as np
+import pytest
+from certificate_samples import signed_again
+from holdout_samples import create, rows
+
+import everhold as eh
+from everhold.ledger import verify
+from everhold.ledger.declarations import Declarations
+
+COUNT = 2_000
+FAMILIES = {
+    "texts": eh.texts(40),
+    "carriers": eh.subgroups(["carrier"], of="delay > 15"),
+    "end points": eh.listed(["delay > 60", "late = 1"], weights=[0.25, 0.75]),
+}
+
+
+def study(folder, **wish):
+    tuned = eh.GuessAndCheck.tuned(rows=COUNT, queries=40, overfits=3, training_rows=COUNT)
+    wish = {"declared": FAMILIES, "mechanism": tuned, **wish}
+    return create(folder, **{"holdout": rows(0, COUNT), "training": rows(1, COUNT), **wish})
+
+
+def findings(holdout):
+    executor = holdout._executor
+    report = verify(executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.head_file)
+    return [*report.findings, *checked(holdout.certificate(), holdout)]
+
+
+def checked(certificate, holdout):
+    """What is wrong with a certificate."""
+    file = holdout._folder.parent / "certificate.json"
+    certificate.save(file)
+    return eh.verify_certificate(file).findings
+
+
+def opened(folder, **wish):
+    return eh.Holdout.open(folder / "study.db", "study", **wish)
+
+
+def test_members_are_told_exactly_and_take_nothing_from_the_budget(tmp_path):
+    with study(tmp_path) as holdout:
+        before = holdout.remaining
+        for text, truth in (
+            ("delay > 15", rows(0, COUNT)["delay"] > 15),
+            ("carrier = 'UA'", rows(0, COUNT)["carrier"] == "UA"),
+        ):
+            quoted, answer = holdout.quote(text), holdout.ask(text)
+            assert (answer.source, answer.charged, answer.statement) == ("declared", 0, "S10")
+            assert answer.value == pytest.approx(truth.mean())
+            assert max(answer.value - answer.low, answer.high - answer.value) <= quoted.radius
+            assert "declared family" in answer.explain()
+        within = holdout.ask(eh.mean("delay > 15", given="carrier = 'UA'"))
+        assert within.source == "declared"
+        assert holdout.remaining == before
+        assert findings(holdout) == []
+
+
+def test_the_width_is_known_beforehand_and_never_changes(tmp_path):
+    with study(tmp_path) as holdout:
+        first = holdout.quote("delay > 11").radius
+        for number in range(6):
+            holdout.ask(eh.mean(lambda table: table["delay"] > 15, name=f"q{number}"), guess=0.9)  # surprises
+        holdout.ask_many(["delay > 1", "delay > 2"])
+        assert holdout.quote("delay > 11").radius == first
+        assert holdout.remaining["overfits"] == 0
+
+
+def test_an_own_guess_and_earlier_answers_change_nothing_of_a_member(tmp_path):
+    """Its procedure may follow from the query and the training rows alone."""
+    answers = []
+    for guess in (None, 0.01, 0.99):
+        folder = tmp_path / str(guess)
+        folder.mkdir()
+        with study(folder, seed=1) as holdout:
+            answer = holdout.ask(eh.mean("delay", low=-60, high=120), guess=None if guess is None else 120 * guess)
+            answers.append((answer.source, answer.low, answer.high))
+    assert answers[0][0] == "declared"
+    assert len(set(answers)) == 1
+
+
+def test_others_pay_for_what_members_have_told(tmp_path):
+    with study(tmp_path) as holdout:
+        radius = holdout.quote().radius_if_charged
+        holdout.ask_many([f"delay > {number}" for number in range(10)])
+        state = holdout._executor.state()
+        assert (state.asked, state.charged) == (0, 0)
+        assert state.labels > 10 * 2e6
+        assert holdout.quote().radius_if_charged > 1.2 * radius
+
+
+def test_a_mixed_batch_keeps_its_order(tmp_path):
+    opaque = eh.mean(lambda table: table["delay"] > 30, name="opaque")
+    with study(tmp_path) as holdout:
+        answers = holdout.ask_many(["delay > 15", opaque, "delay > 60"])
+        assert [answer.source == "declared" for answer in answers] == [True, False, True]
+        assert [answer.shown for answer in answers] == [
+            "mean of delay > 15",
+            "mean of the function opaque",
+            "mean of delay > 60",
+        ]
+        assert findings(holdout) == []
+
+
+def test_a_query_of_several_parts_is_one_step_unless_all_are_members(tmp_path):
+    with study(tmp_path) as holdout:
+        mixed = eh.difference("delay > 15", eh.mean(lambda table: table["delay"] > 30, name="opaque"))
+        assert not holdout.ask(mixed).refused
+        assert findings(holdout) == []
+
+
+def test_members_are_answered_after_the_end_too(tmp_path):
+    with study(tmp_path) as holdout:
+        holdout.ask(eh.mean(lambda table: table["delay"] > 15, name="asked"))
+        told = holdout.ask("delay > 14")
+        unsealed = holdout.unseal().to_rows()[1]
+        assert (unsealed["sealed"], unsealed["sealed_low"], unsealed["sealed_high"]) == pytest.approx(
+            (told.value, told.low, told.high)
+        )
+    with opened(tmp_path) as holdout:
+        answer = holdout.ask("delay > 15 and carrier = 'UA'")
+        assert (answer.source, answer.charged) == ("declared", 0)
+        with pytest.raises(eh.QueryRejected, match="unsealed"):
+            holdout.ask(eh.mean(lambda table: table["delay"] > 16, name="late"))
+        with pytest.raises(eh.QueryRejected, match="unsealed"):
+            holdout.declare("late", eh.listed(["delay > 3"]))
+        assert findings(holdout) == []
+
+
+def test_a_family_that_is_declared_later_takes_one_query(tmp_path):
+    with study(tmp_path, declared={"one": eh.listed(["late = 1"])}) as holdout:
+        assert holdout.ask("delay > 15").source != "declared"
+        asked = holdout._executor.state().asked
+        holdout.declare("thresholds", eh.listed([f"delay > {number}" for number in (16, 17)]))
+        assert holdout._executor.state().asked == asked + 1
+        assert holdout.ask("delay > 16").source == "declared"
+        assert [row["declared"] for row in holdout.declared.families().to_rows()] == ["at creation", "later"]
+        assert findings(holdout) == []
+        for name, why in (("thresholds", "there is a family"), ("", "cannot be used")):
+            with pytest.raises(eh.QueryRejected, match=why):
+                holdout.declare(name, eh.texts())
+    with opened(tmp_path) as holdout:
+        assert holdout.ask("delay > 17").source == "declared"
+        holdout.unseal()
+        assert findings(holdout) == []
+
+
+def test_an_analyst_pays_with_questions_and_cannot_declare(tmp_path):
+    with study(tmp_path) as holdout:
+        holdout.allot("ann", questions=2)
+        ann = holdout.analyst("ann")
+        assert [answer.source for answer in ann.ask_many(["delay > 1", "delay > 2", "delay > 3"])] == [
+            "declared", "declared", "refused",
+        ]  # fmt: skip
+        with pytest.raises(eh.QueryRejected, match="an analyst cannot declare"):
+            ann.declare("more", eh.texts())
+        assert findings(holdout) == []
+
+
+def test_what_a_database_that_was_set_back_has_told_is_paid_for(tmp_path):
+    with study(tmp_path) as holdout:
+        holdout.ask("delay > 15")
+    shutil.copy(tmp_path / "study.db", tmp_path / "old.db")
+    with opened(tmp_path) as holdout:
+        holdout.ask_many([f"delay > {number}" for number in range(20, 25)])
+        labels = holdout._executor.state().labels
+    shutil.copy(tmp_path / "old.db", tmp_path / "study.db")
+    with pytest.raises(eh.IntegrityError, match="set back"):
+        opened(tmp_path).close()
+    with opened(tmp_path, recover=True) as holdout:
+        assert holdout._executor.state().labels >= labels
+        assert holdout.ask("delay > 20").source == "declared"
+        assert findings(holdout) == []
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        ({"declared": []}, "expected families"),
+        ({"declared": ["delay > 15"]}, "is no family"),
+        ({"declared": [eh.texts(0.1)]}, "bits is 0.1"),
+        ({"declared": [eh.listed([])]}, "expected a list"),
+        ({"declared": [eh.listed(["delay > 1"], weights=[2.0])]}, "sum to at most 1"),
+        ({"declared": [eh.listed([eh.histogram("delay", [0, 1, 2])])]}, "made of several"),
+        ({"declared": [eh.subgroups(["nowhere"], of="delay > 15")]}, "no column"),
+        ({"declared": [eh.subgroups(["delay"], of="delay > 15")]}, "nobody knows the categories"),
+        ({"declared": [eh.subgroups(["carrier"], of="delay > 15", together=9)]}, "together is 9"),
+        ({"declared": [eh.texts()], "share": 0.0}, "share is 0.0"),
+        ({"declared": [eh.texts()], "mechanism": "laplace"}, "no probability of failure to share"),
+    ],
+)
+def test_what_cannot_be_declared_is_refused_before_anything_is_created(tmp_path, wish, why):
+    with pytest.raises((eh.QueryRejected, eh.HoldoutRejected), match=why):
+        study(tmp_path, **wish)
+    with pytest.raises(eh.HoldoutNotFound):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda families: families[0].update(nats=families[0]["nats"] - 1.0), "more of the probability of failure"),
+        (lambda families: families[1].update(entry=7), "other entries came before"),
+        (lambda families: families[1].update(name=families[0]["name"]), "the same name"),
+        (lambda families: families[2].update(later=True, nats=0.5), "a larger level than any query"),
+        (lambda families: families.clear(), "no family is declared"),
+    ],
+    ids=["a larger level", "not of the creation", "twice", "later and larger", "none"],
+)
+def test_a_certificate_that_lies_about_families_is_found_out(tmp_path, change, why):
+    with study(tmp_path) as holdout:
+        holdout.ask("delay > 15")
+        document = holdout.certificate().to_dict()
+        change(document["account"]["declared"])
+        found = checked(eh.Certificate(signed_again(document, holdout._executor.key)), holdout)
+    assert any(why in finding for finding in map(str, found))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"name": "", "shown_family": "x", "family": {}, "nats": 1.0, "entry": 1, "later": False},
+        {"name": "a", "shown_family": "x", "family": [], "nats": 1.0, "entry": 1, "later": False},
+        {"name": "a", "shown_family": "x", "family": {}, "nats": math.nan, "entry": 1, "later": False},
+        {"name": "a", "shown_family": "x", "family": {}, "nats": 1.0, "entry": 2, "later": False},
+        {"name": "a", "shown_family": "x", "family": {}, "nats": 1.0, "entry": 0, "later": True},
+    ],
+)
+def test_a_malformed_declaration_is_never_believed(line):
+    with pytest.raises(ValueError, match=r"malformed|other entries came before"):
+        Declarations.read([line])
+
+
+def test_a_holdout_may_be_for_declared_queries_alone(tmp_path, recwarn):
+    few = {"holdout": rows(0, 60), "training": None, "mechanism": None, "declared": [eh.texts(30)], "share": 0.99}
+    with create(tmp_path, **few) as holdout:
+        answer = holdout.ask("delay > 15")
+        assert (answer.source, holdout.declared.families().to_rows()[0]["name"]) == ("declared", "family 1")
+        assert not [each for each in recwarn if issubclass(each.category, eh.VacuousGuaranteeWarning)]
+
+
+def test_subgroups_hold_both_shares_where_there_are_no_training_rows(tmp_path):
+    family = eh.subgroups(["carrier"], of="delay > 15", values={"carrier": ["AA", "UA", "DL"]})
+    with study(tmp_path, training=None, declared=[family]) as holdout:
+        assert holdout.ask("delay > 15 and carrier = 'UA'").source == "declared"
+        within = holdout.ask(eh.mean("delay > 15", given="carrier = 'UA'"))
+        sealed = rows(0, COUNT)
+        assert within.value == pytest.approx(np.mean(sealed["delay"][sealed["carrier"] == "UA"] > 15))
+        assert findings(holdout) == []

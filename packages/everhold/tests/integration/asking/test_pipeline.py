@@ -1,0 +1,222 @@
+"""The cost of one query: functions, files, SQL statements and transactions; and what is read at which time."""
+
+import os
+import sys
+import threading
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from holdout_samples import create, guess_and_check
+
+import everhold as eh
+from everhold.asking.query_executor import QueryExecutor
+from everhold.diagnosis.questions import DependenceMonitor
+from everhold.queries.means import Means
+from everhold.sealing.table import StoredRows
+
+MOST_FUNCTIONS, MOST_FILES = 236, 50  # aimed at: 120 in 18
+UNUSED = (  # what a text does not use
+    "asking/gate.py",
+    "queries/challenge.py",
+    "queries/prediction_columns.py",
+    "queries/predictions.py",
+    "queries/metrics.py",
+)
+
+
+@pytest.fixture
+def holdout(tmp_path):
+    with create(tmp_path, mechanism=guess_and_check(queries=200)) as made:
+        for cut in range(3):
+            made.ask(f"delay > {cut}")
+        yield made
+
+
+@pytest.fixture
+def statements():
+    """All SQL that is sent, with COMMIT and ROLLBACK."""
+    sent = []
+
+    def note(connection, cursor, statement, *rest):
+        sent.append(statement.split()[0])
+
+    def commit(connection):
+        sent.append("COMMIT")
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    sa.event.listen(sa.Engine, "commit", commit)
+    yield sent
+    sa.event.remove(sa.Engine, "before_cursor_execute", note)
+    sa.event.remove(sa.Engine, "commit", commit)
+
+
+def called(step):
+    """Functions of everhold that a step calls, by file; comprehensions are part of theirs."""
+    calls, home = Counter(), f"{os.sep}everhold{os.sep}"
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if event == "call" and home in code.co_filename and not code.co_name.endswith(("comp>", "genexpr>")):
+            calls[code.co_filename.rpartition(home)[2].replace(os.sep, "/"), code.co_qualname] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        step()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_a_text_query_is_short(holdout):
+    calls = called(lambda: holdout.ask("delay > 7"))
+    files = {file for file, _ in calls}
+    assert len(calls) <= MOST_FUNCTIONS, sorted(calls)
+    assert len(files) <= MOST_FILES, sorted(files)
+    assert not files & {*UNUSED}
+    assert all((Path(eh.__file__).parent / name).exists() for name in UNUSED)
+
+
+def test_a_query_is_one_transaction_of_five_statements(holdout, statements):
+    holdout.ask("delay > 7")
+    assert statements == ["BEGIN", "SELECT", "SELECT", "INSERT", "UPDATE", "COMMIT"]
+
+
+def test_a_repeat_is_one_plain_read_and_takes_no_lock(holdout, statements, tmp_path):
+    first = holdout.ask("delay > 7")
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as other:
+        other.ask("delay > 8")  # so that its process knows the ledger
+        with holdout._executor.store.database.transaction(writing=True):
+            statements.clear()
+            assert other.ask("delay > 7").repeated  # while another one writes
+            assert [each for each in statements if each != "COMMIT"] == ["BEGIN", "SELECT", "SELECT"]
+    assert first.value == other.ask("delay > 7").value
+    other.close()
+
+
+def test_rows_are_evaluated_within_the_transaction(holdout, monkeypatch):
+    seen, plain = [], Means.evaluate
+
+    def evaluate(plan, sealed, places):
+        busy = holdout._executor.store.database._turns[holdout._executor.record.id].locked()
+        seen.append(busy)
+        return plain(plan, sealed, places)
+
+    monkeypatch.setattr(Means, "evaluate", evaluate)
+    holdout.ask("delay > 7")
+    holdout.ask(eh.accuracy(np.zeros(1_000, dtype=int)), guess=0.5)
+    assert seen == [True, True]
+
+
+def test_code_and_long_batches_are_evaluated_before_the_transaction(holdout, monkeypatch):
+    seen, plain = [], Means.evaluate
+
+    def evaluate(plan, sealed, places):
+        seen.append(holdout._executor.store.database._turns[holdout._executor.record.id].locked())
+        return plain(plan, sealed, places)
+
+    class Model:
+        def predict(self, rows):
+            return (np.asarray(rows)[:, 0].astype(float) > 0).astype(int)
+
+    monkeypatch.setattr(Means, "evaluate", evaluate)
+    holdout.ask(eh.accuracy(Model()))
+    monkeypatch.setattr("everhold.queries.means._SHORT", 999)
+    holdout.ask("delay > 9")
+    assert seen == [False, False]
+
+
+def test_a_refusal_evaluates_nothing_and_leaves_no_trace(tmp_path, monkeypatch, statements):
+    with create(tmp_path, mechanism=guess_and_check(overfits=1)) as holdout:
+        cut = next(cut for cut in range(99) if holdout.ask(f"delay > {cut}", guess=0.99).refused)
+        head = holdout._executor.head()
+        monkeypatch.setattr(Means, "evaluate", None)
+        statements.clear()
+        assert holdout.ask(f"delay > {cut}", guess=0.99).refused
+        assert "INSERT" not in statements
+        assert "UPDATE" not in statements
+        assert holdout._executor.head() == head
+
+
+def test_the_budget_is_read_in_the_transaction_that_spends_it(tmp_path):
+    """Many threads ask at the last moment: no more is answered than there is."""
+    with create(tmp_path) as holdout:
+        holdout.allot("ada", questions=5, charges=3)
+        ada, start, answers = holdout.analyst("ada"), threading.Barrier(8), []
+
+        def ask(cut):
+            start.wait()
+            answers.append(ada.ask(f"delay > {cut}"))
+
+        threads = [threading.Thread(target=ask, args=(cut,)) for cut in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(answer.refused for answer in answers) == 3
+        assert holdout._executor.head().sequence == 6  # with the allotment
+
+
+def test_two_processes_that_ask_the_same_are_answered_the_same(holdout, tmp_path):
+    """The other one does not know of the entry, so it finds the repeat within its own transaction."""
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as other:
+        other.ask("delay > 0")
+        first = holdout.ask("delay > 7")
+        again = other.ask("delay > 7")
+    assert again.repeated
+    assert again.value == first.value
+
+
+def test_the_dependence_of_an_expression_is_tested_once_for_each_handle(holdout, monkeypatch):
+    tested, plain = [], DependenceMonitor.look
+    monkeypatch.setattr(DependenceMonitor, "look", lambda *args, **more: tested.append(1) or plain(*args, **more))
+    holdout.quote("delay > 7")
+    holdout.ask("delay > 7")
+    holdout.ask("delay > 7")
+    assert tested == [1]
+    read = []
+    monkeypatch.setattr(StoredRows, "totals", lambda *args, **more: read.append(1))
+    holdout.ask("delay > 7")
+    assert read == []
+
+
+def test_a_warning_is_given_until_the_query_is_answered(tmp_path):
+    rng = np.random.default_rng(0)
+    slow = {"state": np.repeat(rng.integers(0, 2, 20), 50)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        holdout = create(tmp_path, holdout=slow, training={"state": np.repeat(rng.integers(0, 2, 20), 50)}, label=None)
+    with holdout:
+        with pytest.warns(eh.DependenceWarning):
+            holdout.quote("state = 1")
+        with pytest.warns(eh.DependenceWarning):
+            holdout.ask("state = 1")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert holdout.ask("state = 1").repeated
+
+
+def test_an_interrupted_evaluation_leaves_no_trace(holdout, monkeypatch):
+    head = holdout._executor.head()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Means, "evaluate", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            holdout.ask("delay > 7")
+    assert holdout._executor.head() == head
+    assert not holdout.ask("delay > 7").repeated
+
+
+def test_what_is_charged_beyond_the_price_is_not_recorded(holdout, monkeypatch):
+    head = holdout._executor.head()
+    monkeypatch.setattr(QueryExecutor, "_charge", lambda *_, **__: (_ for _ in ()).throw(eh.EverholdError("too much")))
+    with pytest.raises(eh.EverholdError):
+        holdout.ask("delay > 7")
+    assert holdout._executor.head() == head

@@ -1,0 +1,3 @@
+from cli_fixtures import everhold, sealed_study, study
+
+__all__ = ["everhold", "sealed_study", "study"]

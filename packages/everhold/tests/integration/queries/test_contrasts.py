@@ -1,0 +1,188 @@
+"""Risk differences and risk ratios: two arms, one answer, whatever the arms' intervals leave possible."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import everhold as eh
+from everhold.certificate import verify_certificate
+from everhold.queries.contrasts import ContrastQuery
+from everhold.queries.derived import Estimate
+from everhold.queries.mean import MeanQuery
+
+ROWS = 6_000
+ARMS = {"arm": "arm", "treated": "B", "control": "A"}
+
+
+def trial(seed, rows=ROWS):
+    rng = np.random.default_rng(seed)
+    arm, sex = rng.choice(["A", "B"], rows), rng.choice(["f", "m", "it's"], rows)
+    died = (rng.random(rows) < np.where(arm == "B", 0.3, 0.2)).astype(int)
+    pressure = rng.normal(np.where(arm == "B", 120.0, 130.0), 10.0)
+    return {"arm": arm.astype(object), "sex": sex.astype(object), "dose": (arm == "B") * 2, "died": died,
+            "pressure": pressure}  # fmt: skip
+
+
+SEALED, TRAINED = trial(1), trial(2)
+
+
+@pytest.fixture(params=["guess_and_check", "gaussian", "privacy_budget"])
+def holdout(request, tmp_path):
+    with eh.Holdout.create(
+        tmp_path / "t.db", "t", holdout=SEALED, training=TRAINED, queries=60, mechanism=request.param,
+        planning=eh.Planning(allow_vacuous=True),
+    ) as made:  # fmt: skip
+        yield made
+
+
+@pytest.fixture
+def checked(tmp_path):
+    """With room for six surprises at once, whatever each of them tells: three groups of two arms have six parts."""
+    with eh.Holdout.create(
+        tmp_path / "c.db", "c", holdout=SEALED, training=TRAINED, queries=60, surprises=12, mechanism="guess_and_check"
+    ) as made:
+        yield made
+
+
+def share(rows, arm, what="died"):
+    return float(np.mean(rows[what][rows["arm"] == arm]))
+
+
+def test_a_contrast_from_creation_to_a_verified_certificate(holdout, tmp_path):
+    question = eh.risk_difference("died = 1", **ARMS)
+    price = holdout.quote(question)
+    answer = holdout.ask(question)
+    assert answer.low <= 0.1 <= answer.high
+    assert answer.low <= share(SEALED, "B") - share(SEALED, "A") <= answer.high
+    parts = 2 if holdout.mechanism.needs_guess else 4
+    assert len(holdout.transcript()) == parts
+    if holdout.mechanism.needs_guess:
+        assert answer.value == pytest.approx(share(TRAINED, "B") - share(TRAINED, "A"), abs=1e-6)
+        farthest = max(answer.value - answer.low, answer.high - answer.value)
+        assert price.radius == pytest.approx(farthest, rel=1e-6)
+        assert (price.charged_if_confirmed, price.charged_at_most) == (0, 2)
+    ratio = holdout.ask(eh.risk_ratio("died = 1", **ARMS))
+    assert ratio.repeated
+    assert ratio.charged == 0
+    assert ratio.low <= 1.5 <= ratio.high
+    assert "follows from the intervals of both arms" in answer.explain()
+    holdout.certificate().save(tmp_path / "c.json")
+    assert verify_certificate(tmp_path / "c.json")
+
+
+def test_the_other_way_round_is_its_negative_and_free(checked):
+    one = checked.ask(eh.risk_difference("died = 1", **ARMS))
+    other = checked.ask(eh.risk_difference("died = 1", arm="arm", treated="A", control="B"))
+    assert other.repeated
+    assert (other.low, other.value, other.high) == pytest.approx((-one.high, -one.value, -one.low))
+
+
+def test_numbers_of_both_arms_and_arms_that_are_numbers(checked):
+    pressure = checked.ask(eh.risk_difference(eh.mean("pressure", low=60, high=200), **ARMS))
+    assert pressure.low <= -10.0 <= pressure.high
+    assert pressure.value == pytest.approx(share(TRAINED, "B", "pressure") - share(TRAINED, "A", "pressure"), abs=0.1)
+    assert pressure.low >= -140.0
+    assert pressure.high <= 140.0
+    by_dose = checked.ask(eh.risk_difference("died = 1", arm="dose", treated="2", control=0))
+    assert by_dose.value == pytest.approx(share(TRAINED, "B") - share(TRAINED, "A"), abs=1e-6)
+    with pytest.raises(eh.QueryRejected, match="goes below 0, and a ratio"):
+        checked.ask(eh.risk_ratio(eh.mean("pressure", low=-60, high=200), **ARMS))
+
+
+def test_groups_are_those_of_the_training_rows_or_those_that_are_named(checked):
+    found = checked.ask(eh.risk_difference("died = 1", **ARMS, by="sex"))
+    assert list(found.answers) == ["f", "it's", "m"]
+    for sex, answer in found.answers.items():
+        rows = {name: column[TRAINED["sex"] == sex] for name, column in TRAINED.items()}
+        assert answer.value == pytest.approx(share(rows, "B") - share(rows, "A"), abs=1e-6)
+        assert answer.low <= 0.1 <= answer.high
+    again = checked.ask(eh.risk_difference("died = 1", **ARMS, by="sex", groups=["m"]))
+    assert again["m"].repeated
+    assert again.to_dict()["groups"][0]["group"] == "m"
+    alone = checked.ask(eh.risk_difference("died = 1", **ARMS, given="sex = 'm'"))
+    assert alone.repeated
+    assert alone.value == again["m"].value
+
+
+def test_what_nothing_bounds_has_no_upper_end(checked):
+    answer = checked.ask(eh.risk_ratio("died = 1 and pressure > 165", **ARMS))
+    assert math.isinf(answer.high)
+    assert answer.to_dict()["high"] is None
+    json.dumps(answer.to_dict(), allow_nan=False)
+    assert checked.quote(eh.risk_ratio("died = 0 and pressure > 166", **ARMS)).radius is None
+
+
+def test_all_groups_are_answered_or_none(tmp_path):
+    with eh.Holdout.create(
+        tmp_path / "s.db", "s", holdout=SEALED, training=TRAINED, queries=5, mechanism="guess_and_check"
+    ) as small:
+        small.allot("a", questions=3)
+        analyst = small.analyst("a")
+        refused = analyst.ask(eh.risk_difference("died = 1", **ARMS, by="sex"))
+        assert refused.refused
+        assert len(small.transcript()) == 0
+        assert not analyst.ask(eh.risk_difference("died = 1", **ARMS)).refused
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"arm": "arms"}, "no column 'arms'"),
+        ({"treated": "A"}, "are the same arm"),
+        ({"treated": 3}, "no value of the column 'arm'"),
+        ({"given": "died) or (1 = 1"}, "not an expression"),
+        ({"by": "pressure"}, "groups of 'pressure'"),
+        ({"by": "centre"}, "no column|groups of 'centre'"),
+        ({"by": "sex", "groups": ["m", "m"]}, "2 groups of 'sex'"),
+        ({"by": "sex", "groups": "m"}, "expected a list"),
+        ({"groups": ["m"]}, "without by"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_free_of_charge(checked, wrong, message):
+    with pytest.raises(eh.QueryRejected, match=message) as caught:
+        checked.ask(eh.risk_difference("died = 1", **{**ARMS, **wrong}))
+    assert caught.value.message.endswith("nothing was charged")
+    assert len(checked.transcript()) == 0
+
+
+def test_a_guess_of_the_whole_is_refused_and_those_of_the_arms_are_taken(checked):
+    question = eh.risk_difference("died = 1", **ARMS)
+    with pytest.raises(eh.QueryRejected, match="takes no guess of the whole"):
+        checked.ask(question, guess=0.1)
+    for part, guess in zip(question.parts(checked.schema), (0.3, 0.2), strict=True):
+        checked.ask(part, guess=guess)
+    answer = checked.ask(question)
+    assert answer.repeated
+    assert answer.value == pytest.approx(0.1, abs=0.03)
+
+
+ENDS = st.floats(0.0, 1.0)
+
+
+@pytest.mark.parametrize("how", ["difference", "ratio"])
+@given(ends=st.tuples(ENDS, ENDS, ENDS, ENDS), inside=st.tuples(ENDS, ENDS))
+def test_the_interval_has_every_value_that_both_arms_leave_possible(how, ends, inside):
+    intervals = [sorted(ends[:2]), sorted(ends[2:])]
+    points = [low + share * (high - low) for (low, high), share in zip(intervals, inside, strict=True)]
+    arms = [Estimate(point, low, high) for point, (low, high) in zip(points, intervals, strict=True)]
+    found = ContrastQuery(how, MeanQuery("x"), "arm", 1, 0)._of(*arms, (0.0, 1.0))
+    assert found.low <= found.value <= found.high
+    for treated, control in itertools.product([*intervals[0], points[0]], [*intervals[1], points[1]]):
+        if how == "difference":
+            assert found.low <= treated - control <= found.high
+        elif control > 0.0:
+            assert found.low <= treated / control <= found.high
+
+
+def test_interval_ends_without_their_protection_would_miss():
+    """The same arms taken by their values alone contain less than what is possible."""
+    arms = [Estimate(0.3, 0.2, 0.4), Estimate(0.2, 0.1, 0.3)]
+    naive = [Estimate(arm.value, arm.value, arm.value) for arm in arms]
+    made = ContrastQuery("difference", MeanQuery("x"), "arm", 1, 0)
+    assert not made._of(*naive, (0.0, 1.0)).high >= 0.4 - 0.1
+    assert made._of(*arms, (0.0, 1.0)).high >= 0.4 - 0.1

@@ -1,0 +1,88 @@
+"""Guesses learn from surprises, and only from those of the same kind."""
+
+from dataclasses import replace
+
+import numpy as np
+from holdout_samples import create, guess_and_check
+
+import everhold as eh
+from everhold.queries.guesses import learned
+from everhold.values.base import BoundQuery
+
+STEPS = 1_000
+ACCURACY = {"kind": "accuracy", "label": "late"}
+
+
+def bound(**description):
+    return BoundQuery(description=description, shown="a question")
+
+
+def surprise(value, estimate, **description):
+    return description, {"value": value, "estimate": estimate}
+
+
+def test_two_surprises_that_agree_move_the_next_guess():
+    one, other = surprise(0.7, 0.6, **ACCURACY), surprise(0.9, 0.7, **ACCURACY)
+    assert learned(600, bound(**ACCURACY), lambda: [one, other], STEPS) == 700
+    assert learned(600, bound(**ACCURACY), lambda: [one], STEPS) == 600
+    assert learned(600, bound(**ACCURACY), lambda: [one, surprise(0.6, 0.7, **ACCURACY)], STEPS) == 600
+    one[1]["guess"] = 0.65  # it had been corrected, and was a surprise all the same
+    assert learned(600, bound(**ACCURACY), lambda: [one, other], STEPS) == 600
+
+
+def test_other_scores_and_own_guesses_say_nothing():
+    told = [surprise(0.7, 0.6, kind="brier", label="late"), surprise(0.7, None, **ACCURACY)] * 2
+    assert learned(600, bound(**ACCURACY), lambda: told, STEPS) == 600
+    assert learned(600, bound(kind="mean"), lambda: [surprise(0.7, 0.6, kind="mean")] * 2, STEPS) == 600
+
+
+def test_losses_of_another_range_say_nothing():
+    """A mean is a share of the declared range: half of 20 is not half of 1,000."""
+    narrow, wide = ({"kind": "risk", "loss": "absolute", "low": 0.0, "high": high} for high in (20.0, 1_000.0))
+    told = [surprise(0.7, 0.1, **narrow)] * 2
+    assert learned(10, bound(**narrow), lambda: told, STEPS) == 410
+    assert learned(10, bound(**wide), lambda: told, STEPS) == 10
+
+
+def test_a_guess_stays_a_mean():
+    told = [surprise(1.0, 0.0, **ACCURACY)] * 5
+    assert learned(900, bound(**ACCURACY), lambda: told, STEPS) == STEPS
+
+
+class Cut:
+    """A model that knows the training labels."""
+
+    feature_names_in_ = ("x",)
+
+    def __init__(self, cut):
+        self.cut = cut
+
+    def predict(self, rows):
+        return (np.ravel(rows) > self.cut).astype(int)
+
+
+def test_a_holdout_corrects_the_next_model_of_a_loop(tmp_path):
+    """Models that are too good on training rows, all alike: after two surprises the guesses are lower."""
+    rng = np.random.default_rng(3)
+    late = rng.integers(0, 2, 1_000)
+    signal = (2 * late - 1) * rng.uniform(0.3, 0.9, 1_000)
+    training, sealed = {"x": signal, "late": late}, {"x": rng.normal(size=1_000), "late": late}
+    with create(tmp_path, mechanism=guess_and_check(), training=training, holdout=sealed) as holdout:
+        for cut in (0.0, 0.1, 0.2):
+            told = holdout.ask(eh.accuracy(Cut(cut)))
+        first, _, third = holdout.transcript().rows
+    assert first["source"] == "holdout"
+    assert first["guess"] == first["estimate"]
+    assert third["guess"] < third["estimate"] - 0.1
+    assert "corrected by what earlier surprises told" in replace(told, source="training").explain()
+
+
+def test_arrays_of_predictions_are_guessed_as_they_are(tmp_path):
+    """They come from loops of any kind, such as one that climbs, where the next one is off in its own way."""
+    late = np.random.default_rng(3).integers(0, 2, 1_000)
+    with create(
+        tmp_path, mechanism=guess_and_check(), features="public", holdout={"late": late}, training={"late": late}
+    ) as holdout:
+        for number in range(3):
+            holdout.ask(eh.accuracy(np.roll(late, number + 1), training=late))
+        assert all(row["guess"] == row["estimate"] for row in holdout.transcript().rows)

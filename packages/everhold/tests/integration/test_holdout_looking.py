@@ -1,0 +1,190 @@
+"""Nobody's repeats and refusals look at the sealed rows, and refusals are nowhere recorded."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from holdout_samples import ROWS, create, guess_and_check, rows
+
+import everhold as eh
+from everhold import mean
+from everhold.queries.moments import variance
+from everhold.sealing.table import StoredRows
+from everhold_privacy.synthetic import ListedColumn, Universe
+
+pytestmark = pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
+
+UNIVERSE = Universe((ListedColumn("carrier", ("AA", "UA")),))
+PRIVACY = {"mechanism": "privacy_budget", "queries": 20}
+
+
+def move(table):
+    return np.clip(table["delay"] / 99, -1, 1)[:, None]
+
+
+def spread(table):
+    return np.var(np.clip(np.nan_to_num(table["delay"]) / 99, -1, 1))
+
+
+QUESTIONS = {
+    "text": ({}, lambda holdout: holdout.ask("delay > 1")),
+    "predictions": ({}, lambda holdout: holdout.ask(eh.accuracy(np.zeros(ROWS), training=np.zeros(ROWS)))),
+    "function": ({}, lambda holdout: holdout.ask(eh.mean(lambda t: t["late"] == 1, name="late"))),
+    "batch": ({}, lambda holdout: holdout.ask_many(["delay > 1", "delay > 2", "delay > 1"])[0]),
+    "conditional": ({}, lambda holdout: holdout.ask(mean("late = 1", given="delay > 0"))),
+    "variance": ({}, lambda holdout: holdout.ask(variance("delay", low=-60, high=60))),
+    "histogram": ({}, lambda holdout: next(iter(holdout.ask(eh.histogram("delay", [-9, 9])).answers.values()))),
+    "tolerance": (PRIVACY, lambda holdout: holdout.ask("delay > 3", tolerance=0.45)),
+    "choice": (PRIVACY, lambda holdout: holdout.ask(eh.choose(["delay > 1", "delay > 2"]))),
+    "quantile": (PRIVACY, lambda holdout: holdout.ask(eh.quantile("delay", low=-60, high=60, bins=12))),
+    "scan": (PRIVACY, lambda holdout: holdout.ask(eh.first_above(["delay > 9", "delay > 0"], 0.3))),
+    "synthesis": (PRIVACY, lambda holdout: holdout.ask(eh.synthesize(UNIVERSE, UNIVERSE.marginals(1), rounds=2))),
+    "gradient": (PRIVACY, lambda holdout: holdout.ask(eh.gradient(move, dimension=1, clip=1.0, name="move"))),
+    "low sensitivity": (PRIVACY, lambda holdout: holdout.ask(eh.low_sensitivity(spread, 4 / ROWS, name="spread"))),
+    "area": (PRIVACY, lambda holdout: holdout.ask(eh.auc(np.arange(ROWS) / ROWS, positives=300, negatives=300))),
+}
+MECHANISMS = ["gaussian", "laplace", "subsampling", "sample_splitting", "empirical", "thresholdout", "ladder"]
+
+
+@contextmanager
+def blindfolded():
+    """Whoever looks at sealed rows inside fails."""
+
+    def refuse(name, plain):
+        def method(self, *arguments, **named):
+            assert not self._sealed, f"{name} looked at the sealed rows"
+            return plain(self, *arguments, **named)
+
+        return method
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("totals", "table", "_fetch"):
+            patch.setattr(StoredRows, name, refuse(name, getattr(StoredRows, name)))
+        yield
+
+
+def spend_all(holdout):
+    """Answers to trifles until there is no budget left."""
+    k = 0
+    while not holdout.quote().refused:
+        holdout.ask(f"delay > {k}.5 and late = 1", guess=1.0 if holdout.mechanism.needs_guess else None)
+        k += 1
+
+
+@pytest.mark.parametrize("analyst", [None, "team-a"])
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_neither_a_repeat_nor_a_refusal_is_looked_at(tmp_path, kind, analyst):
+    wish, ask = QUESTIONS[kind]
+    with create(tmp_path, **wish) as holdout:
+        holdout.allot("team-a", questions=100, charges=10_000)
+        asking = holdout if analyst is None else holdout.analyst(analyst)
+        first = ask(asking)
+        with blindfolded():
+            assert ask(asking).charged == 0
+        spend_all(holdout)
+        entries = len(holdout.transcript())
+        with blindfolded():
+            again = ask(asking)
+        assert {**again.to_dict(), "remaining": 0, "charged": 0} == {**first.to_dict(), "remaining": 0, "charged": 0}
+        assert len(holdout.transcript()) == entries
+    with create(tmp_path, "spent", **wish) as holdout:
+        holdout.allot("team-a", questions=100, charges=10_000)
+        asking = holdout if analyst is None else holdout.analyst(analyst)
+        spend_all(holdout)
+        before = holdout.status()
+        with blindfolded():
+            refused = ask(asking)
+        assert str(refused).startswith("refused")
+        assert refused.charged == 0
+        assert holdout.status() == before
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_refuses_by_what_is_public(tmp_path, name):
+    wish = {"mechanism": eh.Ladder(rows=ROWS, queries=3, grid=9)} if name == "ladder" else {"mechanism": name}
+    with create(tmp_path, queries=3, overfits=1, **wish) as holdout:
+        spend_all(holdout)
+        before = holdout.status()
+        with blindfolded():
+            answers = holdout.ask_many([f"delay > {k} and late = 0" for k in range(4)])
+        assert [answer.source for answer in answers] == ["refused"] * 4
+        assert holdout.status() == before
+
+
+def test_the_ledger_does_not_grow_over_a_thousand_refusals(tmp_path):
+    with create(tmp_path, mechanism="gaussian", queries=1) as holdout:
+        holdout.ask("delay > 0")
+        before = holdout.status()
+        for start in range(0, 900, 300):
+            holdout.ask_many([f"delay > {k}" for k in range(start + 1, start + 301)])
+        for k in range(100):
+            assert holdout.ask(f"delay > {k}.5").source == "refused"
+        assert holdout.status() == before
+        assert holdout.status()["ledger_head"]["sequence"] == 1
+
+
+def test_a_question_of_a_batch_that_is_refused_was_not_looked_at(tmp_path, monkeypatch):
+    """What an allotment still pays for depends on what the first ones cost, which is known after they were answered."""
+    looked_at, plain = [], StoredRows.totals
+
+    def spied(self, queries, **named):
+        looked_at.extend(query.shown for query in queries if self._sealed)
+        return plain(self, queries, **named)
+
+    monkeypatch.setattr(StoredRows, "totals", spied)
+    texts = [f"delay > {k}" for k in range(12)]
+    guesses = [None, 1.0, None, 1.0, None, None, 1.0, *[None] * 5]
+    one_by_one = []
+    with create(tmp_path, "one by one", mechanism=guess_and_check(overfits=2)) as holdout:
+        holdout.allot("a", questions=12, charges=2)
+        for text, guess in zip(texts, guesses, strict=True):
+            one_by_one.append(holdout.analyst("a").ask(text, guess=guess))
+    looked_at.clear()
+    with create(tmp_path, mechanism=guess_and_check(overfits=2)) as holdout:
+        holdout.allot("a", questions=12, charges=2)
+        answers = holdout.analyst("a").ask_many(texts, guesses=guesses)
+        ledger = [entry.question for entry in holdout._executor.entries(holdout.status()["ledger_head"]["sequence"])]
+    answered = [answer.question for answer in answers if answer.source != "refused"]
+    assert len(looked_at) == len(set(looked_at)) == len(answered)
+    assert ledger[1:] == answered  # after the allotment
+    assert 0 < len(answered) < len(texts)
+    assert [(a.value, a.source) for a in answers] == [(a.value, a.source) for a in one_by_one]
+
+
+def test_a_refused_question_stays_open(tmp_path):
+    with create(tmp_path, **PRIVACY) as holdout:
+        holdout.allot("team-a", questions=9, charges=100)
+        team = holdout.analyst("team-a")
+        team.ask("delay > 0")
+        assert team.ask("delay > 1").source == "refused"
+        assert holdout.ask("delay > 1").source == "holdout"
+    with create(tmp_path, "dear", **PRIVACY) as holdout:
+        left = holdout.remaining["credits"]
+        assert str(holdout.ask(eh.choose(["delay > 1", "delay > 2"], price=left + 1))).startswith("refused")
+        assert holdout.ask(eh.choose(["delay > 1", "delay > 2"], price=left)).charged == left
+
+
+def test_a_question_that_was_not_looked_at_is_not_answered(tmp_path):
+    """Between the look and the transaction others may spend; what the transaction finds is refused or answered anew."""
+    with create(tmp_path, mechanism="gaussian", queries=2) as holdout:
+        executor, plain = holdout._executor, StoredRows.totals
+
+        def another_asks_first(self, queries, **named):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(StoredRows, "totals", plain)
+                holdout.ask("delay > 50")
+            return plain(self, queries, **named)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("everhold.queries.means._MOST_SHORT", 0)  # a short query is evaluated in the transaction
+            patch.setattr(StoredRows, "totals", another_asks_first)
+            answers = holdout.ask_many(["delay > 0", "delay > 1"])
+        assert [answer.source for answer in answers] == ["holdout", "refused"]
+        assert executor.state().asked == len(holdout.transcript()) == 2
+
+
+def test_a_strict_refusal_says_that_nothing_was_charged(tmp_path):
+    with create(tmp_path, training=rows(1), mechanism="gaussian", queries=1) as holdout:
+        holdout.ask("delay > 0")
+        with blindfolded(), pytest.raises(eh.BudgetExhausted, match="nothing was charged"):
+            holdout.ask("delay > 1", strict=True)

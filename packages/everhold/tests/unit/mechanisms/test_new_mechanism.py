@@ -1,0 +1,94 @@
+"""The registry of mechanisms: what an extension adds is checked, and nothing is forgotten."""
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold import extensions, mechanisms
+from everhold.errors import ExtensionError
+from everhold.mechanisms import MECHANISMS, Mechanism, State, mechanism_from_dict
+from everhold.privacy import PureCurve
+from everhold_privacy.mechanisms.averages import Empirical
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tenths(Empirical):
+    """A mechanism that nobody registered."""
+
+    name: ClassVar[str] = "tenths"
+
+
+class Abstract(Mechanism):
+    """One that lacks its steps."""
+
+    name: ClassVar[str] = "abstract"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("tenths", "State", r"tenths.*refused: it is no subclass of everhold\.mechanisms\.Mechanism"),
+        ("abstract", "Abstract", r"abstract.*does not define answer_many, promise, tuned"),
+        ("other", "Tenths", r"other.*its name is 'tenths'"),
+        ("gone", "Gone", r"gone.*cannot be loaded"),
+        ("silent", "Tenths", r"silent.*name of one of everhold's own"),
+    ],
+)
+def test_an_extension_that_breaks_its_contract_is_refused_by_name(monkeypatch, name, value, says):
+    point = EntryPoint(name, f"{__name__}:{value}", MECHANISMS.group)
+    monkeypatch.setitem(extensions.installed(MECHANISMS.group), name, point)
+    with pytest.raises(ExtensionError, match=says):
+        dict(MECHANISMS)
+
+
+def test_a_mechanism_that_is_not_installed_names_its_extra(monkeypatch):
+    monkeypatch.setattr(extensions, "_catalog", lambda: {MECHANISMS.group: {"louder": "privacy"}})
+    described = {"mechanism": "louder", "rows": 9, "queries": 1, "confidence": 0.9, "unit": 8, "parameters": {}}
+    with pytest.raises(ExtensionError, match=r"'louder' is not installed\. .* 'everhold\[privacy\]'"):
+        mechanism_from_dict(described, eh.Independent())
+
+
+def test_the_former_place_of_a_mechanism_still_has_it_and_names_the_new_one():
+    with pytest.warns(FutureWarning, match=r"everhold\.mechanisms\.Thresholdout is now everhold\.Thresholdout"):
+        assert mechanisms.Thresholdout is eh.Thresholdout
+
+
+def test_a_mechanism_that_is_not_registered_is_refused(tmp_path):
+    rows = {"delay": np.arange(500.0)}
+    with pytest.raises(eh.errors.HoldoutRejected, match="not one that a ledger can name"):
+        eh.Holdout.create(tmp_path / "s.db", "s", holdout=rows, mechanism=Tenths(rows=500, queries=3))
+
+
+def test_noise_of_which_nobody_says_what_it_has_told_is_an_error():
+    class Forgetful(Tenths):
+        def curve(self):
+            return PureCurve(1.0)
+
+    with pytest.raises(NotImplementedError, match="does not say how much"):
+        Forgetful(rows=500, queries=3).told(State())
+
+
+def test_no_mechanism_is_forgotten_in_the_registry():
+    found = set()
+    for _, module, _ in pkgutil.iter_modules(mechanisms.__path__, "everhold.mechanisms."):
+        for _, thing in inspect.getmembers(importlib.import_module(module), inspect.isclass):
+            if issubclass(thing, Mechanism) and "name" in vars(thing):
+                found.add(thing)
+    assert found == {MECHANISMS[name] for name in MECHANISMS.own}
+
+
+def test_every_mechanism_says_everything_about_itself():
+    words = ("page", "colour", "explanation", "theorem", "sentence", "no_privacy")
+    for kind in MECHANISMS.values():
+        assert not inspect.isabstract(kind)
+        assert kind.name
+        assert kind.statement
+        assert all(getattr(kind.presentation, word) for word in words)
+    assert len({kind.presentation.colour for kind in MECHANISMS.values()}) == len(MECHANISMS)
