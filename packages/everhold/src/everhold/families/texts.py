@@ -82,7 +82,7 @@ def number_nats(value: float) -> float:
 
     Examples:
         >>> round(number_nats(15.0) / math.log(2.0), 1), round(number_nats(0.1234) / math.log(2.0), 1)
-        (11.7, 21.7)
+        (10.7, 21.3)
     """
     if value == 0.0 or not math.isfinite(value):
         return math.log(16.0) if value == 0.0 else math.log(3.0 * 16.0)

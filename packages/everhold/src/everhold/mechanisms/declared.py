@@ -90,7 +90,7 @@ def label_nats(
 
     Examples:
         >>> label_nats(np.array([5_010]), rows=20_000, at=np.array([0.25]), trained=np.array([20_000.0])).round(1)
-        array([6.])
+        array([6.1])
     """
     uniform = -math.log(rows + 1.0)
     yes, no = at * trained + 0.5, (1.0 - at) * trained + 0.5
