@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from everhold_lab.experiments import EXPERIMENTS
-from everhold_lab.sources import SOURCES, Call, Experiment, Item, number, written
+from everhold_lab.sources import SOURCES, Call, ExperimentOf, Item, number, written
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "theory" / "sources.md"
@@ -48,7 +48,7 @@ def _line(item: Item) -> str:
 
 
 def _number(item: Item) -> str:
-    if isinstance(item.run, Experiment):
+    if isinstance(item.run, ExperimentOf):
         return _recorded(item.run.name)
     return "" if item.run is None else written(number(item))
 

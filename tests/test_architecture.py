@@ -4,6 +4,7 @@ import ast
 import re
 import runpy
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,12 @@ def test_make_lowest_knows_the_lower_bound_of_every_dependency():
     wanted = [*core["dependencies"], *extras["plots"], *extras["sklearn"]]
     assert wanted
     assert all(f"{name}>={bounds[name]}" == line for line in wanted for name in [line.partition(">=")[0]])
+
+
+def test_no_class_name_stands_for_two_things():
+    places = defaultdict(set)
+    for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].add(path.relative_to(ROOT).as_posix())
+    assert not {name: files for name, files in places.items() if len(files) > 1}

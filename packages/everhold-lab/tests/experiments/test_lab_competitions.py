@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lab_games import played
 
-from everhold_lab.experiments.competitions import Competitions, _Game
+from everhold_lab.experiments.competitions import Competitions, _CompetitionGame
 
 SMALL = Competitions(rows=1_500, teams=5, submissions=4, best=0.85, step=0.05, widest=0.06)
 
@@ -22,7 +22,7 @@ def test_the_same_seed_plays_the_same_competition():
 
 
 def test_teams_are_as_good_as_they_are_said_to_be():
-    game = _Game(Competitions(rows=20_000, teams=3, step=0.1), np.random.default_rng(1))
+    game = _CompetitionGame(Competitions(rows=20_000, teams=3, step=0.1), np.random.default_rng(1))
     for team, quality in enumerate((0.85, 0.75, 0.65)):
         predicted = game.submission(team, 0)
         assert game.true(predicted) == pytest.approx(quality, abs=0.002)

@@ -27,7 +27,7 @@ from everhold_lab.experiments.bands import accuracy_bands
 from everhold_lab.experiments.dwork2015 import ANALYSTS, Dwork2015
 from everhold_lab.experiments.linear_attributes import (
     AttributeLaw,
-    Sample,
+    LinearSample,
     clipped_mean,
     draw_columns,
     draw_samples,
@@ -226,12 +226,12 @@ LAW = AttributeLaw(attributes=1_203, informative=7, shift=0.4)
 
 
 @pytest.fixture(scope="module")
-def samples() -> tuple[Sample, Sample]:
+def samples() -> tuple[LinearSample, LinearSample]:
     streams = map(np.random.default_rng, (1, 2))
     return draw_samples(LAW, rows=300, clip=3.0, keep_beyond=0.1, training=next(streams), holdout=next(streams))
 
 
-def test_draw_samples__columns__are_those_of_the_averages(samples: tuple[Sample, Sample]) -> None:
+def test_draw_samples__columns__are_those_of_the_averages(samples: tuple[LinearSample, LinearSample]) -> None:
     training, holdout = samples
     expected = np.flatnonzero(np.abs(training.correlations) > 0.1).tolist()
     assert 50 < len(expected) < 300
@@ -244,7 +244,7 @@ def test_draw_samples__columns__are_those_of_the_averages(samples: tuple[Sample,
     assert not np.any(training.correlations == holdout.correlations)
 
 
-def test_draw_samples__shift__for_the_informative_alone(samples: tuple[Sample, Sample]) -> None:
+def test_draw_samples__shift__for_the_informative_alone(samples: tuple[LinearSample, LinearSample]) -> None:
     for sample in samples:
         standardised = (sample.correlations - LAW.shifts()) * np.sqrt(300)
         assert np.max(np.abs(standardised)) < 4.5
@@ -295,8 +295,8 @@ def test_right_votes__labels_and_attributes_apart__the_published_rule() -> None:
     assert right_votes(columns, order=order, signs=signs, counts=counts).tolist() == expected
 
 
-def bare(correlations: np.ndarray) -> Sample:
-    return Sample(correlations, np.zeros(len(correlations), dtype=np.int64), {})
+def bare(correlations: np.ndarray) -> LinearSample:
+    return LinearSample(correlations, np.zeros(len(correlations), dtype=np.int64), {})
 
 
 def test_published_thresholdout__agreement_and_overfit__training_value_or_noisy_holdout() -> None:
@@ -310,7 +310,9 @@ def test_published_thresholdout__agreement_and_overfit__training_value_or_noisy_
     assert np.mean(edge == 0.5) == pytest.approx(0.5, abs=0.04)
 
 
-def test_promising_holdout__another_population__its_promise_does_not_hold(samples: tuple[Sample, Sample]) -> None:
+def test_promising_holdout__another_population__its_promise_does_not_hold(
+    samples: tuple[LinearSample, LinearSample],
+) -> None:
     mechanism = GuessAndCheck.tuned(rows=300, queries=1_203, overfits=1)
     holdout = PromisingHoldout(mechanism, clip=3.0, noise=SeededNoise(0))
     answers = holdout.correlations(*samples)

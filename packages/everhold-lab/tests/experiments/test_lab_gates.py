@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from lab_games import played
 
-from everhold_lab.experiments.gates import Gates
+from everhold_lab.experiments.gates import GatesExperiment
 
-SMALL = Gates(rows=2_000, challengers=400, steps=2, step=0.06, disagreement=0.1, surprises=5)
+SMALL = GatesExperiment(rows=2_000, challengers=400, steps=2, step=0.06, disagreement=0.1, surprises=5)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from everhold_lab.experiments.leaderboards import (
     LADDER,
     LEADERBOARDS,
     LabellingBoard,
-    Submissions,
+    SubmittedFiles,
     leaderboard,
     tuned_for,
 )
@@ -94,7 +94,7 @@ def test_a_game_in_which_everything_is_refused_has_no_report(summary):
 
 
 def world(labellings=8, rows=50, seed=0):
-    return Submissions.drawn(np.random.default_rng(seed), rows=rows, labellings=labellings)
+    return SubmittedFiles.drawn(np.random.default_rng(seed), rows=rows, labellings=labellings)
 
 
 def test_hits_are_counted_on_sealed_and_on_training_rows():
@@ -129,7 +129,7 @@ def test_a_broken_promise_is_noticed():
     """Of labellings that are all right, nothing true can be said within the radius of 1/2."""
     labels = world(1, rows=400).labels
     board = leaderboard(LADDER, 400, 5, 1, 0.95, seed=0)
-    board.show(Submissions.of(labels[None, :], labels))
+    board.show(SubmittedFiles.of(labels[None, :], labels))
     assert not board.kept
 
 

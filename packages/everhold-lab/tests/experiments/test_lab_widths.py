@@ -6,11 +6,11 @@ import pytest
 from lab_games import drawn_points, played
 
 from everhold.planning import tuned_mechanism
-from everhold_lab.experiments.widths import Widths
+from everhold_lab.experiments.widths import WidthsExperiment
 from everhold_lab.published import STATEMENTS
 from everhold_lab.published.splitting import hoeffding_radius
 
-SMALL = Widths(rows=(1_024, 4_096), queries=(16, 64), overfits=(1, 3), usual_queries=32, most_played=1_024)
+SMALL = WidthsExperiment(rows=(1_024, 4_096), queries=(16, 64), overfits=(1, 3), usual_queries=32, most_played=1_024)
 
 
 @pytest.fixture(scope="module")

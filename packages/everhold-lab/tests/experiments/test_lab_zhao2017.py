@@ -17,7 +17,7 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.privacy.curves import GaussianCurve
 from everhold.randomness import SeededNoise
 from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, uniform_copying
-from everhold_lab.experiments.correlated_attributes import Attributes, Sample
+from everhold_lab.experiments.correlated_attributes import Attributes, AttributeSample
 from everhold_lab.experiments.holdout_reuse import reuse_holdout, select
 from everhold_lab.experiments.zhao2017 import Figure2, Figure3
 from everhold_lab.experiments.zhao2017_analysts import PROTECTED, Case, Game, contender, rows_of_theorem_2
@@ -145,7 +145,7 @@ def test_numbers_that_make_no_population_are_refused():
         with pytest.raises(ValueError, match="expected"):
             Attributes(**wrong)
     with pytest.raises(ValueError, match="fewer than"):
-        Sample(np.zeros((1, 1), np.uint8), np.array([1 << 24]))
+        AttributeSample(np.zeros((1, 1), np.uint8), np.array([1 << 24]))
     wrong = LAW.sample(GROUPS, 100, np.random.default_rng(0))
     with pytest.raises(ValueError, match="expected 200 of each"):
         reuse_holdout(

@@ -19,7 +19,7 @@ from everhold.randomness import SecureNoise, SeededNoise
 from everhold_lab.releases.sparse_vector import (
     SparseState,
     SparseVector,
-    Verdict,
+    SparseVerdict,
     best_split,
     dwork_roth_scale,
     numeric_sparse_scales,
@@ -214,12 +214,12 @@ def pattern_by_hand(values, verdicts, stream):
     total, epoch, tops = 1.0, carried.copy(), 0
     for value, verdict in zip(values, verdicts, strict=True):
         if tops == stream.tops:
-            return total if verdict == Verdict.HALTED else 0.0
+            return total if verdict == SparseVerdict.HALTED else 0.0
         above = np.array([comparison[value + support >= stream.threshold + rho].sum() for rho in support])
-        epoch = epoch * (above if verdict == Verdict.ABOVE else 1 - above)
-        if verdict == Verdict.ABOVE and stream.redraws:
+        epoch = epoch * (above if verdict == SparseVerdict.ABOVE else 1 - above)
+        if verdict == SparseVerdict.ABOVE and stream.redraws:
             total, epoch = total * epoch.sum(), carried.copy()
-        tops += verdict == Verdict.ABOVE
+        tops += verdict == SparseVerdict.ABOVE
         if tops == stream.tops and not stream.redraws:
             return total * float(epoch.sum())
     return float(total * epoch.sum()) if tops < stream.tops else total
@@ -296,7 +296,7 @@ def test_a_batch_equals_the_loop(values, sizes, tops, answers, redraws, seed):
             done += size
         runs.append((state, replies))
     assert runs[0] == runs[1] == runs[2]
-    assert sum(verdict == Verdict.ABOVE for verdict, _ in runs[0][1]) == runs[0][0].tops <= tops
+    assert sum(verdict == SparseVerdict.ABOVE for verdict, _ in runs[0][1]) == runs[0][0].tops <= tops
 
 
 def test_a_top_behind_many_windows_is_found():
@@ -406,8 +406,8 @@ def test_the_accuracy_is_better_than_the_books(tops, queries):
 def wrong_verdicts(stream, noise, queries, alpha):
     values = np.where(np.arange(queries) % 10 == 9, stream.threshold + alpha + 1, stream.threshold - alpha - 1)
     _, replies = stream.ask(stream.start(noise), values, noise)
-    called = replies.verdicts[replies.verdicts != Verdict.HALTED]
-    return np.any((called == Verdict.ABOVE) != (values[: len(called)] > stream.threshold))
+    called = replies.verdicts[replies.verdicts != SparseVerdict.HALTED]
+    return np.any((called == SparseVerdict.ABOVE) != (values[: len(called)] > stream.threshold))
 
 
 @pytest.mark.parametrize("redraws", [True, False])
@@ -473,5 +473,5 @@ def test_the_scan_of_a_holdout_is_this_technique_with_one_top(epsilon):
     for seed in range(200):
         values = np.random.default_rng(seed).integers(0, 700, 20)
         _, replies = stream.ask(stream.start(SeededNoise(seed)), values, SeededNoise(seed))
-        tops = np.flatnonzero(replies.verdicts == Verdict.ABOVE).tolist()
+        tops = np.flatnonzero(replies.verdicts == SparseVerdict.ABOVE).tolist()
         assert scan.first(values, SeededNoise(seed)) == (tops[0] if tops else None)

@@ -130,7 +130,7 @@ def minimise(
     place = centre.copy()
     while len(answers) < steps:
         at_place = partial(derivative, parameter=place.copy())
-        step = _Step(at_place, len(centre), clip, tolerance, name, columns)
+        step = _GradientStep(at_place, len(centre), clip, tolerance, name, columns)
         answer = holdout.ask(step, strict=not answers)
         if answer.values is None:
             break
@@ -200,7 +200,7 @@ def _moved(
     return centre + moved * min(1.0, radius / length) if length > 0.0 else centre.copy()
 
 
-class _Step(GradientQuery):
+class _GradientStep(GradientQuery):
     """A gradient that is refused where a training row's vector would be clipped, which the regret does not allow."""
 
     __slots__ = ()

@@ -255,7 +255,7 @@ class ConcurrencyLimitMiddleware:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _WaitingLine] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
@@ -263,7 +263,7 @@ class ConcurrencyLimitMiddleware:
         if principal is None:
             await self.app(scope, receive, send)
             return
-        line = self._lines.setdefault(principal.token, _Line())
+        line = self._lines.setdefault(principal.token, _WaitingLine())
         if line.length >= _MOST_AT_ONCE + _MOST_WAITING:
             await too_many(1.0)(scope, receive, send)
             return
@@ -277,7 +277,7 @@ class ConcurrencyLimitMiddleware:
                 del self._lines[principal.token]
 
 
-class _Line:
+class _WaitingLine:
     """The requests of one token: those that are worked on, and those that wait."""
 
     def __init__(self) -> None:

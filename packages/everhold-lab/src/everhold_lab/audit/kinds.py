@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold_lab.analysts import Analyst, Vote
 
-__all__ = ["KINDS", "Kind", "KindBoard", "KindOutcome", "OneQuestion", "Removed", "play_kind", "usual_procedure"]
+__all__ = ["KINDS", "AuditedKind", "KindBoard", "KindOutcome", "OneQuestion", "Removed", "play_kind", "usual_procedure"]
 
 TRUTH = 0.5
 """Population value of every question of a study."""
@@ -45,7 +45,7 @@ _BEYOND = 1e-9  # a challenger that is promoted has to be better by this, and no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class AuditedKind:
     """Kind of query and the rows that it is asked about.
 
     Attributes:
@@ -98,24 +98,24 @@ class Kind:
 
 _SMALL, _UNEQUAL = (10,), (1, 1, 2, 2, 3, 5, 8, 18)
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, AuditedKind] = {
     kind.name: kind
     for kind in (
-        Kind(name="yes or no", shape="yes or no"),
-        Kind(name="spread", shape="spread"),
-        Kind(name="difference", shape="difference"),
-        Kind(name="ratio", shape="ratio"),
-        Kind(name="gate", shape="gate"),
+        AuditedKind(name="yes or no", shape="yes or no"),
+        AuditedKind(name="spread", shape="spread"),
+        AuditedKind(name="difference", shape="difference"),
+        AuditedKind(name="ratio", shape="ratio"),
+        AuditedKind(name="gate", shape="gate"),
         *(
-            Kind(name=f"equal groups, ICC {icc:g}", shape="yes or no", sizes=_SMALL, within=icc)
+            AuditedKind(name=f"equal groups, ICC {icc:g}", shape="yes or no", sizes=_SMALL, within=icc)
             for icc in (0.0, 0.3, 1.0)
         ),
         *(
-            Kind(name=f"unequal groups, ICC {icc:g}", shape="yes or no", sizes=_UNEQUAL, within=icc)
+            AuditedKind(name=f"unequal groups, ICC {icc:g}", shape="yes or no", sizes=_UNEQUAL, within=icc)
             for icc in (0.0, 0.3, 1.0)
         ),
-        Kind(name="difference in groups", shape="difference", sizes=_UNEQUAL, within=1.0),
-        Kind(name="ratio in groups", shape="ratio", sizes=_UNEQUAL, within=1.0),
+        AuditedKind(name="difference in groups", shape="difference", sizes=_UNEQUAL, within=1.0),
+        AuditedKind(name="ratio in groups", shape="ratio", sizes=_UNEQUAL, within=1.0),
     )
 }
 """All kinds by name."""
@@ -206,7 +206,13 @@ class KindBoard:
     """
 
     def __init__(
-        self, kind: Kind, mechanism: GuessAndCheck, *, rules: int, rng: np.random.Generator, independent: bool = False
+        self,
+        kind: AuditedKind,
+        mechanism: GuessAndCheck,
+        *,
+        rules: int,
+        rng: np.random.Generator,
+        independent: bool = False,
     ) -> None:
         self.rules, self._kind, self._mechanism = rules, kind, mechanism
         self._sealed, self._training = (kind.draw(mechanism.rows, rules, rng) for _ in range(2))
@@ -292,20 +298,20 @@ class KindBoard:
         return None if self._kind.shape == "yes or no" else cells_of(values, unit=unit)
 
 
-def usual_procedure(kind: Kind, mechanism: GuessAndCheck) -> Procedure:
+def usual_procedure(kind: AuditedKind, mechanism: GuessAndCheck) -> Procedure:
     """Interval procedure of a rule, with separate training rows."""
     board = KindBoard(kind, mechanism, rules=1, rng=np.random.default_rng(0))
     return board.procedure_of_first_rule()
 
 
 def play_kind(
-    kind: Kind, mechanism: GuessAndCheck, analyst: Analyst, *, rules: int, seed: int, removed: Removed = ""
+    kind: AuditedKind, mechanism: GuessAndCheck, analyst: Analyst, *, rules: int, seed: int, removed: Removed = ""
 ) -> KindOutcome:
     """One game with fresh rows.
 
     Args:
         kind: Of question.
-        mechanism: The mechanism, of `Kind.tuned`.
+        mechanism: The mechanism, of `AuditedKind.tuned`.
         analyst: The analyst, such as `everhold_lab.audit.audit.entry_of` names.
         rules: Number of rules.
         seed: Of the rows.

@@ -30,7 +30,7 @@ TableArgument = Annotated[
 _UNPROVED = "for rows that depend on each other the published proof has an open gap (erratum 5); no promise rests on it"
 
 
-class Source(StrEnum):
+class SourceName(StrEnum):
     """A source."""
 
     ZHAO = "zhao-2017"
@@ -234,7 +234,7 @@ def information(
 
 @group.command()
 def sources(
-    source: Annotated[Source | None, typer.Argument(help="One source; all by default.")] = None,
+    source: Annotated[SourceName | None, typer.Argument(help="One source; all by default.")] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List every item of the paper and the lecture notes with the number that it gives, computed now.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.dependence import DependenceModel
-    from everhold_lab.demo.flights import Part
+    from everhold_lab.demo.flights import FlightRows
 
 __all__ = [
     "ASSUMPTIONS", "DEPARTURE", "EACH_FLIGHT", "ONE_HOUR", "Assumption", "Worth", "correlation_left",
@@ -47,13 +47,13 @@ class Assumption:
     name: str
     columns: tuple[str, ...]
 
-    def groups_of(self, part: Part) -> NDArray[np.int64]:
+    def groups_of(self, part: FlightRows) -> NDArray[np.int64]:
         """Number of the group of each flight, shape (rows,)."""
         if not self.columns:
             return np.arange(len(part))
         return part.table.groupby(list(self.columns), sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
 
-    def model_of(self, part: Part) -> DependenceModel:
+    def model_of(self, part: FlightRows) -> DependenceModel:
         """The dependence model of these flights."""
         if not self.columns:
             return Independent()
@@ -148,7 +148,7 @@ def correlation_within(late: NDArray[np.bool_], groups: NDArray[np.int64]) -> fl
     return _ratio(*_pairs(_standard(late), groups))
 
 
-def correlation_left(part: Part, groups: NDArray[np.int64]) -> float | None:
+def correlation_left(part: FlightRows, groups: NDArray[np.int64]) -> float | None:
     """Correlation of being late between flights of different groups on one day; if there are none, on successive days.
 
     Args:
@@ -199,11 +199,11 @@ def with_departures(flights: Flights) -> Flights:
     )
 
 
-def _hours(part: Part) -> pd.Series[str]:
+def _hours(part: FlightRows) -> pd.Series[str]:
     return part.table[DEPARTURE]
 
 
-def _named(part: Part) -> pd.DataFrame:
+def _named(part: FlightRows) -> pd.DataFrame:
     """The table with a column such as ``"JFK 03-14 08h"``."""
     table = part.table
     month, day, hour = (table[name].astype(str).str.zfill(2) for name in ("month", "day", "hour"))

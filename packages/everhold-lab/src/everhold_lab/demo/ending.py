@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everhold.holdout import Holdout
-    from everhold_lab.demo.tuning import Candidate, Trial
+    from everhold_lab.demo.tuning import Trial, TunedModel
 
-__all__ = ["Challenged", "Unsealed", "challenge", "unseal"]
+__all__ = ["GateNight", "UnsealedStudy", "challenge", "unseal"]
 
 
 @dataclass(frozen=True, slots=True)
-class Challenged:
+class GateNight:
     """A model that challenged the champion of its moment.
 
     Attributes:
@@ -28,14 +28,14 @@ class Challenged:
         gain: How much better it is on the fresh flights.
     """
 
-    candidate: Candidate
-    champion: Candidate
+    candidate: TunedModel
+    champion: TunedModel
     promoted: bool
     gain: float
 
 
 @dataclass(frozen=True, slots=True)
-class Unsealed:
+class UnsealedStudy:
     """An answer whose sealed number was told in the end.
 
     Attributes:
@@ -46,7 +46,7 @@ class Unsealed:
         fresh: Accuracy on the fresh flights.
     """
 
-    candidate: Candidate
+    candidate: TunedModel
     told: float
     low: float
     high: float
@@ -58,7 +58,7 @@ class Unsealed:
         return (self.high - self.low) / 2.0
 
 
-def challenge(holdout: Holdout, trials: Sequence[Trial]) -> tuple[Challenged, ...]:
+def challenge(holdout: Holdout, trials: Sequence[Trial]) -> tuple[GateNight, ...]:
     """Let models challenge the first of them, one after the other, through a gate.
 
     Args:
@@ -69,12 +69,12 @@ def challenge(holdout: Holdout, trials: Sequence[Trial]) -> tuple[Challenged, ..
     gate = holdout.gate("accuracy", champion=champion.sealed)
     for trial in trials[1:]:
         promoted = bool(gate.challenge(trial.sealed).promoted)
-        challenged.append(Challenged(trial.candidate, champion.candidate, promoted, trial.fresh - champion.fresh))
+        challenged.append(GateNight(trial.candidate, champion.candidate, promoted, trial.fresh - champion.fresh))
         champion = trial if promoted else champion
     return tuple(challenged)
 
 
-def unseal(holdout: Holdout, trials: Sequence[Trial]) -> tuple[Unsealed, ...]:
+def unseal(holdout: Holdout, trials: Sequence[Trial]) -> tuple[UnsealedStudy, ...]:
     """End the study, and tell what the sealed flights themselves say of every model.
 
     The other holdouts of the demonstration are of the same flights and lose their promise then; they are asked no more.
@@ -88,5 +88,5 @@ def unseal(holdout: Holdout, trials: Sequence[Trial]) -> tuple[Unsealed, ...]:
         if before.low is None or before.high is None or after.sealed_low is None or after.sealed_high is None:
             continue
         half = (before.high - before.low) / 2.0
-        told.append(Unsealed(trial.candidate, half, after.sealed_low, after.sealed_high, trial.fresh))
+        told.append(UnsealedStudy(trial.candidate, half, after.sealed_low, after.sealed_high, trial.fresh))
     return tuple(told)

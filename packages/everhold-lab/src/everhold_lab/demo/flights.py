@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["CATEGORIES", "KNOWN_BEFORE", "Flights", "Part", "all_flights", "load_flights", "split_flights"]
+__all__ = ["CATEGORIES", "KNOWN_BEFORE", "FlightRows", "Flights", "all_flights", "load_flights", "split_flights"]
 
 LATE_MINUTES = 15
 """A flight is late when it arrives more than this many minutes after schedule."""
@@ -29,7 +29,7 @@ _SEALED = [*_IDENTITY, "distance", "dep_delay"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FlightRows:
     """Some of the flights.
 
     Attributes:
@@ -47,9 +47,9 @@ class Part:
     def __len__(self) -> int:
         return len(self.late)
 
-    def take(self, rows: NDArray[np.int64]) -> Part:
+    def take(self, rows: NDArray[np.int64]) -> FlightRows:
         """These flights, in this order."""
-        return Part(
+        return FlightRows(
             table=self.table.iloc[rows].reset_index(drop=True),
             keys=self.keys[rows],
             late=self.late[rows],
@@ -61,9 +61,9 @@ class Part:
 class Flights:
     """A fixed random split: flights to seal, flights to train on, and the fresh truth that nobody looks at."""
 
-    sealed: Part
-    training: Part
-    fresh: Part
+    sealed: FlightRows
+    training: FlightRows
+    fresh: FlightRows
 
 
 def all_flights() -> pd.DataFrame:
@@ -110,11 +110,11 @@ def split_flights(flights: pd.DataFrame, *, sealed: int, training: int, seed: in
     return Flights(*(whole.take(order[start:end]) for start, end in zip((0, *ends), ends, strict=False)))
 
 
-def _whole(flights: pd.DataFrame) -> Part:
+def _whole(flights: pd.DataFrame) -> FlightRows:
     import pandas as pd
 
     late = (flights["arr_delay"] > LATE_MINUTES).to_numpy(dtype=bool)
-    return Part(
+    return FlightRows(
         table=flights[_SEALED].assign(late=late.astype(np.int8)),
         keys=pd.util.hash_pandas_object(flights[_IDENTITY], index=False).to_numpy().astype(np.uint64),
         late=late,

@@ -24,9 +24,9 @@ from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.charts.climb import ClimbPoint
 from everhold_lab.demo.dependent_flights import DEPARTURE, Worth, with_departures, worth_of
-from everhold_lab.demo.ending import Challenged, Unsealed, challenge, unseal
+from everhold_lab.demo.ending import GateNight, UnsealedStudy, challenge, unseal
 from everhold_lab.demo.flights import Flights, load_flights
-from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Candidate, Trial, tune
+from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Trial, TunedModel, tune
 from everhold_lab.running import report
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.dependence import DependenceModel
 
-__all__ = ["DemoPlan", "DemoResult", "Outcome", "run_demo"]
+__all__ = ["ClimbOutcome", "DemoPlan", "DemoResult", "run_demo"]
 
 _HONEST_OVERFITS = 2
 _STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
@@ -60,7 +60,7 @@ class DemoPlan:
     rules_per_round: int = 800
     overfits: int = 10
     seed: int = 1
-    candidates: tuple[Candidate, ...] = (*CANDIDATES, OVERFITTED)
+    candidates: tuple[TunedModel, ...] = (*CANDIDATES, OVERFITTED)
 
     @property
     def questions(self) -> int:
@@ -73,13 +73,13 @@ class DemoPlan:
         return 2 * len(self.candidates)
 
     @property
-    def known_before(self) -> tuple[Candidate, ...]:
+    def known_before(self) -> tuple[TunedModel, ...]:
         """The models of act 3."""
         return tuple(candidate for candidate in self.candidates if candidate.known == BEFORE)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ClimbOutcome:
     """Final report of the hill climber, and its true value.
 
     Attributes:
@@ -134,8 +134,8 @@ class DemoResult(Display):
         seconds: How long it took.
     """
 
-    bare: Outcome
-    everhold: Outcome
+    bare: ClimbOutcome
+    everhold: ClimbOutcome
     always_on_time: float
     intervals: int
     intervals_true: int
@@ -143,8 +143,8 @@ class DemoResult(Display):
     worth: tuple[Worth, ...]
     dependent_trials: tuple[Trial, ...]
     other_hours: int
-    challenges: tuple[Challenged, ...]
-    unsealed: tuple[Unsealed, ...]
+    challenges: tuple[GateNight, ...]
+    unsealed: tuple[UnsealedStudy, ...]
     climb: tuple[ClimbPoint, ...]
     fresh_flights: int
     sealed_flights: int
@@ -276,19 +276,19 @@ def _analyst(flights: Flights, plan: DemoPlan) -> HillClimbingAnalyst:
 
 def _climb_bare(
     flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
-) -> tuple[Outcome, list[ClimbPoint]]:
+) -> tuple[ClimbOutcome, list[ClimbPoint]]:
     """Act 1: every score is an average over the same flights."""
     sealed = flights.sealed
     board = BareBoard(sealed.keys, sealed.late, rules=plan.rules, seed=plan.seed, advance=advance)
     played = [(claim, fresh.score_vote(claim.vote)) for claim in _analyst(flights, plan).play(board)]
     best = best_claim(claim for claim, _ in played)
     points = [ClimbPoint(report.BARE, claim.questions, claim.score, truth) for claim, truth in played]
-    return Outcome(best.score, _truth_of(best, played), plan.questions), points
+    return ClimbOutcome(best.score, _truth_of(best, played), plan.questions), points
 
 
 def _climb_holdout(
     holdout: Holdout, flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
-) -> tuple[Outcome, list[ClimbPoint], list[tuple[Answer, float]]]:
+) -> tuple[ClimbOutcome, list[ClimbPoint], list[tuple[Answer, float]]]:
     """Act 2: the same analyst, the same flights, sealed. Also gives all answers with their fresh values."""
     board = HoldoutBoard(
         holdout, flights.sealed.keys, training_keys=flights.training.keys, rules=plan.rules, seed=plan.seed,
@@ -303,7 +303,7 @@ def _climb_holdout(
         ClimbPoint(report.EVERHOLD, claim.questions, answer.value, truth, answer.low, answer.high)
         for (claim, truth), answer in zip(played, board.vote_answers, strict=True)
     ]
-    outcome = Outcome(
+    outcome = ClimbOutcome(
         reported=best.score,
         fresh=_truth_of(best, played),
         questions=plan.questions,

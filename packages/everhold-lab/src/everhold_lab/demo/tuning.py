@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from everhold.queries.means import RowwiseQuery
     from everhold_lab.demo.flights import Flights
 
-__all__ = ["BEFORE", "CANDIDATES", "OVERFITTED", "TAKE_OFF", "Candidate", "Trial", "tune"]
+__all__ = ["BEFORE", "CANDIDATES", "OVERFITTED", "TAKE_OFF", "Trial", "TunedModel", "tune"]
 
 BEFORE, TAKE_OFF = "before the day", "at take-off"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class TunedModel:
     """A model to try.
 
     Attributes:
@@ -55,7 +55,7 @@ class Trial:
         question: What was asked.
     """
 
-    candidate: Candidate
+    candidate: TunedModel
     guess: float
     answer: Answer
     fresh: float
@@ -97,7 +97,7 @@ def _boosting(*, rate: float, leaves: int) -> Callable[[list[int]], Any]:
 
 
 CANDIDATES = tuple(
-    Candidate(model, known, make)
+    TunedModel(model, known, make)
     for known in (BEFORE, TAKE_OFF)
     for model, make in (
         ("logistic regression", _logistic),
@@ -110,14 +110,14 @@ CANDIDATES = tuple(
 )
 """Fixed in advance: the same six models, once for each state of knowledge."""
 
-OVERFITTED = Candidate("tree without limits", BEFORE, _tree(None), judged_on_fit=True)
+OVERFITTED = TunedModel("tree without limits", BEFORE, _tree(None), judged_on_fit=True)
 """Knows its training flights by heart and takes its score on them for the truth."""
 
 
 def tune(
     holdout: Holdout,
     flights: Flights,
-    candidates: tuple[Candidate, ...],
+    candidates: tuple[TunedModel, ...],
     *,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Trial]:
@@ -140,7 +140,7 @@ def tune(
     return trials
 
 
-def _try(holdout: Holdout, flights: Flights, candidate: Candidate) -> Trial:
+def _try(holdout: Holdout, flights: Flights, candidate: TunedModel) -> Trial:
     known = slice(0, KNOWN_BEFORE if candidate.known == BEFORE else None)
     features, late = flights.training.features[:, known], flights.training.late
     fitted = 3 * len(late) // 4

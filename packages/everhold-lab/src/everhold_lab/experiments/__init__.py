@@ -14,9 +14,9 @@ _PLACES = {
     "figure3": "zhao2017:Figure3",
     "dwork2015": "dwork2015:Dwork2015",
     "ladder-attack": "ladder_attack:LadderAttack",
-    "widths": "widths:Widths",
+    "widths": "widths:WidthsExperiment",
     "dependence": "dependence:DependenceExperiment",
-    "gates": "gates:Gates",
+    "gates": "gates:GatesExperiment",
     "sharpness": "sharpness:Sharpness",
     "tuning-loop": "tuning_loop:TuningLoop",
     "leaderboard": "competitions:Competitions",
@@ -24,7 +24,7 @@ _PLACES = {
 }
 
 
-class Registry(Mapping[str, type[Experiment]]):
+class ExperimentRegistry(Mapping[str, type[Experiment]]):
     """Experiments by name; a module is imported when its experiment is looked up.
 
     Args:
@@ -49,5 +49,5 @@ class Registry(Mapping[str, type[Experiment]]):
         return len(self._places)
 
 
-EXPERIMENTS: Mapping[str, type[Experiment]] = Registry(_PLACES)
+EXPERIMENTS: Mapping[str, type[Experiment]] = ExperimentRegistry(_PLACES)
 """All experiments by name, in the order in which ``everhold lab run all`` runs them."""

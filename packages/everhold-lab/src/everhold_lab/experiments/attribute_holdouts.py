@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
     from everhold.randomness import Noise
-    from everhold_lab.experiments.linear_attributes import AttributeLaw, Sample
+    from everhold_lab.experiments.linear_attributes import AttributeLaw, LinearSample
 
 __all__ = ["AttributeHoldout", "PlainHoldout", "PromisingHoldout", "PublishedThresholdout", "Reported"]
 
@@ -48,7 +48,7 @@ class AttributeHoldout(ABC):
     """One holdout for one analyst; first it is asked for all correlations, then for the accuracies."""
 
     @abstractmethod
-    def correlations(self, training: Sample, holdout: Sample) -> NDArray[np.float64]:
+    def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
         """Shape (attributes,): answers for the correlation of each attribute with the label; nan where refused."""
 
     @abstractmethod
@@ -59,7 +59,7 @@ class AttributeHoldout(ABC):
 class PlainHoldout(AttributeHoldout):
     """The averages of the sealed rows, used again and again."""
 
-    def correlations(self, training: Sample, holdout: Sample) -> NDArray[np.float64]:
+    def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
         """The sealed correlations themselves."""
         return holdout.correlations
 
@@ -85,7 +85,7 @@ class PublishedThresholdout(AttributeHoldout):
     rows: int
     generator: np.random.Generator = field(repr=False)
 
-    def correlations(self, training: Sample, holdout: Sample) -> NDArray[np.float64]:
+    def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
         """Each question with noise of its own."""
         return self._answers(training.correlations, holdout.correlations)
 
@@ -118,7 +118,7 @@ class PromisingHoldout(AttributeHoldout):
         self._state = mechanism.start(noise)
         self._correlations = Reported.bare(np.empty(0))
 
-    def correlations(self, training: Sample, holdout: Sample) -> NDArray[np.float64]:
+    def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
         """In one batch: no question depends on an answer."""
         self._correlations = self._ask(training.totals, holdout.totals, rows=self.mechanism.rows)
         return np.asarray((2.0 * self._correlations.values - 1.0) * self._clip)

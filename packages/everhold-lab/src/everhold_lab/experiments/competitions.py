@@ -75,7 +75,7 @@ class Competitions(Experiment):
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
         """One competition."""
-        game = _Game(self, np.random.default_rng(seed))
+        game = _CompetitionGame(self, np.random.default_rng(seed))
         if setting["told"] == _BARE:
             return [game.bare()]
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -133,7 +133,7 @@ class Competitions(Experiment):
         return []
 
 
-class _Game:
+class _CompetitionGame:
     """The labels of one competition, and what teams make of it."""
 
     def __init__(self, sizes: Competitions, rng: np.random.Generator) -> None:

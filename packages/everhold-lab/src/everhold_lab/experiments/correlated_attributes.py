@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from everhold_lab.audit.dependent_boards import Population
 
-__all__ = ["Attributes", "Sample"]
+__all__ = ["AttributeSample", "Attributes"]
 
 _CHUNK = 8192  # records that are turned to floating-point numbers at once
 _MOST_ROWS = 1 << 24  # whole numbers below are exact in a float32
 
 
 @dataclass(frozen=True)
-class Sample:
+class AttributeSample:
     """Rows, as the different records that they carry. Analysts who ask the same of it share the answers.
 
     Attributes:
@@ -131,11 +131,11 @@ class Attributes:
             drawn.reshape(self.block, self.blocks, records)[:, : self.knowing] = leaning
         return drawn
 
-    def sample(self, population: Population, rows: int, rng: np.random.Generator) -> Sample:
+    def sample(self, population: Population, rows: int, rng: np.random.Generator) -> AttributeSample:
         """Rows of a population in which several rows may carry the same record."""
         copies = np.bincount(population.sources(rows, rng))
         copies = copies[copies > 0]
-        return Sample(self.records(len(copies), rng), np.asarray(copies, dtype=np.int64))
+        return AttributeSample(self.records(len(copies), rng), np.asarray(copies, dtype=np.int64))
 
     def accuracy(self, weights: NDArray[np.int8]) -> float:
         """Probability that a vote is right on a fresh record, exactly; a tie is right with probability 1/2.

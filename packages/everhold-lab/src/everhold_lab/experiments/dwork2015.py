@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold_lab.experiments.linear_attributes import Sample
+    from everhold_lab.experiments.linear_attributes import LinearSample
 
 __all__ = ["ANALYSTS", "Dwork2015"]
 
@@ -189,7 +189,7 @@ class Dwork2015(Experiment):
         return PromisingHoldout(self.mechanism(analyst), clip=self.clip, noise=noise)
 
     def _choose(
-        self, analyst: str, access: AttributeHoldout, training: Sample, holdout: Sample, drawing: _Clock
+        self, analyst: str, access: AttributeHoldout, training: LinearSample, holdout: LinearSample, drawing: _Clock
     ) -> _Choice:
         """Keep, order, let vote and ask how well they do."""
         seen, told = training.correlations, access.correlations(training, holdout)

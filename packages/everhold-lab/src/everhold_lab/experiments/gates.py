@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Judge = Callable[[Sequence[Rows], NDArray[np.int64]], int | None]
 
-__all__ = ["Gates"]
+__all__ = ["GatesExperiment"]
 
 _SYSTEMATIC, _NOISE, _EASY = 0.2, 0.5, 0.95
 """Chance that the first champion is right: where it errs systematically, where labels are coins, everywhere else."""
@@ -33,7 +33,7 @@ _BATCH = 250  # challengers that are judged at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gates(Experiment):
+class GatesExperiment(Experiment):
     """An agent challenges a gate all night.
 
     Attributes:
@@ -83,7 +83,7 @@ class Gates(Experiment):
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
         """One night; one row with what was promoted."""
-        game = _Game(self, np.random.default_rng([seed, ["hill climbing", "boosting"].index(setting["agent"])]))
+        game = _GateGame(self, np.random.default_rng([seed, ["hill climbing", "boosting"].index(setting["agent"])]))
         judge = self._gate() if setting["judge"] == "gate" else self._one_shot
         promoted, wrong = [], 0
         for real, turned in game.promotions(judge, boosting=setting["agent"] == "boosting"):
@@ -169,7 +169,7 @@ class Gates(Experiment):
 
 
 @dataclass
-class _Game:
+class _GateGame:
     """The labels of one night, and the champion as it is on each row.
 
     Attributes:
@@ -177,7 +177,7 @@ class _Game:
         rng: Its randomness.
     """
 
-    sizes: Gates
+    sizes: GatesExperiment
     rng: np.random.Generator
     _chance: NDArray[np.float64] = field(init=False)
     _right: NDArray[np.bool_] = field(init=False)

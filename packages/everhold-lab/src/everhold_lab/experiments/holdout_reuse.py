@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
     from everhold.randomness import Noise
-    from everhold_lab.experiments.correlated_attributes import Attributes, Sample
+    from everhold_lab.experiments.correlated_attributes import Attributes, AttributeSample
 
 __all__ = ["Reuse", "reuse_holdout", "select"]
 
@@ -72,8 +72,8 @@ def reuse_holdout(
     noise: Noise,
     *,
     law: Attributes,
-    training: Sample,
-    holdout: Sample,
+    training: AttributeSample,
+    holdout: AttributeSample,
     numbers: Sequence[int],
 ) -> Reuse:
     """Ask about every attribute, then about the vote of the best k for every k.

@@ -21,7 +21,7 @@ from everhold_lab.experiments.leaderboards import (
     LEADERBOARDS,
     TRUTH,
     LabellingBoard,
-    Submissions,
+    SubmittedFiles,
     leaderboard,
     tuned_for,
 )
@@ -78,10 +78,10 @@ class LadderAttack(Experiment):
     def play(self, setting: Setting, seed: int) -> list[Row]:
         """One game for each number of submissions, all on the same labels and labellings."""
         generator = np.random.default_rng([seed, self.rows])
-        world = Submissions.drawn(generator, rows=self.rows, labellings=max(self.submissions))
+        world = SubmittedFiles.drawn(generator, rows=self.rows, labellings=max(self.submissions))
         return [self._game(world, setting["attack"], setting["board"], k, seed) for k in self.submissions]
 
-    def _game(self, world: Submissions, attack: str, board: str, submissions: int, seed: int) -> Row:
+    def _game(self, world: SubmittedFiles, attack: str, board: str, submissions: int, seed: int) -> Row:
         analyst, questions = _attacker(attack, submissions)
         shown = leaderboard(board, self.rows, questions, self.overfits, self.confidence, seed)
         game = LabellingBoard(world, submissions, shown)

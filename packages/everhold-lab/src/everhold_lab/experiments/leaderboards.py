@@ -29,8 +29,8 @@ __all__ = [
     "LEADERBOARDS",
     "TRUTH",
     "LabellingBoard",
-    "Leaderboard",
-    "Submissions",
+    "SimulatedLeaderboard",
+    "SubmittedFiles",
     "leaderboard",
     "tuned_for",
 ]
@@ -45,7 +45,7 @@ LEADERBOARDS = (BARE, PARAMETER_FREE, LADDER, HALF_STEP, GUESS_AND_CHECK, THRESH
 
 
 @dataclass(frozen=True, slots=True)
-class Submissions:
+class SubmittedFiles:
     """Predictions for all rows, and how many of them are right.
 
     Attributes:
@@ -59,7 +59,7 @@ class Submissions:
     hits: NDArray[np.int64]
 
     @classmethod
-    def of(cls, predicted: NDArray[np.float32], labels: NDArray[np.float32]) -> Submissions:
+    def of(cls, predicted: NDArray[np.float32], labels: NDArray[np.float32]) -> SubmittedFiles:
         """Held against the labels."""
         rows = len(labels) // 2
         halves = slice(rows), slice(rows, None)
@@ -67,7 +67,7 @@ class Submissions:
         return cls(predicted, labels, (rows + balance.astype(np.int64)) // 2)  # sums of signs are exact in float32
 
     @classmethod
-    def drawn(cls, generator: np.random.Generator, *, rows: int, labellings: int) -> Submissions:
+    def drawn(cls, generator: np.random.Generator, *, rows: int, labellings: int) -> SubmittedFiles:
         """Random labellings of fair labels."""
         drawn = np.frombuffer(generator.bytes(-(-(1 + labellings) * rows // 4)), dtype=np.uint8)
         bits = np.unpackbits(drawn, count=(1 + labellings) * 2 * rows).reshape(-1, 2 * rows)
@@ -76,8 +76,8 @@ class Submissions:
         signs -= 1.0
         return cls.of(signs[1:], signs[0])
 
-    def __getitem__(self, which: slice) -> Submissions:
-        return Submissions(self.predicted[which], self.labels, self.hits[which])
+    def __getitem__(self, which: slice) -> SubmittedFiles:
+        return SubmittedFiles(self.predicted[which], self.labels, self.hits[which])
 
     @property
     def rows(self) -> int:
@@ -85,7 +85,7 @@ class Submissions:
         return len(self.labels) // 2
 
 
-class Leaderboard(Protocol):
+class SimulatedLeaderboard(Protocol):
     """Leaderboard that shows scores of submissions.
 
     Attributes:
@@ -96,7 +96,7 @@ class Leaderboard(Protocol):
     radius: float | None
     kept: bool
 
-    def show(self, submitted: Submissions) -> NDArray[np.float64]:
+    def show(self, submitted: SubmittedFiles) -> NDArray[np.float64]:
         """Shown scores, shape (submissions,); nan if refused."""
         ...
 
@@ -107,7 +107,7 @@ class _Bare:
     radius: float | None = None
     kept = True
 
-    def show(self, submitted: Submissions) -> NDArray[np.float64]:
+    def show(self, submitted: SubmittedFiles) -> NDArray[np.float64]:
         return submitted.hits[:, 0] / submitted.rows
 
 
@@ -120,7 +120,7 @@ class _ParameterFree:
     def __init__(self) -> None:
         self._ladder = ParameterFreeLadder()
 
-    def show(self, submitted: Submissions) -> NDArray[np.float64]:
+    def show(self, submitted: SubmittedFiles) -> NDArray[np.float64]:
         sealed, shown = slice(submitted.rows), np.empty(len(submitted.hits))
         for place, predicted in enumerate(submitted.predicted):
             self._ladder = self._ladder.submit(predicted[sealed] != submitted.labels[sealed])
@@ -141,7 +141,7 @@ class _Mechanical:
         self.radius: float | None = self._radius
         self.kept = True
 
-    def show(self, submitted: Submissions) -> NDArray[np.float64]:
+    def show(self, submitted: SubmittedFiles) -> NDArray[np.float64]:
         mechanism = self._mechanism
         sums = submitted.hits * mechanism.unit
         batch = Evaluations(totals=sums[:, :1], guesses=sums[:, 1], rows=mechanism.rows, unit=mechanism.unit)
@@ -151,7 +151,9 @@ class _Mechanical:
         return replies.values
 
 
-def leaderboard(board: str, rows: int, questions: int, overfits: int, confidence: float, seed: int) -> Leaderboard:
+def leaderboard(
+    board: str, rows: int, questions: int, overfits: int, confidence: float, seed: int
+) -> SimulatedLeaderboard:
     """A board by its name, for so many questions."""
     if board == BARE:
         return _Bare()
@@ -179,7 +181,7 @@ class LabellingBoard:
         refused: Those that were refused.
     """
 
-    def __init__(self, world: Submissions, rules: int, shown: Leaderboard) -> None:
+    def __init__(self, world: SubmittedFiles, rules: int, shown: SimulatedLeaderboard) -> None:
         self._world, self._shown = world, shown
         self.rules, self.asked, self.refused = rules, 0, 0
 
@@ -198,9 +200,9 @@ class LabellingBoard:
             row[: len(vote.weights)] = vote.weights
         thresholds = np.array([[vote.threshold] for vote in votes], dtype=np.float32)
         yes = weights @ self._world.predicted[: weights.shape[1]] > thresholds
-        return self._submit(Submissions.of(np.where(yes, np.float32(1), np.float32(-1)), self._world.labels))
+        return self._submit(SubmittedFiles.of(np.where(yes, np.float32(1), np.float32(-1)), self._world.labels))
 
-    def _submit(self, submitted: Submissions) -> NDArray[np.float64]:
+    def _submit(self, submitted: SubmittedFiles) -> NDArray[np.float64]:
         scores = self._shown.show(submitted)
         self.asked += len(scores)
         self.refused += int(np.count_nonzero(np.isnan(scores)))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AttributeLaw",
-    "Sample",
+    "LinearSample",
     "clipped_mean",
     "draw_columns",
     "draw_samples",
@@ -58,7 +58,7 @@ class AttributeLaw:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LinearSample:
     """A set of rows: what an analyst or a mechanism can need of it.
 
     Attributes:
@@ -80,7 +80,7 @@ def draw_samples(
     keep_beyond: float,
     training: np.random.Generator,
     holdout: np.random.Generator,
-) -> tuple[Sample, Sample]:
+) -> tuple[LinearSample, LinearSample]:
     """A training set and a holdout; columns are kept where the training correlation is beyond a cutoff.
 
     Args:
@@ -108,8 +108,8 @@ def draw_samples(
     return samples[0], samples[1]
 
 
-def _empty(attributes: int) -> Sample:
-    return Sample(np.empty(attributes), np.empty(attributes, dtype=np.int64), {})
+def _empty(attributes: int) -> LinearSample:
+    return LinearSample(np.empty(attributes), np.empty(attributes, dtype=np.int64), {})
 
 
 def _fill(block: NDArray[np.float32], shifts: NDArray[np.float64], generator: np.random.Generator) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold_lab.demo.flights import Part
+    from everhold_lab.demo.flights import FlightRows
 
 __all__ = ["SealedSearch"]
 
@@ -149,16 +149,16 @@ def _draws() -> dict[str, Any]:
 _SPACE = _draws()
 
 
-def _table(part: Part, known: slice) -> dict[str, NDArray[Any]]:
+def _table(part: FlightRows, known: slice) -> dict[str, NDArray[Any]]:
     """Columns to seal or to train on."""
     return {**_columns(part, known), "late": part.late.astype(np.int8)}
 
 
-def _columns(part: Part, known: slice) -> dict[str, NDArray[Any]]:
+def _columns(part: FlightRows, known: slice) -> dict[str, NDArray[Any]]:
     return {f"x{place}": column for place, column in enumerate(part.features[:, known].T)}
 
 
-def _framed(part: Part, known: slice) -> Any:
+def _framed(part: FlightRows, known: slice) -> Any:
     import pandas as pd
 
     return pd.DataFrame(_columns(part, known))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold_lab.demo.flights import Part
+    from everhold_lab.demo.flights import FlightRows
 
 __all__ = ["TuningLoop"]
 
@@ -167,7 +167,7 @@ def _made(described: Described) -> Any:
     return make_pipeline(StandardScaler(), LogisticRegression(C=10.0 ** (-3.0 + 4.0 * first), max_iter=200))
 
 
-def _cross_validated(described: Described, part: Part, known: slice) -> tuple[Any, NDArray[np.bool_]]:
+def _cross_validated(described: Described, part: FlightRows, known: slice) -> tuple[Any, NDArray[np.bool_]]:
     """A model that is fitted on all training rows, and what models of the other fold predict for each of them."""
     features, late = part.features[:, known], part.late
     fold, predicted = np.arange(len(part)) % _FOLDS, np.empty(len(part), dtype=np.bool_)

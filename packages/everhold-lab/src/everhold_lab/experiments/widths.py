@@ -21,7 +21,7 @@ from everhold_lab.published.splitting import hoeffding_radius
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Widths"]
+__all__ = ["WidthsExperiment"]
 
 _ATTACKS = ("climbing", "greedy")
 _BARE, _FIXED = "bare averages", "one fixed question"
@@ -42,7 +42,7 @@ _COLOURS = _ADAPTIVE | {  # greys for published ones
 
 
 @dataclass(frozen=True, kw_only=True)
-class Widths(Experiment):
+class WidthsExperiment(Experiment):
     """Radius against questions and overfits, and what analysts who adapt really reach.
 
     Attributes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from everhold_lab.published.bound import PublishedBound, PublishedStatement
+from everhold_lab.published.bound import BoundOfSource, StatementOfSource
 from everhold_lab.published.jung2020 import (
     JUNG_2020,
     gaussian_sample_failure,
@@ -28,8 +28,8 @@ from everhold_lab.published.thresholdout import (
 
 __all__ = [
     "STATEMENTS",
-    "PublishedBound",
-    "PublishedStatement",
+    "BoundOfSource",
+    "StatementOfSource",
     "gaussian_sample_failure",
     "hoeffding_splitting",
     "jung_pure_radius",
@@ -42,5 +42,5 @@ __all__ = [
 
 _ALL = (ZHAO_THEOREM_2, DWORK_THEOREM_25, JUNG_2020, ROGERS_2020_MONITOR, HOEFFDING_SPLITTING)
 
-STATEMENTS: Mapping[str, PublishedStatement] = MappingProxyType({statement.name: statement for statement in _ALL})
+STATEMENTS: Mapping[str, StatementOfSource] = MappingProxyType({statement.name: statement for statement in _ALL})
 """Name to statement, in the order in which the planner shows them."""

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from everhold.arguments import fraction
 
-__all__ = ["PublishedBound", "PublishedStatement", "SessionBound", "check_count", "check_nonnegative", "check_session"]
+__all__ = ["BoundOfSource", "SessionBound", "StatementOfSource", "check_count", "check_nonnegative", "check_session"]
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedBound:
+class BoundOfSource:
     """A published statement, evaluated.
 
     Attributes:
@@ -38,7 +38,7 @@ class SessionBound(Protocol):
 
     def __call__(
         self, subject: float, /, *, queries: int, overfits: int, confidence: float, slack: float
-    ) -> PublishedBound:
+    ) -> BoundOfSource:
         """Evaluate the statement.
 
         Args:
@@ -58,7 +58,7 @@ class SessionBound(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedStatement:
+class StatementOfSource:
     """A statement about a whole session, in both directions.
 
     Attributes:
@@ -76,7 +76,7 @@ class PublishedStatement:
     radius: SessionBound
     rows_needed: SessionBound
     colour: str
-    dependent: tuple[Callable[..., PublishedBound], Callable[..., PublishedBound]] | None = None
+    dependent: tuple[Callable[..., BoundOfSource], Callable[..., BoundOfSource]] | None = None
 
 
 def check_nonnegative(name: str, value: float) -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from everhold.arguments import fraction, positive
 from everhold.privacy.curves import GaussianCurve, PrivacyCurve
 from everhold_lab.published.bound import (
-    PublishedBound,
-    PublishedStatement,
+    BoundOfSource,
+    StatementOfSource,
     check_count,
     check_nonnegative,
     check_session,
@@ -70,7 +70,7 @@ def laplace_sample_failure(scale: float, *, answers: int) -> SampleFailure:
     return lambda alpha: min(1.0, answers * math.exp(-alpha / scale))
 
 
-def jung_radius(sample_failure: SampleFailure, curve: PrivacyCurve, confidence: float) -> PublishedBound:
+def jung_radius(sample_failure: SampleFailure, curve: PrivacyCurve, confidence: float) -> BoundOfSource:
     """Radius ``alpha + (e^eps - 1) + c + 2d`` that fails with at most ``beta_s/c + delta/d`` (statement P7).
 
     The best c and d for given alpha and eps are ``c = sqrt(beta_s) t``, ``d = sqrt(delta/2) t`` with
@@ -110,7 +110,7 @@ def jung_radius(sample_failure: SampleFailure, curve: PrivacyCurve, confidence: 
     return _bound(least, math.nan, parameters)
 
 
-def jung_pure_radius(sample_failure: SampleFailure, *, epsilon: float, rows: int, confidence: float) -> PublishedBound:
+def jung_pure_radius(sample_failure: SampleFailure, *, epsilon: float, rows: int, confidence: float) -> BoundOfSource:
     """Radius ``alpha + (e^eps - 1) + sqrt(2 ln(1/eta)/n)`` that fails with at most ``beta_s + eta`` (statement P7).
 
     Args:
@@ -157,7 +157,7 @@ def _refined_minimum(radii: Callable[[Floats, Floats], Floats]) -> tuple[float, 
     return best
 
 
-def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float) -> PublishedBound:
+def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float) -> BoundOfSource:
     """Radius of P7 for k answers with Gaussian noise, its scale, alpha, eps, c and d optimised.
 
     With ``mu = sqrt(k)/(n sigma)`` and ``z = alpha/sigma`` the radius to minimise over z, eps and mu is
@@ -179,7 +179,7 @@ def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float,
     return _bound(math.exp(least), rows, _gaussian_parameters(point, noise))
 
 
-def jung_2020_rows(radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float) -> PublishedBound:
+def jung_2020_rows(radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float) -> BoundOfSource:
     """Rows for a wished radius: the least ``z sqrt(k) / (mu (tau - everything else))``; see :func:`jung_2020`."""
     fraction(radius, "radius")
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
@@ -193,7 +193,7 @@ def jung_2020_rows(radius: float, /, *, queries: int, overfits: int, confidence:
 
     least, point = _nelder_mead(log_rows, queries, radius**2 / 100.0)
     rows = whole_rows(math.exp(least))
-    return PublishedBound(_NAME, radius, rows, _gaussian_parameters(point, math.sqrt(queries) / rows))
+    return BoundOfSource(_NAME, radius, rows, _gaussian_parameters(point, math.sqrt(queries) / rows))
 
 
 def _bias_and_losses(z: float, epsilon: float, mu: float, queries: int, beta: float) -> float:
@@ -223,12 +223,12 @@ def _gaussian_parameters(point: Floats, noise: float) -> dict[str, float]:
     return {"scale": scale, "alpha": z * scale, "epsilon": epsilon}
 
 
-def _bound(radius: float, rows: float, parameters: dict[str, float]) -> PublishedBound:
+def _bound(radius: float, rows: float, parameters: dict[str, float]) -> BoundOfSource:
     if radius < 1.0:
-        return PublishedBound(_NAME, radius, rows, parameters)
-    return PublishedBound(_NAME, math.inf, rows)
+        return BoundOfSource(_NAME, radius, rows, parameters)
+    return BoundOfSource(_NAME, math.inf, rows)
 
 
-JUNG_2020 = PublishedStatement(
+JUNG_2020 = StatementOfSource(
     _NAME, "Jung et al. 2020 (P7), Gaussian mechanism", jung_2020, jung_2020_rows, colour="#8c6bb1"
 )

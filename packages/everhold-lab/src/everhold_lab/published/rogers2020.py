@@ -23,8 +23,8 @@ import scipy
 
 from everhold.arguments import fraction, positive
 from everhold_lab.published.bound import (
-    PublishedBound,
-    PublishedStatement,
+    BoundOfSource,
+    StatementOfSource,
     check_count,
     check_session,
     whole_rows,
@@ -65,7 +65,7 @@ def rogers_width(rows: int, *, queries: int, scale: float, confidence: float) ->
 
 def rogers_2020_monitor(
     rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float
-) -> PublishedBound:
+) -> BoundOfSource:
     """Radius for k Gaussian answers, the noise scale optimised; it falls exactly like ``1/sqrt(n)``.
 
     Arguments and errors are those of every `SessionBound`; rows are independent.
@@ -77,18 +77,18 @@ def rogers_2020_monitor(
     width, scale = _scale_free(queries, 1.0 - confidence)
     radius = width / math.sqrt(rows)
     parameters = {"scale": scale / math.sqrt(rows)}
-    return PublishedBound(_NAME, radius if radius < 1.0 else math.inf, rows, parameters)
+    return BoundOfSource(_NAME, radius if radius < 1.0 else math.inf, rows, parameters)
 
 
 def rogers_2020_monitor_rows(
     radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float
-) -> PublishedBound:
+) -> BoundOfSource:
     """Rows for a wished radius: the inverse of :func:`rogers_2020_monitor`."""
     fraction(radius, "radius")
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     width, scale = _scale_free(queries, 1.0 - confidence)
     rows = whole_rows((width / radius) ** 2)
-    return PublishedBound(_NAME, radius, rows, {"scale": scale / math.sqrt(rows)})
+    return BoundOfSource(_NAME, radius, rows, {"scale": scale / math.sqrt(rows)})
 
 
 def _best_odds(information: float) -> float:
@@ -118,7 +118,7 @@ def _scale_free(queries: int, beta: float) -> tuple[float, float]:
     return float(best.fun), scale_at(float(best.x))
 
 
-ROGERS_2020_MONITOR = PublishedStatement(
+ROGERS_2020_MONITOR = StatementOfSource(
     _NAME,
     "Rogers et al. 2020, mutual information with a monitor",
     rogers_2020_monitor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from everhold.arguments import fraction
-from everhold_lab.published.bound import PublishedBound, PublishedStatement, check_count, check_session
+from everhold_lab.published.bound import BoundOfSource, StatementOfSource, check_count, check_session
 
 __all__ = ["HOEFFDING_SPLITTING", "hoeffding_radius", "hoeffding_splitting", "hoeffding_splitting_rows"]
 
@@ -29,7 +29,7 @@ def hoeffding_radius(rows: int, *, queries: int = 1, confidence: float) -> float
 
 def hoeffding_splitting(
     rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float
-) -> PublishedBound:
+) -> BoundOfSource:
     """Radius when each of k adaptive questions gets a part of the rows of its own (statement P9).
 
     ``sqrt(k ln(2k/beta) / (2n))`` where k divides n; in general each part has ``floor(n/k)`` rows.
@@ -42,20 +42,20 @@ def hoeffding_splitting(
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     part = int(rows) // queries
     radius = hoeffding_radius(part, queries=queries, confidence=confidence) if part else math.inf
-    return PublishedBound(_NAME, radius if radius < 1.0 else math.inf, rows, {"rows_per_part": part})
+    return BoundOfSource(_NAME, radius if radius < 1.0 else math.inf, rows, {"rows_per_part": part})
 
 
 def hoeffding_splitting_rows(
     radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float
-) -> PublishedBound:
+) -> BoundOfSource:
     """Rows for a wished radius: ``k ceil(ln(2k/beta) / (2 alpha^2))``; see :func:`hoeffding_splitting`."""
     fraction(radius, "radius")
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     part = math.ceil(math.log(2.0 * queries / (1.0 - confidence)) / (2.0 * radius**2))
-    return PublishedBound(_NAME, radius, queries * part, {"rows_per_part": part})
+    return BoundOfSource(_NAME, radius, queries * part, {"rows_per_part": part})
 
 
-HOEFFDING_SPLITTING = PublishedStatement(
+HOEFFDING_SPLITTING = StatementOfSource(
     _NAME,
     "Hoeffding 1963 (P9), a part of the rows for each question",
     hoeffding_splitting,

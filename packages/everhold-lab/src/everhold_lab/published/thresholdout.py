@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from everhold.arguments import fraction, positive
 from everhold_lab.published.bound import (
-    PublishedBound,
-    PublishedStatement,
+    BoundOfSource,
+    StatementOfSource,
     check_count,
     check_session,
     smallest_radius,
@@ -61,12 +61,12 @@ class Calibration:
 
 def _bound(
     statement: str, radius: float, rows: float, slack: float, calibrated: Callable[[float], Calibration]
-) -> PublishedBound:
+) -> BoundOfSource:
     parameters: dict[str, float] = {"slack": slack}
     if math.isfinite(radius):
         chosen = calibrated(radius)
         parameters |= {"scale": chosen.scale, "threshold": chosen.threshold}
-    return PublishedBound(statement, radius, rows, parameters)
+    return BoundOfSource(statement, radius, rows, parameters)
 
 
 # Zhao 2017 ------------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def zhao_theorem_2_rows(
     confidence: float,
     slack: float,
     price: Callable[[float], float] = independent_price,
-) -> PublishedBound:
+) -> BoundOfSource:
     """Rows for a wished radius, ``n_#(B, sigma, (1-c) tau/4, beta/(2m))`` (statement P2).
 
     With probability `confidence`, every question before the budget of `overfits` is used up is answered within
@@ -160,7 +160,7 @@ def zhao_theorem_2(
     confidence: float,
     slack: float,
     price: Callable[[float], float] = independent_price,
-) -> PublishedBound:
+) -> BoundOfSource:
     """Radius of statement P2 for the rows at hand: the inverse of :func:`zhao_theorem_2_rows`."""
     check_count("rows", rows)
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
@@ -179,14 +179,14 @@ def _theorem_2_rows(
 
 def _zhao_bound(
     radius: float, rows: float, queries: int, confidence: float, slack: float, price: Callable[[float], float]
-) -> PublishedBound:
+) -> BoundOfSource:
     def calibrated(tau: float) -> Calibration:
         return zhao_theorem_2_calibration(tau, queries=queries, confidence=confidence, slack=slack)
 
     return replace(_bound(_ZHAO, radius, rows, slack, calibrated), proof_complete=price is independent_price)
 
 
-ZHAO_THEOREM_2 = PublishedStatement(
+ZHAO_THEOREM_2 = StatementOfSource(
     _ZHAO,
     "Zhao 2017, Theorem 2 (P2)",
     zhao_theorem_2,
@@ -254,7 +254,7 @@ def dwork_theorem_25_calibration(radius: float, *, queries: int, confidence: flo
 
 def dwork_theorem_25_rows(
     radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float = _DWORK_SLACK
-) -> PublishedBound:
+) -> BoundOfSource:
     """Rows for a wished radius: ``min{n_0, n_1}(B, sigma, tau/8, beta/(2m))``.
 
     With probability `confidence`, every question before the budget is used up is answered within `radius` of the
@@ -273,7 +273,7 @@ def dwork_theorem_25_rows(
 
 def dwork_theorem_25(
     rows: float, /, *, queries: int, overfits: int, confidence: float, slack: float = _DWORK_SLACK
-) -> PublishedBound:
+) -> BoundOfSource:
     """Radius of Theorem 25 for the rows at hand: the inverse of :func:`dwork_theorem_25_rows`."""
     check_count("rows", rows)
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
@@ -288,15 +288,15 @@ def _theorem_25_rows(radius: float, queries: int, overfits: int, confidence: flo
     return dwork_lemma_24(overfits, scale, radius / 8.0, (1.0 - confidence) / (2.0 * queries))
 
 
-def _dwork_bound(radius: float, rows: float, queries: int, confidence: float, slack: float) -> PublishedBound:
+def _dwork_bound(radius: float, rows: float, queries: int, confidence: float, slack: float) -> BoundOfSource:
     def calibrated(tau: float) -> Calibration:
         return dwork_theorem_25_calibration(tau, queries=queries, confidence=confidence)
 
     if slack > _DWORK_SLACK:
-        return PublishedBound(_DWORK, radius, rows, note="the theorem serves a slack of at most 1/2")
+        return BoundOfSource(_DWORK, radius, rows, note="the theorem serves a slack of at most 1/2")
     return _bound(_DWORK, radius, rows, _DWORK_SLACK, calibrated)
 
 
-DWORK_THEOREM_25 = PublishedStatement(
+DWORK_THEOREM_25 = StatementOfSource(
     _DWORK, "Dwork et al. 2015 (NIPS), Theorem 25", dwork_theorem_25, dwork_theorem_25_rows, colour="#4d4d4d"
 )

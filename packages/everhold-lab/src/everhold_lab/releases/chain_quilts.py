@@ -79,7 +79,7 @@ class ChainSearch:
         return Quilt(row, (*range(first, row), *range(row + 1, last + 1)), ends)
 
 
-class _Found(NamedTuple):
+class _FoundQuilt(NamedTuple):
     scale: float
     left: int
     right: int
@@ -174,9 +174,9 @@ def _laws(transition: NDArray[np.float64], law: NDArray[np.float64], rows: int) 
 
 def _best_of_row(
     left: NDArray[np.float64], right: NDArray[np.float64], *, row: int, rows: int, epsilon: float
-) -> _Found:
+) -> _FoundQuilt:
     """The best quilt of one row with tables of its own; rows further than the best can reach are not looked at."""
-    choices = [_Found(rows / epsilon, 0, 0, 0.0)]
+    choices = [_FoundQuilt(rows / epsilon, 0, 0, 0.0)]
     choices += _one_sided(left, others=rows - 1 - row, epsilon=epsilon, before=True)
     choices += _one_sided(right, others=row, epsilon=epsilon, before=False)
     best = min(choices)
@@ -184,7 +184,7 @@ def _best_of_row(
     while left.size and right.size:
         table, influence = _two_sided(left[:reach], right[:reach], epsilon=epsilon)
         a, b = np.unravel_index(np.argmin(table), table.shape)
-        best = min(best, _Found(float(table[a, b]), int(a) + 1, int(b) + 1, float(influence[a, b])))
+        best = min(best, _FoundQuilt(float(table[a, b]), int(a) + 1, int(b) + 1, float(influence[a, b])))
         if reach >= min(best.scale * epsilon, max(len(left), len(right))):
             break
         reach *= 2
@@ -200,7 +200,7 @@ def _search(
     reach is doubled until no row's best is above that.
     """
     if rows == 1:
-        return _collected([_Found(1.0 / epsilon, 0, 0, 0.0)])
+        return _collected([_FoundQuilt(1.0 / epsilon, 0, 0, 0.0)])
     reach = min(_FIRST_REACH, rows - 1)
     while True:
         found = _within(*sides(reach), rows=rows, epsilon=epsilon)
@@ -218,12 +218,12 @@ def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int,
     rank[order] = np.arange(order.size)
     first = np.minimum.accumulate(np.minimum.accumulate(rank.reshape(table.shape), axis=0), axis=1)
 
-    def best(row: int) -> _Found:
+    def best(row: int) -> _FoundQuilt:
         before, after = min(row, reach), min(rows - 1 - row, reach)
-        choices = [_Found(rows / epsilon, 0, 0, 0.0)]
+        choices = [_FoundQuilt(rows / epsilon, 0, 0, 0.0)]
         if before and after:
             a, b = divmod(int(order[first[before - 1, after - 1]]), reach)
-            choices.append(_Found(float(table[a, b]), a + 1, b + 1, float(influence[a, b])))
+            choices.append(_FoundQuilt(float(table[a, b]), a + 1, b + 1, float(influence[a, b])))
         if row <= reach:
             choices += _one_sided(right[:after], others=row, epsilon=epsilon, before=False)
         if rows - 1 - row <= reach:
@@ -235,14 +235,14 @@ def _within(left: NDArray[np.float64], right: NDArray[np.float64], *, rows: int,
     return _collected([inner if inner and row in alike else best(row) for row in range(rows)])
 
 
-def _one_sided(pairs: NDArray[np.float64], *, others: int, epsilon: float, before: bool) -> list[_Found]:
+def _one_sided(pairs: NDArray[np.float64], *, others: int, epsilon: float, before: bool) -> list[_FoundQuilt]:
     """The best quilt of one row on one side, with all ``others`` rows of the other side nearby."""
     if not pairs.size:
         return []
     influence = pairs.max(axis=(1, 2))
     scale = _scale(others + np.arange(1, len(pairs) + 1), influence, epsilon)
     at = int(np.argmin(scale))
-    return [_Found(float(scale[at]), (at + 1) * before, (at + 1) * (not before), float(influence[at]))]
+    return [_FoundQuilt(float(scale[at]), (at + 1) * before, (at + 1) * (not before), float(influence[at]))]
 
 
 def _two_sided(
@@ -259,6 +259,6 @@ def _scale(count: NDArray[np.int64], influence: NDArray[np.float64], epsilon: fl
         return np.where(influence < epsilon, count / np.maximum(epsilon - influence, 0.0), math.inf)
 
 
-def _collected(found: list[_Found]) -> ChainSearch:
+def _collected(found: list[_FoundQuilt]) -> ChainSearch:
     scale, left, right, influence = (np.array(part) for part in zip(*found, strict=True))
     return ChainSearch(left, right, influence, scale)

@@ -36,7 +36,7 @@ MOST_ROWS = 1_000_000
 _FIRST_NEARBY = 16
 
 
-class _Search(Protocol):
+class _QuiltSearch(Protocol):
     """The best quilt of every row; see `ChainSearch`."""
 
     @property
@@ -129,7 +129,7 @@ class MarkovQuiltMechanism(Display):
             raise ValueError(f"search is {self.search!r}; expected 'exact' or 'approximate'")
 
     @cached_property
-    def found(self) -> _Search:
+    def found(self) -> _QuiltSearch:
         """The best quilt of every row."""
         return _searched(self)
 
@@ -217,7 +217,7 @@ class MarkovQuiltMechanism(Display):
         return self.found.count
 
 
-def _ends(found: _Search, row: int) -> tuple[int, ...]:
+def _ends(found: _QuiltSearch, row: int) -> tuple[int, ...]:
     """The quilt of a row; that of a chain without its rows nearby, which may be thousands."""
     if not isinstance(found, chain_quilts.ChainSearch):
         return found.quilt(row).quilt
@@ -272,7 +272,7 @@ def _same_search(first: MarkovQuiltMechanism, other: MarkovQuiltMechanism) -> bo
     return (first.epsilon, first.search) == (other.epsilon, other.search)
 
 
-def _searched(mechanism: MarkovQuiltMechanism) -> _Search:
+def _searched(mechanism: MarkovQuiltMechanism) -> _QuiltSearch:
     model, rows, epsilon = mechanism.model, mechanism.rows, mechanism.epsilon
     exact = mechanism.search == "exact"
     if isinstance(model, MarkovChain):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold_privacy.synthetic import QueryFamily, Universe
 
-__all__ = ["MultiplicativeWeights", "PrivateMultiplicativeWeights", "Session"]
+__all__ = ["MultiplicativeWeights", "PrivateMultiplicativeWeights", "WeightsSession"]
 
 _LONGEST_BATCH = 256
 
@@ -155,7 +155,7 @@ def _checked_question(question: ArrayLike, cells: int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Session:
+class WeightsSession:
     """State between two queries.
 
     Attributes:
@@ -197,11 +197,15 @@ class PrivateMultiplicativeWeights:
         if isinstance(self.mechanism, GuessAndCheck):  # the table's error is the radius, which holds within the plan
             object.__setattr__(self, "mechanism", replace(self.mechanism, endless=False))
 
-    def start(self, noise: Noise, *, training: ArrayLike | None = None) -> Session:
+    def start(self, noise: Noise, *, training: ArrayLike | None = None) -> WeightsSession:
         """A session that has not been asked anything; `training` as for `MultiplicativeWeights`."""
-        return Session(self.mechanism.start(noise), MultiplicativeWeights(self.universe.cells, training=training))
+        return WeightsSession(
+            self.mechanism.start(noise), MultiplicativeWeights(self.universe.cells, training=training)
+        )
 
-    def ask(self, session: Session, question: ArrayLike, histogram: ArrayLike, noise: Noise) -> tuple[Session, Replies]:
+    def ask(
+        self, session: WeightsSession, question: ArrayLike, histogram: ArrayLike, noise: Noise
+    ) -> tuple[WeightsSession, Replies]:
         """One question that arrives now, whatever it was chosen after.
 
         Args:
@@ -221,12 +225,12 @@ class PrivateMultiplicativeWeights:
 
     def _ask(
         self,
-        session: Session,
+        session: WeightsSession,
         means: NDArray[np.float64],
         vector: Callable[[int], NDArray[np.float64]],
         totals: NDArray[np.int64],
         noise: Noise,
-    ) -> tuple[Session, Replies]:
+    ) -> tuple[WeightsSession, Replies]:
         """A batch with guesses from the same weights; releases teach them in order."""
         steps = self.mechanism.steps
         guesses = np.minimum(np.rint(means * steps).astype(np.int64), steps)
@@ -235,7 +239,7 @@ class PrivateMultiplicativeWeights:
         weights = session.weights
         for index in np.flatnonzero(replies.charged).tolist():
             weights = weights._updated(vector(index), float(replies.values[index]))
-        return Session(state, weights), replies
+        return WeightsSession(state, weights), replies
 
     def draw(
         self, queries: QueryFamily, histogram: ArrayLike, noise: Noise, *, training: ArrayLike | None = None
@@ -285,7 +289,7 @@ def _vector_after(queries: QueryFamily, first: int, index: int) -> NDArray[np.fl
     return queries.vector(first + index)
 
 
-def _exhausted(session: Session, questions: int) -> BudgetExhausted:
+def _exhausted(session: WeightsSession, questions: int) -> BudgetExhausted:
     asked, updates = session.state.asked, session.weights.updates
     return BudgetExhausted(
         f"the mechanism refused after {asked} questions and {updates} updates, before all {questions} were confirmed "

@@ -26,7 +26,7 @@ __all__ = [
     "SparseReplies",
     "SparseState",
     "SparseVector",
-    "Verdict",
+    "SparseVerdict",
     "best_split",
     "dwork_roth_scale",
     "numeric_sparse_scales",
@@ -35,7 +35,7 @@ __all__ = [
 _FIRST_WINDOW = 4096
 
 
-class Verdict(IntEnum):
+class SparseVerdict(IntEnum):
     """Verdict about a value."""
 
     BELOW = 0
@@ -61,7 +61,7 @@ class SparseReplies:
     """A batch of replies; both arrays have the shape (values,).
 
     Attributes:
-        verdicts: `Verdict` of each value.
+        verdicts: `SparseVerdict` of each value.
         answers: The noisy value where the verdict is above and values are released; 0 elsewhere.
     """
 
@@ -223,17 +223,17 @@ class SparseVector:
         stream = np.asarray(values)
         if stream.dtype.kind not in "iu":
             raise TypeError(f"the values have the type {stream.dtype}; expected integers in grid units")
-        verdicts = np.full(len(stream), Verdict.HALTED, dtype=np.int8)
+        verdicts = np.full(len(stream), SparseVerdict.HALTED, dtype=np.int8)
         replies = SparseReplies(verdicts, np.zeros(len(stream), dtype=np.int64))
         count = len(stream) if state.tops < self.tops else 0
         noisy = stream[:count] + noise.laplace(self.query_scale, count, stream="comparison")
         done = 0
         while done < count and state.tops < self.tops:
             top = _first_at_least(noisy, self.threshold + state.threshold_noise, start=done)
-            verdicts[done:top] = Verdict.BELOW
+            verdicts[done:top] = SparseVerdict.BELOW
             done = top + 1
             if top < count:
-                verdicts[top] = Verdict.ABOVE
+                verdicts[top] = SparseVerdict.ABOVE
                 replies.answers[top] = self._release(int(stream[top]), noise)
                 kept = self._threshold_noise(noise) if self.redraws else state.threshold_noise
                 state = SparseState(state.tops + 1, kept)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from everhold_lab.experiments.base import Experiment
 
-__all__ = ["Checkpoint", "Finished", "Task", "fingerprint_of", "task_seed"]
+__all__ = ["Finished", "RunCheckpoint", "Task", "fingerprint_of", "task_seed"]
 
 _FOLDER = "checkpoints"
 _SHOWN_DIGITS = 16
@@ -96,7 +96,7 @@ def plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class RunCheckpoint:
     """The file of finished tasks of one experiment with one fingerprint.
 
     Attributes:
@@ -140,7 +140,7 @@ class Checkpoint:
 
 
 def _is_whole(line: Mapping[str, Any]) -> bool:
-    """True if a line has all that `Checkpoint.add` writes."""
+    """True if a line has all that `RunCheckpoint.add` writes."""
     seconds, rows = line.get("seconds"), line.get("rows")
     return (
         all(type(line.get(name)) is int for name in ("setting", "repetition", "seed"))

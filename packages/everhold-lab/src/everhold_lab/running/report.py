@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from everhold_lab.charts.climb import ClimbPoint
     from everhold_lab.demo.dependent_flights import Worth
-    from everhold_lab.demo.story import DemoResult, Outcome
+    from everhold_lab.demo.story import ClimbOutcome, DemoResult
     from everhold_lab.demo.tuning import Trial
 
 __all__ = [
@@ -127,7 +127,7 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _cells(outcome: Outcome) -> list[str]:
+def _cells(outcome: ClimbOutcome) -> list[str]:
     return [
         _percent(outcome.reported),
         _between(outcome.low, outcome.high),

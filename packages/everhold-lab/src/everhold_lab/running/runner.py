@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold_lab.charts import plots_available
-from everhold_lab.running.checkpoint import Checkpoint, Finished, Task, fingerprint_of, parameters_of, plain, task_seed
+from everhold_lab.running.checkpoint import (
+    Finished,
+    RunCheckpoint,
+    Task,
+    fingerprint_of,
+    parameters_of,
+    plain,
+    task_seed,
+)
 from everhold_lab.running.results import Results, save_pictures, write_parquet, write_text
 from everhold_lab.running.results_page import write_report
 
@@ -67,7 +75,7 @@ def run(
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     version = _version()
-    checkpoint = Checkpoint.of(folder, experiment.name, fingerprint_of(experiment, seed=seed, version=version))
+    checkpoint = RunCheckpoint.of(folder, experiment.name, fingerprint_of(experiment, seed=seed, version=version))
     settings = [dict(setting) for setting in experiment.settings()]
     tasks = [Task(setting, repetition) for setting in range(len(settings)) for repetition in range(wanted)]
     _finish(experiment, settings, tasks, checkpoint, jobs=workers, seed=seed, progress=progress)
@@ -114,7 +122,7 @@ def _finish(
     experiment: Experiment,
     settings: Sequence[Setting],
     tasks: Sequence[Task],
-    checkpoint: Checkpoint,
+    checkpoint: RunCheckpoint,
     *,
     jobs: int,
     seed: int,

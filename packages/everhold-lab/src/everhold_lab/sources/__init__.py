@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from everhold_lab.sources.item import Call, Experiment, Item
+from everhold_lab.sources.item import Call, ExperimentOf, Item
 from everhold_lab.sources.slides import LECTURE_23, LECTURE_23_TITLE, TECHNIQUES, TECHNIQUES_TITLE
 from everhold_lab.sources.zhao import ITEMS, TITLE
 
-__all__ = ["SOURCES", "Call", "Experiment", "Item", "number", "written"]
+__all__ = ["SOURCES", "Call", "ExperimentOf", "Item", "number", "written"]
 
 SOURCES: Mapping[str, tuple[str, tuple[Item, ...]]] = MappingProxyType(
     {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-__all__ = ["Call", "Experiment", "Item", "call"]
+__all__ = ["Call", "ExperimentOf", "Item", "call"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class ExperimentOf:
     """An experiment of the laboratory that takes minutes; its record is in docs/experiments.
 
     Attributes:
@@ -69,7 +69,7 @@ class Item:
 
     place: str
     says: str
-    run: Call | Experiment | None = None
+    run: Call | ExperimentOf | None = None
 
 
 def call(function: Callable[..., Any], *arguments: Any, read: str | None = None, **named: Any) -> Call:

@@ -14,7 +14,7 @@ from everhold_lab.published.jung2020 import gaussian_sample_failure, laplace_sam
 from everhold_lab.published.splitting import hoeffding_radius, hoeffding_splitting
 from everhold_lab.releases.sparse_vector import dwork_roth_scale
 from everhold_lab.sources import small_worlds as worlds
-from everhold_lab.sources.item import Experiment, Item, call
+from everhold_lab.sources.item import ExperimentOf, Item, call
 from everhold_lab.theory import classical
 from everhold_lab.theory.max_information import p_value_threshold
 
@@ -97,7 +97,7 @@ LECTURE_23 = (
          call(worlds.posterior_ratio, 3, epsilon=0.7)),
     Item("putting together, Azuma", "the sampling term at eta = 0.05; the slide has ln(eta) for ln(1/eta)",
          call(classical.azuma_failure, 10_000, size=1e-4, excess=math.sqrt(2 * math.log(20) / 10_000))),
-    Item("example: accuracy, reusable holdout", "Thresholdout on 10,000 attributes", Experiment("dwork2015")),
+    Item("example: accuracy, reusable holdout", "Thresholdout on 10,000 attributes", ExperimentOf("dwork2015")),
     Item("Algorithm 2, SparseVector", "place of the first value above the threshold",
          call(worlds.first_above, (0, 10, 900, 0), threshold=500, epsilon=1.0)),
 )  # fmt: skip

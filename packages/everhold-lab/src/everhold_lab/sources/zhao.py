@@ -16,7 +16,7 @@ from everhold_lab.published.thresholdout import (
 )
 from everhold_lab.releases import GaussianFieldMechanism, MarkovQuiltMechanism, thresholdout_zhao2017
 from everhold_lab.sources import small_worlds as worlds
-from everhold_lab.sources.item import Experiment, Item, call
+from everhold_lab.sources.item import ExperimentOf, Item, call
 from everhold_lab.theory import bayesian_privacy as bayes
 from everhold_lab.theory import max_information as information
 from everhold_lab.theory import thresholdout
@@ -147,8 +147,8 @@ ITEMS = (
          call(thresholdout.zhao_lemma_1, 100, tolerance=0.8, epsilon=0.2, sensitivity=0.01)),
     Item("after Lemma 1", "the same for a statistical query",
          call(thresholdout.zhao_lemma_1, 10_000, tolerance=0.1, epsilon=0.03)),
-    Item("Figure 2", "common reuse of a holdout overfits", Experiment("figure2")),
-    Item("Figure 3", "protected reuse does not", Experiment("figure3")),
+    Item("Figure 2", "common reuse of a holdout overfits", ExperimentOf("figure2")),
+    Item("Figure 3", "protected reuse does not", ExperimentOf("figure3")),
     Item("Lemma 2", "the privacy that a wanted Bayesian loss needs, by quilts",
          call(bayes.privacy_for, 1.0, [[(4, 0.0), (1, 0.1)], [(2, 0.0)]])),
     Item("Lemma 2, forwards", "the Bayesian loss that privacy gives, by a quilt",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["InformationBound", "max_information_of_curve", "rogers_2016"]
+__all__ = ["RogersBound", "max_information_of_curve", "rogers_2016"]
 
 _BITS = 1.0 / math.log(2.0)
 _EXCESSES = np.concatenate([[0.0], np.geomspace(1e-7, 60.0, 160)])  # c - eps
@@ -33,7 +33,7 @@ _EPSILONS = np.geomspace(1e-6, 60.0, 160)
 
 
 @dataclass(frozen=True, slots=True)
-class InformationBound:
+class RogersBound:
     """Approximate max-information and the free parameters that attain it.
 
     Attributes:
@@ -47,7 +47,7 @@ class InformationBound:
     epsilon: float
 
 
-def rogers_2016(rows: int, *, epsilon: float, delta: float, failure: float) -> InformationBound:
+def rogers_2016(rows: int, *, epsilon: float, delta: float, failure: float) -> RogersBound:
     """Max-information of an (eps, delta)-private session on independent rows, with explicit constants.
 
     For every ``c > eps`` and ``beta_1, beta_2 > 0`` with ``beta_1 + beta_2 + n delta / (1 - e^{eps-c}) <= beta`` it is
@@ -78,7 +78,7 @@ def rogers_2016(rows: int, *, epsilon: float, delta: float, failure: float) -> I
     return _best(rows, failure, np.array([epsilon]), np.array([delta]), lambda caps: np.full(caps.shape, delta))
 
 
-def max_information_of_curve(curve: PrivacyCurve, *, rows: int, failure: float) -> InformationBound:
+def max_information_of_curve(curve: PrivacyCurve, *, rows: int, failure: float) -> RogersBound:
     """Max-information of a session with a whole privacy curve, such as Gaussian noise, on independent rows.
 
     As `rogers_2016`, with ``n delta(eps) / (1 - e^{eps-c})`` in the failure and ``delta(c)`` in the bits, for the best
@@ -110,7 +110,7 @@ def _best(
     epsilons: NDArray[np.float64],
     deltas: NDArray[np.float64],
     delta_at: Callable[[NDArray[np.float64]], NDArray[Any]],
-) -> InformationBound:
+) -> RogersBound:
     """The least bits over eps, c and the split of the failure; all that is tried is valid."""
     check_count("rows", rows)
     fraction(failure, "failure")
@@ -125,4 +125,4 @@ def _best(
         nats = (rows * caps * np.tanh(0.5 * caps))[..., None] + spread + markov
     nats = np.where((left > 0.0) & np.isfinite(nats), nats, math.inf)
     row, column, _ = np.unravel_index(np.argmin(nats), nats.shape)
-    return InformationBound(_BITS * float(nats.min()), float(caps[row, column]), float(epsilons[row]))
+    return RogersBound(_BITS * float(nats.min()), float(caps[row, column]), float(epsilons[row]))

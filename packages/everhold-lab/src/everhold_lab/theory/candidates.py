@@ -18,11 +18,11 @@ from everhold_lab.published import (
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.averages import SampleSplitting
 
-__all__ = ["Candidate", "best_radius"]
+__all__ = ["CandidateLoss", "best_radius"]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateLoss:
     """A statement that was evaluated for a mechanism as it stands.
 
     Attributes:
@@ -36,7 +36,7 @@ class Candidate:
     is_promise: bool
 
 
-def best_radius(mechanism: Mechanism) -> tuple[Candidate, ...]:
+def best_radius(mechanism: Mechanism) -> tuple[CandidateLoss, ...]:
     """All statements that say something about a mechanism with these parameters, the promise first.
 
     The promise is always everhold's own statement (S1 or S3, for `Empirical` P9); published ones stand beside it for
@@ -50,10 +50,10 @@ def best_radius(mechanism: Mechanism) -> tuple[Candidate, ...]:
         rogers_2020_monitor 0.15 False
     """
     promise = mechanism.promise()
-    own = Candidate(promise.statement, promise.radius, is_promise=True)
+    own = CandidateLoss(promise.statement, promise.radius, is_promise=True)
     if not isinstance(mechanism.dependence, Independent):
         return (own,)
-    others = (Candidate(name, radius + mechanism.rounding, False) for name, radius in _published(mechanism))
+    others = (CandidateLoss(name, radius + mechanism.rounding, False) for name, radius in _published(mechanism))
     return (own, *others)
 
 

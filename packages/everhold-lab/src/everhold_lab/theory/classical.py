@@ -10,7 +10,7 @@ import math
 from scipy.optimize import minimize_scalar
 
 from everhold.arguments import fraction, positive
-from everhold_lab.published.bound import PublishedBound, check_count, check_nonnegative
+from everhold_lab.published.bound import BoundOfSource, check_count, check_nonnegative
 
 __all__ = [
     "azuma_failure",
@@ -205,7 +205,7 @@ def ladder_excess(rows: int, *, submissions: int, step: float, failure: float) -
     return math.sqrt((_tree(submissions, step) - math.log(failure)) / (2.0 * rows))
 
 
-def ladder_radius(rows: int, *, submissions: int, confidence: float) -> PublishedBound:
+def ladder_radius(rows: int, *, submissions: int, confidence: float) -> BoundOfSource:
     """Error of the best score shown, ``e + eta``, with the step eta that makes it least (statement P12).
 
     Args:
@@ -230,7 +230,7 @@ def ladder_radius(rows: int, *, submissions: int, confidence: float) -> Publishe
     best = minimize_scalar(radius, bounds=(-math.log(4.0 * rows), 0.0), method="bounded", options={"xatol": 1e-9})
     step, least = math.exp(float(best.x)), float(best.fun)
     parameters = {"step": step, "excess": least - step}
-    return PublishedBound("ladder_theorem_3_1", least if least < 1.0 else math.inf, rows, parameters)
+    return BoundOfSource("ladder_theorem_3_1", least if least < 1.0 else math.inf, rows, parameters)
 
 
 def _tree(submissions: int, step: float) -> float:

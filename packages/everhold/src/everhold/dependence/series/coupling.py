@@ -197,7 +197,7 @@ def _placed(both: NDArray[np.float64], cut: NDArray[np.float64], step: int, leng
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
+class _CouplingTable:
     """Tails on both scales; the coarse ones are empty if all is forgotten within the fine ones."""
 
     forward: NDArray[np.float64]
@@ -220,7 +220,7 @@ class _Sums:
 
 
 @lru_cache(maxsize=32)
-def _table(coupling: Coupling, longest: int) -> _Table:
+def _table(coupling: Coupling, longest: int) -> _CouplingTable:
     most = min(max(1 << (_CELLS // max(len(coupling.weights), 1)).bit_length() >> 1, 256), 4096)
     reach = 1
     while reach < longest and _at(coupling, reach) > _FORGOTTEN:
@@ -229,7 +229,7 @@ def _table(coupling: Coupling, longest: int) -> _Table:
     step = min(max(reach // most, 1), most)
     points = 1 if reach <= fine else min(reach // step, most) + 1
     near, far = _both(coupling, 1, fine + 1), _both(coupling, step, points)
-    return _Table(near[0], near[1], step, far[0], far[1])
+    return _CouplingTable(near[0], near[1], step, far[0], far[1])
 
 
 def _both(coupling: Coupling, step: int, count: int) -> list[NDArray[np.float64]]:

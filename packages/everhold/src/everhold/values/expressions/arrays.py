@@ -55,7 +55,7 @@ _ARITHMETIC: dict[Operation, _Run] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _ExpressionStep:
     """One array from earlier ones.
 
     Attributes:
@@ -138,15 +138,15 @@ class ArrayProgram:
         return found
 
 
-def _scheduled(steps: Sequence[_Step]) -> list[_Step]:
+def _scheduled(steps: Sequence[_ExpressionStep]) -> list[_ExpressionStep]:
     """The steps that row values need, each with the numbers that can be let go after it."""
     needed: set[int] = set()
-    scheduled: list[_Step] = []
+    scheduled: list[_ExpressionStep] = []
     for step in reversed(steps):
         if step.place is not None or step.made in needed:
             last = tuple({*step.inputs} - needed)
             needed.update(last)
-            scheduled.append(_Step(step.run, step.inputs, step.made, step.place, last))
+            scheduled.append(_ExpressionStep(step.run, step.inputs, step.made, step.place, last))
     return scheduled[::-1]
 
 
@@ -154,7 +154,7 @@ class _Compiler:
     """Steps and constants from nodes, each step once."""
 
     def __init__(self, words: Mapping[str, Words]) -> None:
-        self.steps: list[_Step] = []
+        self.steps: list[_ExpressionStep] = []
         self.constants: dict[int, Any] = {}
         self.columns: dict[str, int] = {}
         self._words = words
@@ -171,14 +171,14 @@ class _Compiler:
         run: _Run = np.asarray
         if value.expression.kind is not ColumnKind.BOOLEAN:
             run = partial(_on_grid, low=value.low, high=value.high, width=value.width, unit=float(unit))
-        self.steps.append(_Step(run, (number,), self._number(), place))
+        self.steps.append(_ExpressionStep(run, (number,), self._number(), place))
 
     def _number(self) -> int:
         self._numbers += 1
         return self._numbers
 
     def _put(self, run: _Run, *inputs: int) -> int:
-        self.steps.append(_Step(run, inputs, self._number()))
+        self.steps.append(_ExpressionStep(run, inputs, self._number()))
         return self._numbers
 
     def _constant(self, value: Any) -> int:
