@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOUNDS", "LEAST_SHOWN", "Display", "Facts", "at_least", "at_most", "csv_text", "escaped", "flat", "html_bar",
-    "html_record", "html_sentences", "html_table", "html_width", "left_in_words", "printable", "rounded", "text_table",
+    "html_record", "html_sentences", "html_table", "left_in_words", "printable", "rounded", "text_table",
 ]  # fmt: skip
 
 LEAST_SHOWN = 1e-15
@@ -112,7 +112,10 @@ class Facts(Display, dict[str, Any]):
 
     def to_text(self) -> str:
         """The facts below each other."""
-        return text_table([{"field": name, "value": _shown(value, name)} for name, value in flat(self)])
+        below = {name: value for name, value in self.items() if _is_table(value)}
+        fields = [(name, value) for name, value in flat(self) if name not in below]
+        record = text_table([{"field": name, "value": _shown(value, name)} for name, value in fields])
+        return "\n\n".join([record, *(f"{name}\n{text_table(value)}" for name, value in below.items())])
 
     def __str__(self) -> str:
         return self.to_text()
@@ -208,18 +211,12 @@ def html_bar(name: str, left: int, whole: int) -> str:
     return f'<p><progress value="{left}" max="{max(whole, 1)}"></progress> {said} left</p>'
 
 
-def html_width(name: str, half: float) -> str:
-    """A half-width to come, as a meter of which half the range is all, and in words."""
-    said = f"a yes-or-no query {name}: within {at_most(half)}"
-    return f'<p><meter value="{half:.6g}" max="0.5"></meter> {escaped(said)}</p>'
-
-
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right"'
 
 
 def _html_value(value: Any, name: str) -> str:
     """A value as people read it, in HTML; hashes are short, with the whole one in the title."""
-    if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
+    if _is_table(value):
         return html_table(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -230,6 +227,11 @@ def _html_value(value: Any, name: str) -> str:
     if isinstance(value, str) and _MOMENT.fullmatch(value):
         return f'<span title="{value}" style="white-space: nowrap">{value[:_SECONDS].replace("T", " ")}</span>'
     return escaped(_shown(value, name))
+
+
+def _is_table(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
+    """Whether it is a list of rows."""
+    return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
 
 
 def _is_number(value: Any) -> bool:

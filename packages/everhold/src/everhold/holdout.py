@@ -23,8 +23,9 @@ from everhold.asking.certificate_answers import Choice, chosen_answers
 from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor, first_noise
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.unsealing import as_row, disclosed, disclosed_at, losing_their_promise, unseal
+from everhold.asking.worth import worth_now
 from everhold.dependence import DependenceModel
-from everhold.display import Facts, html_bar, html_sentences, html_table, html_width
+from everhold.display import Facts, html_bar, html_sentences, html_table
 from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected, warn_former
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.extensions import extra_for, required
@@ -395,13 +396,12 @@ class Holdout:
         over = ", unsealed and closed" if head.accounts.closed else ""
         rows = f"{executor.schema.rows:,} sealed rows, {executor.schema.training_rows:,} training rows"
         left, whole = executor.remaining(head.state), executor.whole(head.state)
-        outlook = {} if head.accounts.closed else executor.mechanism.outlook(executor.state_from(head.state))
         latest = self._transcript(list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
         return (
             html_sentences(f"{executor.record.name}{of}: {rows}, {executor.mechanism.name}{over}")
             + html_sentences(self.promised)
             + "".join(html_bar(name, count, whole[name]) for name, count in left.items())
-            + "".join(html_width(name, width) for name, width in outlook.items())
+            + worth_now(executor, head)._repr_html_()
             + html_sentences("latest answers:" if latest else "")
             + html_table([{name: row.get(name) for name in _GLANCE} for row in latest])
         )
@@ -819,6 +819,7 @@ class Holdout:
         allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
         lost, added = head.accounts.lost, dict[str, Any]()
         outlook = {} if head.accounts.closed else self._executor.mechanism.outlook(state)
+        worth = worth_now(self._executor, head).to_rows()
         for accessor in self._accessors(head):
             added |= accessor.status_facts(head)
         return Facts({
@@ -843,6 +844,7 @@ class Holdout:
             "charged": head.charged,
             "remaining": remaining,
             **({"outlook": outlook} if outlook else {}),
+            **({"worth": worth} if worth else {}),
             **allotted,
             **added,
             **({"lost": lost} if lost else {}),

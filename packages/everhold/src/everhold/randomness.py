@@ -15,8 +15,6 @@ from itertools import chain, islice, repeat
 from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from everhold.exact_noise import discrete_gaussian, discrete_laplace
@@ -165,6 +163,9 @@ class _Keystream:
     __slots__ = ("_cipher", "_ready", "words")
 
     def __init__(self, key: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher  # most holdouts draw no noise
+        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
         self._cipher = Cipher(ChaCha20(key, nonce=bytes(16)), mode=None).encryptor()
         self._ready: Iterator[int] = iter(())
         self.words = chain.from_iterable(iter(self._refilled, None))

@@ -257,6 +257,16 @@ def test_predictions_are_joined_by_their_ids_in_any_order(http_client, folder):
     assert left_behind(folder) == []
 
 
+def test_an_upload_without_a_guess_asks_for_one_and_spends_nothing(http_client, folder):
+    before = head(folder)
+    asked = {"question": {"kind": "accuracy", "of": {"file": "model"}}}
+    model = as_csv({"id": IDS, "late": (samples.rows(0)["delay"] > 11).astype(int)})
+    for body in (form(asked, model=model), {"json": {"question": {"kind": "accuracy", "of": [1] * 1000}}}):
+        said = http_client(STEWARD).post(STUDY + "/ask", **body)
+        assert (said.status_code, head(folder), left_behind(folder)) == (422, before, [])
+        assert "guess=0.8" in said.json()["detail"]
+
+
 WRONG_IDS = {
     "missing": as_csv({"id": IDS[1:], "late": [1] * 999}),
     "twice": as_csv({"id": [*IDS, IDS[0]], "late": [1] * 1001}),

@@ -12,7 +12,7 @@ import operator
 import secrets
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
@@ -211,24 +211,60 @@ def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> 
         )
 
 
-def warn_of_last_surprises(accounts: Accounts, analyst: str, mechanism: Mechanism) -> None:
-    """Warn after a surprise that ended, or nearly ended, what an allotment has of them."""
-    part = allotment_of(accounts, analyst)
-    left, questions = part.charges - part.charged, part.questions - part.asked
-    if mechanism.charged_in != "surprises" or left > 1 or questions <= left:
+def warn_of_last_surprises(
+    accounts: Accounts, analyst: str | None, mechanism: Mechanism, state: State, *, charged: int
+) -> None:
+    """Warn after surprises that ended, or nearly ended, those of an allotment or of the whole plan.
+
+    Args:
+        accounts: After them.
+        analyst: Who asked; None for the steward.
+        mechanism: The holdout's.
+        state: After them.
+        charged: What they were charged.
+
+    Warns:
+        BudgetWarning: If at most one is left, once for each.
+    """
+    if mechanism.charged_in != "surprises":
         return
+    said = None if analyst is None else _of_allotment(allotment_of(accounts, analyst))
+    said = said or _of_plan(mechanism, state, charged=charged)
+    if said:
+        warn_caller(BudgetWarning(said))
+
+
+def _of_allotment(part: Allotment) -> str | None:
+    left, questions = part.charges - part.charged, part.questions - part.asked
+    if left > 1 or questions <= left:
+        return None
     unused = f"{questions:,} question{'s' * (questions != 1)}"
     if left:
-        said = (
-            f"One surprise of the allotment of {analyst!r} is left for {unused}. Pass a guess that you are sure of "
-            "(guess=, --guess), or ask the steward for a larger allotment."
+        return (
+            f"One surprise of the allotment of {part.analyst!r} is left for {unused}. Pass a guess that you are sure "
+            "of (guess=, --guess), or ask the steward for a larger allotment."
         )
-    else:
-        said = (
-            f"The last surprise of the allotment of {analyst!r} is spent, and {unused} are left that will be refused. "
-            "Ask the steward for a larger allotment."
-        )
-    warn_caller(BudgetWarning(said))
+    return (
+        f"The last surprise of the allotment of {part.analyst!r} is spent, and {unused} are left that will be refused. "
+        "Ask the steward for a larger allotment."
+    )
+
+
+def _of_plan(mechanism: Mechanism, state: State, *, charged: int) -> str | None:
+    """Of the planned surprises of the whole, when one or none is left that was there before."""
+    left, before = (
+        mechanism.remaining(each).get("overfits", 0)
+        for each in (state, replace(state, charged=state.charged - charged))
+    )
+    if left > 1 or before <= left:
+        return None
+    first = "One planned surprise is left" if left == 1 else "The last planned surprise is spent"
+    remedy = "Pass a guess that you are sure of (guess=, --guess), or declare your queries."
+    widths = mechanism.outlook(state)
+    if not widths or not getattr(mechanism, "endless", False):
+        return f"{first}. Queries that are not declared are refused when none is left. {remedy}"
+    told = ", ".join(f"{half:.3g} {when}" for when, half in widths.items())
+    return f"{first}. Queries are still answered, and each further surprise widens their intervals: {told}. {remedy}"
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:

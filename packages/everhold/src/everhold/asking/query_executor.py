@@ -109,8 +109,9 @@ class QueryExecutor:
             data, entries = transaction.state, transaction.committed
         else:
             data, entries = self._ask_in_rounds(plan, drafts)
-        if self.analyst is not None and any(entry is not None and entry.charged for entry in entries):
-            warn_of_last_surprises(Accounts.from_state(data), self.analyst, self.mechanism)
+        if stored is None and (charged := sum(entry.charged for entry in entries if entry is not None)):
+            accounts, state = Accounts.from_state(data), self.state_from(data)
+            warn_of_last_surprises(accounts, self.analyst, self.mechanism, state, charged=charged)
         result = plan.present(ExecutionResult(entries, self.remaining(data), self.promise.statement, self.analyst))
         if strict and None in entries:
             refused = getattr(result, "first_refused", result)

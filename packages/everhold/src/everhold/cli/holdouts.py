@@ -201,8 +201,10 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
     Example:
       everhold status flights.db flights --format json
 
-    Where parts of the budget are allotted, a table of analysts follows: what
-    each has asked and been charged, with the limits of each.
+    Two bars follow for each kind of query: the half-width of its next answer, and
+    that after five more surprises, for shares near one half. Where parts of the
+    budget are allotted, a table of analysts follows: what each has asked and been
+    charged, with the limits of each.
 
     Exit codes:
       0  printed
@@ -215,12 +217,17 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
     if form is Format.TABLE and (outlook := found.get("outlook")):
         widths = ", ".join(f"{when} within {at_most(half)}" for when, half in outlook.items())
         note(f"the next confirmed answers to yes-or-no queries: {widths}")
-    if form is not Format.TABLE or "allotments" not in found:
+    if form is not Format.TABLE:
         show_record(found, form)
         return
-    show_record({name: value for name, value in found.items() if name != "allotments"}, form)
-    sys.stdout.write("\n")
-    show_list(found["allotments"], ALLOTTED, form, document=found)
+    show_record({name: value for name, value in found.items() if name not in ("allotments", "worth")}, form)
+    if "worth" in found:
+        from everhold.asking.worth import Worth
+
+        sys.stdout.write(f"\n{Worth(found['worth'])}\n")
+    if "allotments" in found:
+        sys.stdout.write("\n")
+        show_list(found["allotments"], ALLOTTED, form, document=found)
 
 
 def transcript(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:

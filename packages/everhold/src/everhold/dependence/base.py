@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "DependenceModel", "LeakageCurve", "Links", "RowClass", "RowStructure", "SeriesFacts", "Spread", "require_rows",
+    "ISO_TIME", "ONE_STEP", "DependenceModel", "LeakageCurve", "Links", "RowClass", "RowStructure", "SeriesFacts",
+    "Spread", "require_rows",
 ]  # fmt: skip
+
+ISO_TIME = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
+"""Text that is a date or a time, as a regular expression."""
+
+ONE_STEP = 0.1
+"""By which share of itself a step may differ from the usual one: 28 days are within a tenth of 31."""
 
 
 @dataclass(frozen=True, slots=True)

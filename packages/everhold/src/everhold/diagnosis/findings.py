@@ -14,7 +14,6 @@ import numpy as np
 import scipy
 
 from everhold.dependence.groups import Groups
-from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 from everhold.dependence.stretches import wandering_of_values
 from everhold.diagnosis.columns import FILE_ORDER, orders_of, outcomes_of
 from everhold.diagnosis.crossing import Crossing, Shared, along
@@ -206,6 +205,8 @@ class SeriesFinding(Finding):
     def model(self) -> DependenceModel:
         """A series that is worth what was found; or long stretches as groups."""
         if self.first_order:
+            from everhold.dependence.series.gaussian_ar1 import GaussianAR1
+
             return GaussianAR1(self.correlation, order_by=self.column, gap=math.inf)
         return Groups(self.stretch or 1)
 

@@ -32,6 +32,7 @@ from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.metrics import LabelQuery, accuracy, brier, error
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
+from everhold.queries.readings import GAIN_WIDTH
 from everhold.queries.risk import risk
 from everhold.sealing.model_store import Champion, ModelStore, Written
 from everhold.sealing.sums import cells_of
@@ -295,7 +296,7 @@ class Challenge(QueryPlan[Verdict]):
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """One entry."""
         public = {**challenge_of(self.gate, self.gate.champion, self.candidate.digest), "margin": self.gate.margin}
-        described = {**public, "shown": self.shown[:MOST_SHOWN]}
+        described = {**public, **_kept_width(self.candidate.width), "shown": self.shown[:MOST_SHOWN]}
         return [EntryDraft(self.question, marked(described, by_position=self.by_position))]
 
     @property
@@ -388,6 +389,11 @@ class Challenge(QueryPlan[Verdict]):
         (entry,) = stored
         before = entry is not None
         return QuotedPrice(self.question, None, None, 0, 0 if before else 1, False, before, {})
+
+
+def _kept_width(width: float) -> dict[str, float]:
+    """What a gain of 1 is worth, for readers of the ledger; nothing where it is 1."""
+    return {} if width == 1.0 else {GAIN_WIDTH: width}
 
 
 def procedure_for_gain(

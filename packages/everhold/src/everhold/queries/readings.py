@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from everhold.values.base import BoundQuery
 
-__all__ = ["READING", "Reading", "in_own_units"]
+__all__ = ["GAIN_WIDTH", "READING", "Reading", "in_own_units"]
 
 _TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "sealed_high"), ("estimate", "guess")
 
@@ -26,6 +26,9 @@ _VECTORS, _BINS = "gradient", "quantile"  # kinds that keep their units in their
 
 READING = "reads"
 """Field of an entry's description, beside what identifies the question."""
+
+GAIN_WIDTH = "width"
+"""Field of a challenge's description: what a gain of 1 is worth in the units of the metric, where that is not 1."""
 
 
 def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
@@ -46,10 +49,18 @@ def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_
         width = 2.0 * description["clip"]
         read = {name: [width * (mean - 0.5) for mean in row[name]] for name in _TOLD}
         return {**row, **read, "within": None if row["within"] is None else width * row["within"]}
+    if GAIN_WIDTH in description and kind == "challenge":
+        return _of_gain(row, float(description[GAIN_WIDTH]))
     if kind == _BINS and row.get("value") is not None:
         edges = np.linspace(description["low"], description["high"], description["bins"] + 1)
         return {**row, "low": float(edges[row["value"]]), "high": float(edges[row["value"] + 1])}
     return dict(row)
+
+
+def _of_gain(row: Mapping[str, Any], width: float) -> dict[str, Any]:
+    """A challenge's row in the units of its metric; the ledger has gains of row values in [0, 1]."""
+    numbers = {name: width * row[name] for name in (*_TOLD, *_SEALED) if row.get(name) is not None}
+    return {**row, **numbers}
 
 
 @dataclass(frozen=True, slots=True)

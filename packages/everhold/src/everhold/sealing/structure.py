@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from everhold.dependence.base import SeriesFacts
-from everhold.dependence.series.fitting import ISO_TIME, ONE_STEP
+from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
 from everhold.sealing.checks import count_respelled, is_missing
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into

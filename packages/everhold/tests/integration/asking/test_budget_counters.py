@@ -61,6 +61,24 @@ def test_the_last_surprises_of_an_allotment_are_announced(tmp_path):
         assert ada.ask("delay > 2").refused
 
 
+def test_the_last_surprises_of_a_whole_holdout_are_announced_once_each(tmp_path):
+    with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=100, overfits=2)) as holdout:
+        with pytest.warns(eh.BudgetWarning, match=r"One planned surprise is left.*still answered.*after 5 more"):
+            holdout.ask("delay > 0", guess=0.01)
+        with pytest.warns(eh.BudgetWarning, match="The last planned surprise is spent"):
+            holdout.ask("delay > 1", guess=0.01)
+        assert holdout.ask("delay > 2", guess=0.01).charged == 1  # announced already
+        assert holdout.ask("delay > 0", guess=0.01).repeated
+
+
+def test_the_end_of_a_budget_that_has_one_is_announced(tmp_path):
+    ending = GuessAndCheck.tuned(rows=1_000, queries=100, overfits=2, slack=0.3)
+    with create(tmp_path, mechanism=ending) as holdout:
+        with pytest.warns(eh.BudgetWarning, match=r"One planned surprise is left.*refused when none is left"):
+            holdout.ask("delay > 0", guess=0.01)
+        assert holdout.remaining["overfits"] == 1
+
+
 def test_a_confirmed_guess_warns_of_nothing(tmp_path):
     with create(tmp_path, mechanism=GuessAndCheck.tuned(rows=1_000, queries=10, overfits=1)) as holdout:
         assert holdout.ask("delay > 0").charged == 0

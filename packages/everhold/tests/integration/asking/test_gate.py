@@ -283,6 +283,22 @@ def test_a_margin_is_in_the_metric_s_units_and_has_to_be_beaten(holdout):
     assert gate.status()["margin"] == pytest.approx(0.15)
 
 
+def test_a_gain_is_in_the_metric_s_units_when_it_is_unsealed(holdout):
+    labels = world(0)[0]["late"]
+    worst, best = np.full(ROWS, 0.0), labels.astype(float)
+    gate = holdout.gate(partial(eh.risk, loss="squared", high=4.0), champion=worst, margin=0.1)
+    assert gate.challenge(best).promoted
+    assert holdout.transcript().rows[0]["low"] == pytest.approx(0.1)
+    (unsealed,) = holdout.unseal().rows
+    gain = float(np.mean((worst - labels) ** 2))
+    assert unsealed["sealed"] == pytest.approx(gain, abs=0.01)
+    assert unsealed["sealed_low"] < gain < unsealed["sealed_high"] <= 4.0
+    (row,) = holdout.transcript().rows
+    assert {name: row[name] for name in ("sealed", "sealed_low", "sealed_high")} == {
+        name: unsealed[name] for name in ("sealed", "sealed_low", "sealed_high")
+    }
+
+
 def test_the_limit_of_a_gate_is_its_own(holdout):
     _, champion = world(0)
     gate = holdout.gate(eh.accuracy, champion=champion, challenges=2)

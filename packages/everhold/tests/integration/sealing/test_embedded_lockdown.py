@@ -45,6 +45,17 @@ def test_the_sealed_rows_can_be_read_with_their_positions(engine):
     assert engine.cursor().execute(f"SELECT sum(x) FROM {SEALED}").fetchall() == [(10,)]
 
 
+def test_a_path_with_signs_of_patterns_is_one_file(folder):
+    (odd := folder / "study[1]*?").mkdir()
+    rows = (folder / "sealed's rows.parquet").rename(odd / "rows[2].parquet")
+    other = (folder / "other's rows.parquet").rename(folder / "rows2.parquet")
+    with locked_connection(rows, threads=1) as connection:
+        assert connection.execute(f"SELECT sum(x) FROM {SEALED}").fetchall() == [(10,)]
+        for path in (other, odd / "*.parquet"):
+            with pytest.raises(duckdb.Error):
+                connection.execute(f"SELECT * FROM read_parquet('{path}')")
+
+
 @pytest.mark.parametrize(
     "statement",
     [

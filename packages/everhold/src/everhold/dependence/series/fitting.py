@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
+from everhold.dependence.base import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -24,15 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
-    "ISO_TIME", "ONE_STEP", "CorrelationSet", "TransitionSet", "as_text", "bound_correlation", "bound_transitions",
+    "CorrelationSet", "TransitionSet", "as_text", "bound_correlation", "bound_transitions",
     "continuous", "count_transitions", "missed", "ordered_runs",
 ]  # fmt: skip
-
-ISO_TIME = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
-"""Text that is a date or a time, as a regular expression."""
-
-ONE_STEP = 0.1
-"""By which share of itself a step may differ from the usual one: 28 days are within a tenth of 31."""
 
 _FEWEST_STEPS = 0.5  # of the pairs of neighbours that are one step apart
 _MICROSECOND = datetime.timedelta(microseconds=1)

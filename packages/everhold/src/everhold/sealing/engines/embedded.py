@@ -166,7 +166,7 @@ def locked_connection(
         HoldoutRejected: If column names differ in case only, which the engine cannot tell apart.
         EverholdError: If the file cannot be read or the lock-down fails; without the engine's words.
     """
-    file = str(path.resolve())
+    file, pattern = str(path.resolve()), file_pattern(path.resolve())  # the engine looks a pattern up by itself
     settings = {
         "python_enable_replacements": "false",
         "autoload_known_extensions": "false",
@@ -177,21 +177,20 @@ def locked_connection(
         "memory_limit": _text(memory_limit),
         "preserve_insertion_order": "true",  # columns are read without their positions
         **({} if threads is None else {"threads": str(int(threads))}),
-        "allowed_paths": f"[{_text(file)}]",
+        "allowed_paths": f"[{', '.join(map(_text, sorted({file, pattern})))}]",
         "enable_external_access": "false",
     }
     with engine_errors_hidden:
         connection = duckdb.connect(":memory:")
         try:
             without_progress_bar(connection)
-            for name, value in settings.items():
-                connection.execute(f"SET {name} = {value}")
-            connection.execute(f"SET disabled_optimizers = {_text(_rewriting(connection))}")
+            settings["disabled_optimizers"] = _text(_rewriting(connection))
+            connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
             # refuses a file with a column of that name; a folder called delay=5 is no column
-            rows = f"read_parquet({_text(file_pattern(path.resolve()))}, {POSITION} = true, hive_partitioning = false)"
+            rows = f"read_parquet({_text(pattern)}, {POSITION} = true, hive_partitioning = false)"
             connection.execute(f"CREATE VIEW {SEALED} AS SELECT * FROM {rows}")
             connection.execute("SET lock_configuration = true")
-            _check_names(connection, file)
+            _check_names(connection, pattern)
         except BaseException:
             connection.close()
             raise
@@ -223,10 +222,10 @@ def fetched(
     raise KeyboardInterrupt
 
 
-def _check_names(connection: duckdb.DuckDBPyConnection, file: str) -> None:
+def _check_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> None:
     """Refuses a file some of whose columns the engine has renamed, because names would then mean other columns."""
     seen = {name for name, *_ in connection.execute(f"DESCRIBE {SEALED}").fetchall()} - {POSITION}
-    names = {name for (name,) in connection.execute(f"SELECT name FROM parquet_schema({_text(file)})").fetchall()}
+    names = {name for (name,) in connection.execute(f"SELECT name FROM parquet_schema({_text(pattern)})").fetchall()}
     if not seen <= names:
         raise HoldoutRejected(
             "two columns have names that differ in case only; expected names that differ otherwise; "
