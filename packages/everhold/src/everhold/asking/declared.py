@@ -128,6 +128,9 @@ def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFa
 def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
     """Declare a family now; it takes one place among the queries.
 
+    Its members share the level of that place. Texts have the level that they are checked at anyway, if it is larger:
+    their events are the same.
+
     Raises:
         QueryRejected: If it cannot be declared. Nothing was changed.
         BudgetExhausted: If there is no place left that says anything. Nothing was changed.
@@ -153,6 +156,8 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
             "no place is left at which a family could say anything; nothing was changed; seal new rows"
         )
     nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+    if isinstance(bound, BoundTexts) and bound.bits <= mechanism.text_bits:
+        nats = min(nats, mechanism.of_text(0.0))
     made = _declaration(name, bound, nats, entry=head.sequence + 1, later=True)
     with executor.ledger.transaction([_draft(made)]) as transaction:
         accounts = Accounts.from_state(transaction.state)
