@@ -2,8 +2,8 @@
 
 Run ``python -m benchmarks.default_families``; the table is in docs/theory/families.md.
 
-Half of the queries are texts of 20 bits, whose guesses come from as many training rows as are sealed. Half are scores of
-models, whose cross-validated guesses are off by more than the rows explain: by two more standard errors, at random.
+Half of the queries are texts of 20 bits, whose guesses come from as many training rows as are sealed. Half are scores
+of models, whose cross-validated guesses are off by more than the rows explain: by two more standard errors, at random.
 """
 
 from __future__ import annotations

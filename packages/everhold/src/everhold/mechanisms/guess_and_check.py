@@ -61,7 +61,7 @@ _USUAL_OVERFITS = 10
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _MOST_ALLOWED = 100.0
 _ACCEPTED = 1.25  # times the expected width of means alone, for bets
-_LATER = {"share": 0.0, "endless": False, "text_bits": 0}  # parameters that earlier versions did not have, and what these did
+_LATER = {"share": 0.0, "endless": False, "text_bits": 0}  # what versions without these parameters did
 _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int)).tolist()
 
 
@@ -198,7 +198,12 @@ class GuessAndCheck(ChecksGuesses):
     unsealable: ClassVar[bool] = True
     beyond_the_plan: ClassVar[bool] = True
     batch_is_one_step: ClassVar[bool] = True
-    largest: ClassVar[Mapping[str, int]] = {**ChecksGuesses.largest, "grid": 10**5, "training_rows": 10**12, "text_bits": MOST_TEXT_BITS}
+    largest: ClassVar[Mapping[str, int]] = {
+        **ChecksGuesses.largest,
+        "grid": 10**5,
+        "training_rows": 10**12,
+        "text_bits": MOST_TEXT_BITS,
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,6 +15,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.mechanisms.described import Description
 from everhold.progress import progress
+from everhold.queries.fitted import FittedQuery
 from everhold.queries.guesses import learned
 from everhold.queries.identity import behaviour_digest
 from everhold.queries.mean import MeanQuery
@@ -428,6 +429,8 @@ class QueryCompiler:
             query = MeanQuery(query)
         if not isinstance(query, RowwiseQuery):
             raise _no_question(query)
+        if isinstance(query, FittedQuery):
+            return query.bound(self)
         if isinstance(query, LabelQuery):
             query = self.placed(query)
         if isinstance(query, PairedQuery):
