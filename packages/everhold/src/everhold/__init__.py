@@ -23,6 +23,7 @@ _HOMES = {
         "HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected SmallHoldoutWarning "
         "Unavailable VacuousGuaranteeWarning"
     ),
+    "everhold.families.grid": "grid",
     "everhold.families.listed": "listed",
     "everhold.families.protocol": "protocol",
     "everhold.families.subgroups": "subgroups",

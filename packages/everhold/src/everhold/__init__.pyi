@@ -28,6 +28,7 @@ from everhold.errors import QueryRejected as QueryRejected
 from everhold.errors import SmallHoldoutWarning as SmallHoldoutWarning
 from everhold.errors import Unavailable as Unavailable
 from everhold.errors import VacuousGuaranteeWarning as VacuousGuaranteeWarning
+from everhold.families.grid import grid as grid
 from everhold.families.listed import listed as listed
 from everhold.families.protocol import protocol as protocol
 from everhold.families.subgroups import subgroups as subgroups

@@ -36,6 +36,7 @@ from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import GuessAndCheck, Mechanism, Promise
+from everhold.mechanisms.described import TEXT_BITS
 from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
 from everhold.planning.request import USUAL_VALUE
 from everhold.private_files import make_private
@@ -276,6 +277,8 @@ class Holdout:
                 slack=of_planning.slack,
                 dependence=dependence, alike=alike,
             )  # fmt: skip
+            if not isinstance(mechanism, Mechanism) and isinstance(chosen, GuessAndCheck):
+                chosen = replace(chosen, text_bits=TEXT_BITS)
             for settings in extensions.values():
                 chosen = settings.adjust(chosen)
             if declared is not None:

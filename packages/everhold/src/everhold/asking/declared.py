@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from everhold.arguments import brief, is_text
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
 from everhold.families.base import BoundFamily, Family
+from everhold.families.grid import BoundGrid, GridFamily
 from everhold.families.listed import BoundList
 from everhold.families.subgroups import BoundSubgroups
 from everhold.families.texts import BoundTexts
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FamilyLevels", "HoldoutFamilies", "bound_families", "declare", "declare_first", "sharing"]
 
-_KINDS: dict[str, Any] = {kind.kind: kind for kind in (BoundList, BoundSubgroups, BoundTexts)}
+_KINDS: dict[str, Any] = {kind.kind: kind for kind in (BoundList, BoundSubgroups, BoundTexts, BoundGrid)}
 _MOST_SHARE = 0.99
 _CLOSED = "the study was unsealed, so nothing can be declared any more; nothing was changed; seal new rows"
 
@@ -104,7 +107,8 @@ def checked_name(name: str) -> str:
 def _bound(family: Family, compiler: QueryCompiler) -> BoundFamily:
     if not isinstance(family, Family):
         raise QueryRejected(
-            f"{brief(family)} is no family; expected eh.listed([...]), eh.subgroups([...], of=...) or eh.texts(); "
+            f"{brief(family)} is no family; expected eh.listed([...]), eh.subgroups([...], of=...), eh.texts() or "
+            "eh.grid(estimator, space); "
             "nothing was changed"
         )
     return family.bind(compiler)
@@ -127,6 +131,9 @@ def declare_first(executor: QueryExecutor, families: Sequence[tuple[str, BoundFa
 
 def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
     """Declare a family now; it takes one place among the queries.
+
+    Its members share the level of that place. Texts have the level that they are checked at anyway, if it is larger:
+    their events are the same.
 
     Raises:
         QueryRejected: If it cannot be declared. Nothing was changed.
@@ -153,6 +160,8 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
             "no place is left at which a family could say anything; nothing was changed; seal new rows"
         )
     nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+    if isinstance(bound, BoundTexts) and bound.bits <= mechanism.text_bits:
+        nats = min(nats, mechanism.of_text(0.0))
     made = _declaration(name, bound, nats, entry=head.sequence + 1, later=True)
     with executor.ledger.transaction([_draft(made)]) as transaction:
         accounts = Accounts.from_state(transaction.state)
@@ -234,6 +243,33 @@ class DeclaredFamilies(Display):
         return [dict(row) for row in self.rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Refits(Display):
+    """Models of told points that were fitted again.
+
+    Attributes:
+        rows: One for each: point, and same, which is false where the model says something else of the training rows.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def all_same(self) -> bool:
+        """True if every model came out as it was asked about."""
+        return all(row["same"] for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"refits": [...], "all_same"}``."""
+        return {"refits": self.to_rows(), "all_same": self.all_same}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each model."""
+        return [dict(row) for row in self.rows]
+
+
 class HoldoutFamilies(HoldoutAccessor):
     """`holdout.declared`: the families of a holdout."""
 
@@ -250,6 +286,34 @@ class HoldoutFamilies(HoldoutAccessor):
                  "within": within}
             )  # fmt: skip
         return DeclaredFamilies(rows)
+
+    def refit(self, family: GridFamily, *, sample: int = 10, seed: int = 0) -> Refits:
+        """Fit models of told points of a declared space again, and compare them with those that were asked about.
+
+        Args:
+            family: The space, made as it was declared.
+            sample: Most points.
+            seed: Of the choice of points.
+
+        Raises:
+            QueryRejected: If the space is not declared on this holdout with these versions of packages.
+        """
+        bound, executor = BoundGrid(family.facts), self._executor
+        head = executor.head()
+        text = json.dumps(bound.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if all(each.family != text for each in head.accounts.of(Declarations).by_name.values()):
+            raise QueryRejected(
+                "this space is not declared on this holdout, or with other versions of packages; expected it as it was "
+                "declared; nothing was changed"
+            )
+        told = [e.description for e in executor.entries(head.sequence) if e.description.get("grid") == bound.digest]
+        chosen = np.random.default_rng(seed).permutation(len(told))[:sample]
+        rows = []
+        for description in (told[place] for place in sorted(chosen.tolist())):
+            model = family.fit(executor.compiler, family.space.read(description["point"]))
+            same = family.fit_digest(executor.compiler, model) == description["fit"]
+            rows.append({"point": description["point"], "same": same})
+        return Refits(rows)
 
     def status_facts(self, head: Head) -> dict[str, Any]:
         """All families in public facts."""

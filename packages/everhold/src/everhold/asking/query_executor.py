@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from everhold.answers import QuotedPrice
 from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
+from everhold.asking.described import DescribedTexts
 from everhold.errors import BudgetExhausted, EverholdError, IntegrityError, QueryRejected
 from everhold.ledger import EntryDraft
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.chain import canonical
-from everhold.mechanisms import State
+from everhold.mechanisms import GuessAndCheck, State
 from everhold.progress import progress
 from everhold.queries.query_compiler import QueryCompiler, never_declared
 from everhold.queries.question import IN_ONE_TRANSACTION, ExecutionResult, Pricing
@@ -342,7 +343,7 @@ class QueryExecutor:
     @cached_property
     def compiler(self) -> QueryCompiler:
         """Makes questions plan; looks at public facts and training rows only."""
-        return QueryCompiler(
+        compiler = QueryCompiler(
             self.schema, self.mechanism, self.training,
             answered=lambda question: self.find(question) is not None,
             remembered=self.ledger.remembers,
@@ -351,6 +352,9 @@ class QueryExecutor:
             sealed=self.sealed,
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
         )  # fmt: skip
+        if not (isinstance(self.mechanism, GuessAndCheck) and self.mechanism.text_bits):
+            return compiler
+        return replace(compiler, described_of=DescribedTexts(compiler, self.mechanism))
 
     def head(self) -> Head:
         """Where the ledger stands; secret.

@@ -414,6 +414,8 @@ def _family_findings(account: Mapping[str, Any], mechanism: Mechanism) -> Iterat
     if sum(math.exp(-family["nats"]) for family in first) > share * (1.0 + 1e-9):
         yield "declared families have more of the probability of failure than was set apart for them"
     least = float(mechanism.nats(1, 0, 0.0))
+    if mechanism.text_bits:
+        least = min(least, mechanism.of_text(0.0))
     if any(family["nats"] < least - 1e-9 for family in families if family["later"]):
         yield "a family that was declared later has a larger level than any query"
 

@@ -67,6 +67,18 @@ class QuestionTree:
     queries: int
     planned: float = 0.9
 
+    @property
+    def left_over(self) -> float:
+        """What the weights of all questions leave of 1: ``s / (m+1) + (1-s) (2 - pi^2 / 6)``, at least 0.035.
+
+        The planned part sums to ``s m / (m+1)``, and the rest to ``(1-s) sum_f q_f / (f+1)``.
+
+        Examples:
+            >>> round(QuestionTree(queries=1000).left_over, 4)
+            0.0364
+        """
+        return self.planned / (self.queries + 1.0) + (1.0 - self.planned) * (2.0 - math.pi**2 / 6.0)
+
     def log_inverse_weight(
         self, *, asked: ArrayLike, surprises: ArrayLike, labels: ArrayLike = 0.0
     ) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.described import Description
 
 __all__ = ["Evaluations"]
 
@@ -35,6 +36,7 @@ class Evaluations:
         margins: Shape (questions,): what the lower limit of a challenge has to reach, in units of a mean; nan for
             questions that are answered with an interval. None where no question is a challenge.
         silent: Whether nothing is told before the study is unsealed.
+        described: Level and procedure that a question has by its description; None for each without, or for all.
     """
 
     totals: NDArray[np.int64] = field(repr=False)
@@ -46,6 +48,7 @@ class Evaluations:
     seen: Sequence[Any] | None = field(default=None, repr=False)
     margins: NDArray[np.float64] | None = None
     silent: bool = False
+    described: Sequence[Description | None] | None = None
 
     def __len__(self) -> int:
         return len(self.totals)
@@ -60,4 +63,5 @@ class Evaluations:
             procedures=None if self.procedures is None else [self.procedures[row] for row in rows],
             seen=None if self.seen is None else [self.seen[row] for row in rows],
             margins=None if self.margins is None else self.margins[rows],
+            described=None if self.described is None else [self.described[row] for row in rows],
         )

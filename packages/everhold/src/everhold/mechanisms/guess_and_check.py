@@ -16,6 +16,7 @@ from everhold.guarantees.description_length import QuestionTree
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
+from everhold.mechanisms.described import MOST_TEXT_BITS, Description, all_narrower, check_text_bits, narrower
 from everhold.mechanisms.labels import (
     CHEAPEST,
     DEAREST,
@@ -60,7 +61,7 @@ _USUAL_OVERFITS = 10
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _MOST_ALLOWED = 100.0
 _ACCEPTED = 1.25  # times the expected width of means alone, for bets
-_LATER = {"share": 0.0, "endless": False}  # parameters that earlier versions did not have, and what these did
+_LATER = {"share": 0.0, "endless": False, "text_bits": 0}  # what versions without these parameters did
 _GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int)).tolist()
 
 
@@ -132,6 +133,8 @@ class GuessAndCheck(ChecksGuesses):
         training_rows: Number of rows that guesses are made from; 0 if nobody knows, and then as many as are sealed.
         share: Share of the probability of failure that declared families have (S10), in [0, 1); the rest is the tree's.
         endless: Whether it goes on when the budget is used up. Not with a slack, whose promise ends there.
+        text_bits: Texts of at most so many bits have the level of their description where it is the larger one: they
+            share what the weights of the tree leave of the probability of failure (S10). 0 for no text.
 
     Examples:
         >>> mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, overfits=10)
@@ -146,6 +149,7 @@ class GuessAndCheck(ChecksGuesses):
     training_rows: int = 0
     share: float = 0.0
     endless: bool = False
+    text_bits: int = 0
 
     name: ClassVar[str] = "guess_and_check"
     statement: ClassVar[str] = "S8"
@@ -194,7 +198,12 @@ class GuessAndCheck(ChecksGuesses):
     unsealable: ClassVar[bool] = True
     beyond_the_plan: ClassVar[bool] = True
     batch_is_one_step: ClassVar[bool] = True
-    largest: ClassVar[Mapping[str, int]] = {**ChecksGuesses.largest, "grid": 10**5, "training_rows": 10**12}
+    largest: ClassVar[Mapping[str, int]] = {
+        **ChecksGuesses.largest,
+        "grid": 10**5,
+        "training_rows": 10**12,
+        "text_bits": MOST_TEXT_BITS,
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -212,6 +221,7 @@ class GuessAndCheck(ChecksGuesses):
             raise ValueError(f"share is {brief(self.share)}; expected a number of at least 0 and below 1")
         if not isinstance(self.endless, bool) or (self.endless and self.slack):
             raise ValueError(f"endless is {brief(self.endless)}; expected True or False, and False with a slack")
+        check_text_bits(self.text_bits)
 
     @cached_property
     def beta(self) -> float:
@@ -229,6 +239,10 @@ class GuessAndCheck(ChecksGuesses):
     def described(self, nats: float) -> float:
         """ln(1 / level) of a member of a declared family whose weight is ``exp(-nats)`` (S10)."""
         return nats - math.log((1.0 - self.statement_confidence) * self.share)
+
+    def of_text(self, nats: float) -> float:
+        """ln(1 / level) of a text whose weight among all texts is ``exp(-nats)``: of what the tree leaves (S10)."""
+        return nats - math.log(self.beta * self.tree.left_over)
 
     @classmethod
     def tuned(
@@ -377,16 +391,18 @@ class GuessAndCheck(ChecksGuesses):
         (low, high), (least, most) = (each.expected(place, nats) for each in (procedure, self.procedure))
         return procedure if high - low <= _ACCEPTED * (most - least) else self.procedure
 
-    def expected(self, state: State, guess: float, procedure: Procedure | None = None) -> Expected:
+    def expected(
+        self, state: State, guess: float, procedure: Procedure | None = None, described: Description | None = None
+    ) -> Expected:
         """What the next answer to a question with this guess would look like, from public facts.
 
         Args:
             state: Before.
             guess: In units of a mean over [0, 1].
             procedure: The question's; by default that of any mean of values in [0, 1].
+            described: The level and the procedure that it has by its description, if it has one.
         """
-        nats = float(self._next_nats(state)[0])
-        procedure = self.procedure_at(procedure or self.procedure, guess, nats)
+        procedure, nats = self._next_event(state, guess, procedure, described)
         confirmed, likely = self.told_of_guess(procedure, guess, nats), procedure.expected(guess, nats)
         if isinstance(procedure, OfMeans):
             furthest = procedure.honest(guess, self.allowance)[1]
@@ -395,6 +411,13 @@ class GuessAndCheck(ChecksGuesses):
             usual = Offsets.of(procedure, guess, nats).usual
             released = guess - usual - self.rounding, guess + usual + self.rounding
         return Expected(confirmed, released, (likely[0] - self.rounding, likely[1] + self.rounding))
+
+    def _next_event(
+        self, state: State, guess: float, procedure: Procedure | None, described: Description | None
+    ) -> tuple[Procedure, float]:
+        """Procedure and ln(1 / level) of the next question."""
+        nats = float(self._next_nats(state)[0])
+        return narrower(self.procedure_at(procedure or self.procedure, guess, nats), nats, described)
 
     @cached_property
     def cells(self) -> ArcsineCells:
@@ -527,13 +550,17 @@ class GuessAndCheck(ChecksGuesses):
         nats = self.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
         return bool(np.all(self._has_room(nats)))
 
-    def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
+    def quote(
+        self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,
+        described: Description | None = None,
+    ) -> Quote:  # fmt: skip
         """Bounds if the guess holds and if it does not; the width unsealed is that of sealed rows like the guess."""
         hardest = self._quote_of_hardest(state)
         if hardest.refused or guess is None or procedure is None:
             return hardest
-        expected, nats = self.expected(state, guess, procedure), float(self._next_nats(state)[0])
-        procedure, released = self.procedure_at(procedure, guess, nats), hardest.radius_if_charged
+        expected = self.expected(state, guess, procedure, described)
+        procedure, nats = self._next_event(state, guess, procedure, described)
+        released = self._widest_cell(nats)
         if not isinstance(procedure, OfMeans):
             released = widest_told(procedure.widest(nats) + self.rounding)
         confirmed, unsealed = farthest(guess, expected.confirmed), _half(expected.unsealed)
@@ -546,7 +573,11 @@ class GuessAndCheck(ChecksGuesses):
             return REFUSED
         concentration = float(self._concentration(nats)[0]) + self.rounding
         confirmed = concentration + float(self._allowed(concentration - self.rounding))
-        return Quote(confirmed, concentration + 0.25 * math.pi / self.grid, 0, 1, refused=False)
+        return Quote(confirmed, self._widest_cell(float(nats[0])), 0, 1, refused=False)
+
+    def _widest_cell(self, nats: float) -> float:
+        """The farthest that an end told of a cell can be from its middle."""
+        return float(self._concentration(nats)) + self.rounding + 0.25 * math.pi / self.grid
 
     def outlook(self, state: State) -> dict[str, float]:
         """See `Mechanism.outlook`: of the next answer, and of the one after `_AHEAD` more surprises."""
@@ -606,6 +637,8 @@ class _Step:
             guesses = questions.guesses / mechanism.steps
             at = zip(procedures, guesses.tolist(), nats.tolist(), strict=False)
             procedures = [mechanism.procedure_at(*each) for each in at]
+        if questions.described is not None:
+            procedures, nats = all_narrower(procedures, nats, questions.described)
         run = cls(
             mechanism, questions, procedures, nats, questions.totals.sum(axis=1), np.empty((count, 3)),
             np.empty((count, 2)), np.zeros(count, dtype=bool),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Committed, Entry
     from everhold.mechanisms import Mechanism, State
     from everhold.mechanisms.base import Replies
+    from everhold.mechanisms.described import Description
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
@@ -81,6 +82,7 @@ class Prepared:
         procedure: How its interval is made; None for mechanisms that rest on noise.
         estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
         declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
+        described: The event that a text has by its description (S10); None for other queries.
     """
 
     bound: BoundQuery
@@ -90,6 +92,7 @@ class Prepared:
     procedure: Procedure | None = None
     estimate: int = -1
     declared: float = math.nan
+    described: Description | None = None
 
     @property
     def is_member(self) -> bool:
@@ -125,7 +128,12 @@ class Means(QueryPlan[Result]):
         lines = []
         for mean in self.prepared:
             read_as = {READING: Reading.of(mean.bound).to_list()}
-            described = {**mean.bound.description, "shown": mean.bound.shown[:MOST_SHOWN], **read_as}
+            described = {
+                **mean.bound.description,
+                "shown": mean.bound.shown[:MOST_SHOWN],
+                **mean.bound.facts,
+                **read_as,
+            }
             lines.append(EntryDraft(mean.bound.question, marked(described, by_position=mean.bound.by_position)))
         return lines
 
@@ -185,6 +193,7 @@ class Means(QueryPlan[Result]):
             procedures=procedures if len(procedures) == len(means) else None,
             seen=seen if len(procedures) == len(means) else None,
             silent=self.silent,
+            described=[mean.described for mean in means] if any(mean.described for mean in means) else None,
         )
         return evaluations, means
 
@@ -225,7 +234,8 @@ class Means(QueryPlan[Result]):
             return paying(self.mechanism).quote_at(state, mean.tolerance)
         if mean.procedure is None or mean.guess < 0:
             return self.mechanism.quote(state)
-        return self.mechanism.quote(state, guess=mean.guess / self.mechanism.steps, procedure=mean.procedure)
+        by = {} if mean.described is None else {"described": mean.described}
+        return self.mechanism.quote(state, guess=mean.guess / self.mechanism.steps, procedure=mean.procedure, **by)
 
     def answers(self, told: ExecutionResult) -> list[Answer]:
         """One answer for each mean, in its own units."""
@@ -244,7 +254,7 @@ class Means(QueryPlan[Result]):
         value, low, high = reading.in_units(kept["value"], kept["low"], kept["high"], row_step=step)
         sealed, sealed_low, sealed_high = reading.in_units(*entry.sealed or (None, None, None), row_step=step)
         made, narrower = self.mechanism.rows_worth(), ""
-        statement = "S10" if kept["source"] == DECLARED else told.statement
+        statement = "S10" if kept["source"] == DECLARED or _by_description(mean, kept) else told.statement
         if (procedure := self._made_by(mean, kept)) is not None:
             needed = f" {made}" if self.mechanism.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
@@ -317,6 +327,11 @@ class Batch(Means["list[Answer]"]):
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Not offered: the questions are quoted one by one."""
         raise NotImplementedError
+
+
+def _by_description(mean: Prepared, kept: Mapping[str, Any]) -> bool:
+    """True for a text that was checked at the level of its description."""
+    return mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
 
 
 def _as_stored(entry: Entry) -> Quote:

@@ -13,7 +13,9 @@ from everhold.arguments import as_float, brief
 from everhold.diagnosis.questions import DependenceMonitor, dependence_monitor, warn_of_questions
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
+from everhold.mechanisms.described import Description
 from everhold.progress import progress
+from everhold.queries.fitted import FittedQuery
 from everhold.queries.guesses import learned
 from everhold.queries.identity import behaviour_digest
 from everhold.queries.mean import MeanQuery
@@ -86,6 +88,7 @@ class QueryCompiler:
         surprises: Reads the latest surprises, newest first: descriptions and answers.
         sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
+        described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
     """
 
     schema: Schema
@@ -98,6 +101,7 @@ class QueryCompiler:
     surprises: Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]] = tuple
     sealed: RowStore | None = None
     level_of: Callable[[BoundQuery], float | None] = never_declared
+    described_of: Callable[[BoundQuery], float | None] = never_declared
 
     def silently(self) -> QueryCompiler:
         """The same for questions of which nothing is told before the study is unsealed.
@@ -223,8 +227,20 @@ class QueryCompiler:
             estimate = scaled if trained else -1
             if trained and self.mechanism.needs_guess and not (self.silent or question.by_position):  # models only
                 scaled = learned(scaled, question, surprises, self.mechanism.steps)
-            prepared.append(Prepared(question, scaled, from_training=trained, procedure=procedure, estimate=estimate))
+            prepared.append(Prepared(
+                question, scaled, from_training=trained, procedure=procedure, estimate=estimate,
+                described=self._described(question, procedure, estimate),
+            ))  # fmt: skip
         return prepared
+
+    def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
+        """The event of a text by its description; none if its procedure follows from the analyst's own guess (S10)."""
+        if procedure is None or (nats := self.described_of(bound)) is None:
+            return None
+        if estimate < 0 and not procedure.width_is_known:
+            return None
+        at = estimate / self.mechanism.steps if estimate >= 0 else -1.0
+        return Description(nats, self.mechanism.procedure_at(procedure, at, nats))
 
     def _member(self, bound: BoundQuery, known: BoundQuery, estimate: int, seen: Any, nats: float) -> Prepared:
         """A member of a declared family: nothing of it follows from a guess or from what was told (S10)."""
@@ -283,7 +299,10 @@ class QueryCompiler:
             return self._member(bound, known, estimate, None, nats)
         procedure = self._procedure(known, own_guess=not trained, guess=scaled)
         estimate = scaled if trained else -1
-        prepared = Prepared(bound, scaled, from_training=trained, procedure=procedure, estimate=estimate)
+        prepared = Prepared(
+            bound, scaled, from_training=trained, procedure=procedure, estimate=estimate,
+            described=self._described(bound, procedure, estimate),
+        )  # fmt: skip
         return prepared if tolerance is None else self._wished(prepared, tolerance)
 
     def of_statistic(
@@ -410,6 +429,8 @@ class QueryCompiler:
             query = MeanQuery(query)
         if not isinstance(query, RowwiseQuery):
             raise _no_question(query)
+        if isinstance(query, FittedQuery):
+            return query.bound(self)
         if isinstance(query, LabelQuery):
             query = self.placed(query)
         if isinstance(query, PairedQuery):

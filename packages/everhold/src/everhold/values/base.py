@@ -165,6 +165,7 @@ class BoundQuery:
         training_values: Row values of the training rows in grid units, where they are known already.
         yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
         pair: The two questions that it is made of row by row; it has no row values besides.
+        facts: What the ledger keeps beside the description; no part of its identity.
     """
 
     description: dict[str, Any]
@@ -180,6 +181,7 @@ class BoundQuery:
     training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     yes_no: bool = False
     pair: Pair | None = None
+    facts: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...] | None:

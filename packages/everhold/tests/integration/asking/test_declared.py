@@ -252,3 +252,62 @@ def test_subgroups_hold_both_shares_where_there_are_no_training_rows(tmp_path):
         sealed = rows(0, COUNT)
         assert within.value == pytest.approx(np.mean(sealed["delay"][sealed["carrier"] == "UA"] > 15))
         assert findings(holdout) == []
+
+
+def surprised(holdout, times, first=0):
+    """So many opaque queries whose guesses are wrong."""
+    arrays = [rows(0, COUNT)["late"] != (np.arange(COUNT) == number) for number in range(first, first + times)]
+    opaque = [eh.accuracy(array.astype(int)) for array in arrays]
+    assert sum(answer.charged for answer in holdout.ask_many(opaque, guesses=[0.05] * times)) == times
+
+
+def test_a_text_on_any_holdout_is_checked_at_the_level_of_its_description(tmp_path):
+    """After surprises it is narrower than an opaque query; its own level never changes."""
+    with create(tmp_path, holdout=rows(0, COUNT), training=rows(1, COUNT), mechanism=None) as holdout:
+        assert holdout.mechanism.text_bits == 100
+        surprised(holdout, 8)
+        quoted, text = holdout.quote("delay > 15"), holdout.ask("delay > 15")
+        opaque = holdout.ask(eh.mean(lambda table: table["delay"] > 15, name="opaque"))
+        assert (text.source, text.charged, text.statement, opaque.statement) == ("training", 0, "S10", "S8")
+        assert text.value == opaque.value
+        assert text.high - text.low < 0.8 * (opaque.high - opaque.low)
+        assert max(text.value - text.low, text.high - text.value) <= quoted.radius + 1e-9
+        surprised(holdout, 4, first=8)
+        later = holdout.ask("delay > 16")
+        assert later.high - later.low == pytest.approx(text.high - text.low, abs=0.005)
+        assert findings(holdout) == []
+
+
+def test_texts_that_are_declared_later_are_told_at_the_level_that_they_had(tmp_path):
+    with create(tmp_path, holdout=rows(0, COUNT), training=rows(1, COUNT), mechanism=None) as holdout:
+        surprised(holdout, 8)
+        before = holdout.remaining["questions"]
+        holdout.declare("texts", eh.texts(60))
+        assert holdout._executor.head().accounts.of(Declarations).by_name["texts"].nats == holdout.mechanism.of_text(
+            0.0
+        )
+        answer = holdout.ask("delay > 15")
+        assert (answer.source, holdout.remaining["questions"]) == ("declared", before - 1)
+        assert answer.value == pytest.approx((rows(0, COUNT)["delay"] > 15).mean())
+        assert answer.high - answer.low < 0.13
+        assert findings(holdout) == []
+
+
+def test_a_mechanism_that_was_handed_in_checks_no_text_by_its_description(tmp_path):
+    with study(tmp_path, declared=None) as holdout:
+        assert holdout.mechanism.text_bits == 0
+        assert "text_bits" not in holdout.mechanism.parameters()
+        surprised(holdout, 3)
+        assert holdout.ask("delay > 15").statement == "S8"
+
+
+def test_bets_on_an_own_guess_have_no_level_of_their_description(tmp_path):
+    """Their stakes follow from the guess, which may follow from answers."""
+    delay = eh.mean("delay", low=-100, high=100)
+    with create(tmp_path, holdout=rows(0, COUNT), training=rows(1, COUNT), mechanism=None) as holdout:
+        surprised(holdout, 8)
+        assert holdout.ask(delay, guess=6.0).statement == "S8"
+    (tmp_path / "other").mkdir()
+    with create(tmp_path / "other", holdout=rows(0, COUNT), training=rows(1, COUNT), mechanism=None) as holdout:
+        surprised(holdout, 8)
+        assert holdout.ask(delay).statement == "S10"

@@ -1,0 +1,304 @@
+"""A search space: the models that one estimator becomes at the points of a grid, fitted on the training rows.
+
+A member is a point. Which model belongs to it must follow from the point, the estimator, the seed, the versions of
+packages and the training rows, and from nothing that was told. So everhold fits the model itself, with one thread and
+with seeds that are fixed. What a fit reads besides, such as a clock, would be a way for answers to choose the model.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import platform
+import sys
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from everhold.arguments import as_whole, brief
+from everhold.errors import QueryRejected
+from everhold.families.base import BoundFamily, Family
+from everhold.families.points import Space, described, space_of
+from everhold.queries.fitted import FittedQuery
+from everhold.queries.identity import behaviour_digest
+from everhold.queries.metrics import LabelQuery
+from everhold.queries.models import Judge, open_rows, require_sklearn
+from everhold.queries.question import digest
+from everhold.queries.shares import ShareQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.values.base import BoundQuery, Schema
+
+__all__ = ["BoundGrid", "GridFamily", "PointQuery", "grid"]
+
+_METRICS = ("accuracy", "error", "brier", "precision", "recall", "f1")
+_COMPARED = 2_000  # training rows on which two fits are compared
+_KEPT = 4  # fitted models: a quote and the answer after it need one fit
+_SEED, _THREADS = "random_state", "n_jobs"
+
+
+@dataclass(frozen=True, eq=False)
+class GridFamily(Family):
+    """A search space; made by `grid`."""
+
+    estimator: Any
+    space: Space
+    seed: int
+    metric: str
+    features: Sequence[str] | None = None
+    _models: OrderedDict[str, tuple[Any, Any]] = field(default_factory=OrderedDict, repr=False)
+
+    def at(self, point: Mapping[str, Any] | None = None, /, **more: Any) -> PointQuery:
+        """The query about the model at a point, given as a mapping or as keywords.
+
+        Raises:
+            QueryRejected: If it is no point of the space. Nothing is charged.
+        """
+        return PointQuery(self, self.space.point({**(point or {}), **more}))
+
+    def bind(self, compiler: QueryCompiler) -> BoundGrid:
+        """The space of one holdout; the model at its first point is fitted twice and has to come out the same."""
+        first = self.space.first()
+        fits = {self.fit_digest(compiler, self.fit(compiler, first)) for _ in range(2)}
+        if len(fits) > 1:
+            raise QueryRejected(
+                f"two fits at {brief(first)} differ, so something besides the point decides the model; expected an "
+                "estimator that is deterministic given its parameters, with random_state= for all randomness; nothing "
+                "was charged"
+            )
+        return BoundGrid(self.facts)
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Whatever decides the models, as plain JSON data."""
+        return {
+            "kind": BoundGrid.kind, "estimator": described(self.estimator), "space": self.space.to_list(),
+            "seed": self.seed, "metric": self.metric, "size": str(self.space.size),
+            "features": None if self.features is None else list(self.features), "versions": _versions(self.estimator),
+        }  # fmt: skip
+
+    def fit(self, compiler: QueryCompiler, point: Mapping[str, Any]) -> Any:
+        """The model at a point, fitted on all training rows with one thread.
+
+        Raises:
+            QueryRejected: If it cannot be fitted. Nothing is charged.
+        """
+        from sklearn.base import clone
+        from threadpoolctl import threadpool_limits
+
+        rows, labels = open_rows(compiler, self.features)
+        try:
+            model = clone(self.estimator).set_params(**{n: clone(v, safe=False) for n, v in point.items()})
+            model.set_params(**self._pinned(model, point))
+            with threadpool_limits(1):
+                return model.fit(rows, labels)
+        except Exception as fault:
+            raise QueryRejected(
+                f"the estimator cannot be fitted at {brief(dict(point))}: {brief(str(fault))}; expected a space of "
+                "parameters that it takes; nothing was charged"
+            ) from None
+
+    def _pinned(self, model: Any, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Seeds that nobody named, and one thread for everything."""
+        pinned: dict[str, Any] = {}
+        for name, value in model.get_params(deep=True).items():
+            last = name.rpartition("__")[2]
+            if last == _SEED and value is None and name not in point:
+                pinned[name] = self.seed
+            elif last == _THREADS and value not in (None, 1):
+                pinned[name] = 1
+        return pinned
+
+    def model(self, compiler: QueryCompiler, point: Mapping[str, Any]) -> Any:
+        """The model at a point; the latest ones are kept."""
+        place = digest({"facts": self.facts, "point": described(point)})
+        rows, model = self._models.get(place, (None, None))
+        if rows is None or rows is not compiler.training:
+            model = self.fit(compiler, point)
+            self._models[place] = compiler.training, model
+            while len(self._models) > _KEPT:
+                self._models.popitem(last=False)
+        return model
+
+    def fit_digest(self, compiler: QueryCompiler, model: Any) -> str:
+        """Of what a model says of the first training rows; the ledger keeps it beside the point."""
+        return behaviour_digest([self.outputs(compiler, model)])
+
+    def outputs(self, compiler: QueryCompiler, model: Any) -> Any:
+        """What a model says of the first training rows."""
+        rows, _ = open_rows(compiler, self.features)
+        return Judge(self.metric, compiler.schema).outputs(model, rows[:_COMPARED])
+
+
+@dataclass(frozen=True)
+class BoundGrid(BoundFamily):
+    """The space of one holdout, all of its points alike likely.
+
+    Attributes:
+        facts: Whatever decides the models.
+    """
+
+    kind: ClassVar[str] = "grid"
+    facts: dict[str, Any] = field(repr=False)
+
+    def nats(self, bound: BoundQuery) -> float | None:
+        """See `BoundFamily.nats`; a member is made by `GridFamily.at` alone, which fits the model itself."""
+        return self.most_nats if bound.description.get("grid") == self.digest else None
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of whatever decides the models."""
+        return digest(self.facts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `BoundFamily.to_dict`."""
+        return self.facts
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
+        """The inverse of `to_dict`."""
+        return cls(data)
+
+    @property
+    def shown(self) -> str:
+        """See `BoundFamily.shown`."""
+        names = dict.fromkeys(name for grid in self.facts["space"] for name, _ in grid)
+        estimator = _name(self.facts["estimator"])
+        return f"{self.facts['metric']} of {estimator} at {int(self.facts['size']):,} points of {', '.join(names)}"
+
+    @property
+    def most_nats(self) -> float:
+        """See `BoundFamily.most_nats`."""
+        return math.log(int(self.facts["size"]))
+
+
+def _name(estimator: Mapping[str, Any]) -> str:
+    return str(estimator["class"]).rpartition(".")[2]
+
+
+@dataclass(frozen=True, eq=False)
+class PointQuery(FittedQuery):
+    """The metric of the model at a point of a declared space; made by `GridFamily.at`."""
+
+    family: GridFamily
+    point: Mapping[str, Any]
+
+    def bound(self, compiler: QueryCompiler) -> BoundQuery:
+        """The query about the model, which is fitted here; its identity is the point, whatever the model is.
+
+        Raises:
+            QueryRejected: If the space is not declared on this holdout, or was with other versions of packages.
+        """
+        facts = self.family.facts
+        place = {name: described(value) for name, value in self.point.items()}
+        described_as = {"kind": "point", "grid": digest(facts), "point": place}
+        model = self.family.model(compiler, self.point)
+        asked = Judge(facts["metric"], compiler.schema).question(model)
+        bound = compiler.parsed(asked) if isinstance(asked, LabelQuery) else None
+        if isinstance(asked, ShareQuery):
+            bound = asked.placed(compiler).as_one(compiler)
+        if bound is None:
+            raise QueryRejected(
+                f"{facts['metric']} is no single question of this holdout; expected accuracy, error or brier; nothing "
+                "was charged"
+            )
+        told = ", ".join(f"{name}={value!r}" for name, value in self.point.items())
+        shown = f"{facts['metric']} of {_name(facts['estimator'])} at {told}"
+        fit = self.family.fit_digest(compiler, model)
+        made = replace(bound, description=described_as, shown=shown, facts={"fit": fit})
+        if compiler.level_of(made) is None and not compiler.answered(made.question):
+            raise QueryRejected(
+                "this space is not declared on this holdout, or with other parameters, seeds or versions of packages; "
+                "expected holdout.declare(name, space), or declared= at creation, and told queries; nothing was charged"
+            )
+        return made
+
+
+def _versions(estimator: Any) -> dict[str, str]:
+    """Versions of what fits: of packages, or digests of code that has none.
+
+    Raises:
+        QueryRejected: If nobody knows the code. Nothing is charged.
+    """
+    found = {"python": platform.python_version()}
+    for package in ("numpy", "scipy", "sklearn"):
+        found[package] = str(sys.modules[package].__version__) if package in sys.modules else "absent"
+    for kind in _classes(estimator):
+        package = kind.__module__.partition(".")[0]
+        version = getattr(sys.modules.get(package), "__version__", None)
+        if version is not None:
+            found[package] = str(version)
+            continue
+        try:
+            found[f"{kind.__module__}.{kind.__qualname__}"] = digest([inspect.getsource(kind)])
+        except (OSError, TypeError):
+            raise QueryRejected(
+                f"nobody knows the code of {kind.__qualname__}, so it cannot be declared; expected a class of a "
+                "package or of a file; nothing was charged"
+            ) from None
+    return dict(sorted(found.items()))
+
+
+def _classes(value: Any) -> Iterator[type]:
+    """Classes of an estimator and of the estimators in it."""
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        yield type(value)
+        for each in value.get_params(deep=False).values():
+            yield from _classes(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _classes(each)
+
+
+def grid(
+    estimator: Any, space: Any, *, seed: int = 0, metric: str = "accuracy", features: Sequence[str] | None = None
+) -> GridFamily:
+    """The models of a search space, to be declared: an estimator at every point of a grid.
+
+    Each model is fitted by everhold when its point is asked about, on all training rows, with one thread. A fit has to
+    be deterministic given the point.
+
+    Args:
+        estimator: An unfitted estimator of scikit-learn; a pipeline, for one.
+        space: Lists of values by parameter, as scikit-learn's ``param_distributions`` or ``param_grid``. Distributions
+            over whole numbers with two ends will do; continuous ones have to be listed, with steps.
+        seed: Of every ``random_state`` that neither the estimator nor the space names.
+        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"`` or ``"f1"``.
+        features: Columns to fit on; None for all but the label and what names rows.
+
+    Raises:
+        QueryRejected: If the space has no steps, or lists a value twice. Nothing is charged.
+
+    Examples:
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> trees = grid(DecisionTreeClassifier(), {"max_depth": range(1, 13), "min_samples_leaf": [1, 10, 100]})
+        >>> trees.space.size
+        36
+    """
+    require_sklearn("declaring a search space")
+    if as_whole(seed) is None or not 0 <= seed < 2**32:
+        raise QueryRejected(f"seed is {brief(seed)}; expected a whole number of at least 0; nothing was charged")
+    if metric not in _METRICS:
+        raise QueryRejected(
+            f"the metric is {brief(metric)}; expected one of {', '.join(map(repr, _METRICS))}; nothing was charged"
+        )
+    listed = space_of(space)
+    usable = not isinstance(estimator, type) and hasattr(estimator, "get_params") and hasattr(estimator, "fit")
+    known = estimator.get_params(deep=True) if usable else {}
+    if not known:
+        raise QueryRejected(
+            f"{brief(estimator)} is no estimator with parameters; expected one of scikit-learn, unfitted; nothing was "
+            "charged"
+        )
+    if any(isinstance(value, np.random.RandomState | np.random.Generator) for value in known.values()):
+        raise QueryRejected(
+            "a random_state of the estimator is a generator, which changes with every fit; expected a whole number; "
+            "nothing was charged"
+        )
+    return GridFamily(estimator, listed, int(seed), metric, features)

@@ -1,0 +1,68 @@
+"""Texts that are checked at the level of their description: the narrower of the tree and the family of texts (S10).
+
+Such a question takes a place of the tree like any other. Its event is either that of the place, or that of its
+description. Public facts decide which, and the level of the description is no part of the weights of the tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.arguments import as_whole, brief
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+
+__all__ = ["MOST_TEXT_BITS", "TEXT_BITS", "Description", "all_narrower", "check_text_bits", "narrower"]
+
+TEXT_BITS = 100
+"""Longest text, in bits, that a holdout checks at the level of its description, unless its mechanism was handed in."""
+
+MOST_TEXT_BITS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The event that a question has by its description; fixed independently of the sealed rows.
+
+    Attributes:
+        nats: ln(1 / level).
+        procedure: Interval procedure; it follows from the question, the schema and the training rows.
+    """
+
+    nats: float
+    procedure: Procedure
+
+
+def narrower(procedure: Procedure, nats: float, described: Description | None) -> tuple[Procedure, float]:
+    """Procedure and ln(1 / level) of the event with the larger level: that of the place, or that of the description."""
+    if described is None or described.nats >= nats:
+        return procedure, nats
+    return described.procedure, described.nats
+
+
+def all_narrower(
+    procedures: Sequence[Procedure], nats: NDArray[np.float64], described: Sequence[Description | None]
+) -> tuple[list[Procedure], NDArray[np.float64]]:
+    """`narrower` for each question of a step.
+
+    Args:
+        procedures: Of the places.
+        nats: ln(1 / level) of the places, shape (questions,).
+        described: Of each question; it may be longer than the step.
+    """
+    chosen = [narrower(*each) for each in zip(procedures, nats.tolist(), described, strict=False)]
+    return [procedure for procedure, _ in chosen], np.array([level for _, level in chosen])
+
+
+def check_text_bits(bits: int) -> None:
+    """Check the length of texts that have the level of their description."""
+    if not 0 <= (-1 if (whole := as_whole(bits)) is None else whole) <= MOST_TEXT_BITS:
+        raise ValueError(f"text_bits is {brief(bits)}; expected a whole number of bits from 0 to {MOST_TEXT_BITS}")

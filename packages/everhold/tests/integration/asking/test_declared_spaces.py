@@ -1,0 +1,135 @@
+"""A declared search space: everhold fits the model of a point, whoever asks; and what a fit may not read."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import everhold as eh
+from everhold.ledger import verify
+
+COUNT = 400
+SPACE = {"max_depth": [1, 2, 3, 4], "min_samples_leaf": [1, 5, 25]}
+
+
+class Voter(ClassifierMixin, BaseEstimator):
+    """Says what the rows' votes and a table that is no parameter say."""
+
+    told = None
+
+    def __init__(self, column=0):
+        self.column = column
+
+    def fit(self, features, labels):
+        self.classes_, self.n_features_in_ = np.unique(labels), features.shape[1]
+        self.feature_names_in_ = np.array(features.columns, dtype=object)
+        self.signs_ = None if Voter.told is None else np.array(Voter.told)
+        return self
+
+    def predict(self, features):
+        values = np.asarray(features)
+        chosen = values[:, self.column] if self.signs_ is None else (2 * values - 1) @ self.signs_ > 0
+        return np.asarray(chosen).astype(int)
+
+
+def data(seed, columns=4, count=COUNT):
+    rng = np.random.default_rng(seed)
+    return {**{f"c{k}": rng.integers(0, 2, count) for k in range(columns)}, "y": rng.integers(0, 2, count)}
+
+
+def create(folder, declared, columns=4, count=COUNT):
+    return eh.Holdout.create(
+        f"sqlite:///{folder}/study.db", "study", holdout=data(0, columns, count), training=data(1, columns, count), label="y",
+        declared=declared, share=0.99,
+    )  # fmt: skip
+
+
+def trees(**wish):
+    return eh.grid(DecisionTreeClassifier(), SPACE, **wish)
+
+
+def test_a_point_is_answered_exactly_by_the_model_that_everhold_fits(tmp_path):
+    with create(tmp_path, {"trees": trees()}) as holdout:
+        assert holdout.declared.families().rows[0]["bits"] == 3.6  # one of twelve
+        query, before = trees().at(max_depth=3, min_samples_leaf=5), holdout.remaining
+        quoted, answer = holdout.quote(query), holdout.ask(query)
+        model = DecisionTreeClassifier(max_depth=3, min_samples_leaf=5, random_state=0).fit(*holdout.training_rows())
+        sealed = data(0)
+        names = [name for name in sealed if name != "y"]
+        frame = holdout.training_rows()[0].__class__({name: sealed[name] for name in names})
+        assert answer.value == pytest.approx(np.mean(model.predict(frame) == sealed["y"]))
+        assert (answer.source, answer.charged, holdout.remaining) == ("declared", 0, before)
+        assert max(answer.value - answer.low, answer.high - answer.value) <= quoted.radius
+        again = holdout.ask_many([trees().at({"min_samples_leaf": np.int64(5), "max_depth": 3})])
+        assert again[0].repeated
+        assert holdout.declared.refit(trees()).all_same
+        executor = holdout._executor
+        assert not verify(
+            executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.head_file
+        ).findings
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (lambda: eh.grid(LogisticRegression(), {"C": stats.loguniform(0.1, 1)}), "without steps.*geomspace"),
+        (lambda: eh.grid(DecisionTreeClassifier(), {"max_depth": [2, 2]}), "a value twice"),
+        (lambda: eh.grid(DecisionTreeClassifier(), {"max_depth": 3}), "expected a list of its values"),
+        (lambda: eh.grid(DecisionTreeClassifier(), {}), "expected lists of values by parameter"),
+        (lambda: eh.grid(DecisionTreeClassifier(random_state=np.random.RandomState(1)), SPACE), "is a generator"),
+        (lambda: eh.grid(DecisionTreeClassifier, SPACE), "no estimator"),
+        (lambda: eh.grid(DecisionTreeClassifier(), SPACE, metric="auc"), "expected one of"),
+        (lambda: eh.grid(DecisionTreeClassifier(), {"splitter": [print]}), "cannot be declared"),
+        (lambda: trees().at(max_depth=7, min_samples_leaf=5), "no point of the declared space"),
+        (lambda: trees().at(max_depth=3), "no point of the declared space"),
+    ],
+)  # fmt: skip
+def test_what_is_no_space_and_no_point_is_refused(made, why):
+    with pytest.raises(eh.QueryRejected, match=f"{why}.*nothing was charged"):
+        made()
+
+
+def test_whole_numbers_with_two_ends_have_steps():
+    assert eh.grid(DecisionTreeClassifier(), {"max_depth": stats.randint(1, 9)}).space.size == 8
+
+
+def test_a_space_that_is_not_declared_as_it_is_has_no_members(tmp_path):
+    with create(tmp_path, {"trees": trees()}) as holdout:
+        before = len(holdout.transcript())
+        for other in (trees(seed=1), trees(metric="error"), eh.grid(RandomForestClassifier(3), SPACE)):
+            with pytest.raises(eh.QueryRejected, match=r"not declared on this holdout.*nothing was charged"):
+                holdout.ask(other.at(max_depth=3, min_samples_leaf=5))
+        with pytest.raises(eh.QueryRejected, match="not declared"):
+            holdout.ask(trees().at(max_depth=3, min_samples_leaf=5), silent=True)
+        assert len(holdout.transcript()) == before
+
+
+def test_fits_that_differ_are_refused_when_they_are_declared(tmp_path):
+    class Drawn(Voter):
+        def predict(self, features):
+            return np.random.default_rng().integers(0, 2, len(features))
+
+    with create(tmp_path, {"trees": trees()}) as holdout:
+        with pytest.raises(eh.QueryRejected, match=r"two fits at.*differ.*random_state"):
+            holdout.declare("drawn", eh.grid(Drawn(), {"column": [0, 1]}))
+        with pytest.raises(eh.QueryRejected, match=r"cannot be fitted at.*nothing was charged"):
+            holdout.declare("wrong", eh.grid(DecisionTreeClassifier(), {"max_depth": [-1]}))
+
+
+@pytest.mark.parametrize("reads_what_was_told", [False, True])
+def test_a_fit_that_reads_what_was_told_overfits_and_is_found_out(tmp_path, monkeypatch, reads_what_was_told):
+    """Sixty columns of coins; the truth of every model is 1/2. The clock that such a fit reads is a table here."""
+    columns = 60
+    space = eh.grid(Voter(), {"column": [*range(columns)]})
+    with create(tmp_path, {"voters": space}, columns, 100) as holdout:
+        told = holdout.ask_many([space.at(column=number) for number in range(columns - 1)])
+        if reads_what_was_told:
+            monkeypatch.setattr(Voter, "told", [np.sign(answer.value - 0.5) for answer in told] + [0.0])
+        last = holdout.ask(space.at(column=columns - 1))
+        assert all(answer.low <= 0.5 <= answer.high for answer in told)
+        assert (last.low <= 0.5) != reads_what_was_told
+        monkeypatch.setattr(Voter, "told", None)
+        assert holdout.declared.refit(space, sample=columns).all_same != reads_what_was_told
