@@ -27,10 +27,10 @@ def _brought(*names: str) -> dict[str, Detail]:
 
 
 CHOOSE = Kind(
-    "choose",
-    "everhold_privacy.queries.choice:choose",
+    "private_choose",
+    "everhold_privacy.queries.choice:private_choose",
     Form.BEST,
-    "Which of several means is best; their values are not revealed (--mean, --error, ...).",
+    "Which of several means is best, with noise, from a privacy budget (--mean, --error, ...).",
     same("price"),
     several="best",
     recorded=("choice",),
@@ -39,10 +39,10 @@ CHOOSE = Kind(
 )
 
 FIRST_ABOVE = Kind(
-    "first_above",
-    "everhold_privacy.queries.first_above:first_above",
+    "private_first_above",
+    "everhold_privacy.queries.first_above:private_first_above",
     Form.NUMBER,
-    "Which of several means is the first above a threshold (--mean, --error, ...).",
+    "Which of several means is the first above a threshold, with noise (--mean, --error, ...).",
     same("price"),
     several="threshold",
     recorded=("above",),
@@ -74,10 +74,10 @@ LOW_SENSITIVITY = Kind(
 )
 
 QUANTILE = Kind(
-    "quantile",
-    "everhold_privacy.queries.quantile:quantile",
+    "private_quantile",
+    "everhold_privacy.queries.quantile:private_quantile",
     Form.EXPRESSION,
-    "The median or another quantile of a number, to the width of a bin.",
+    "The median or another quantile of a number, with noise, to the width of a bin.",
     {**_RANGE, **same("bins", "price", level="quantile")},
     recorded=("quantile",),
     loss="choice",
@@ -85,10 +85,10 @@ QUANTILE = Kind(
 )
 
 SYNTHESIZE = Kind(
-    "synthesize",
-    "everhold_privacy.queries.synthesis:synthesize",
+    "private_synthesize",
+    "everhold_privacy.queries.synthesis:private_synthesize",
     Form.CELLS,
-    "A table of weighted cells that may be queried for ever at no further cost: see --output.",
+    "A table of weighted cells, made with noise: see --output.",
     same("method", "rounds", "price", marginals="questions"),
     recorded=("synthesis",),
     brings=_brought("marginals", "method", "rounds", "price"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["BestCandidate", "Choice", "ChoiceQuery", "PricedChoice", "check_same_units", "choose"]
+__all__ = ["BestCandidate", "Choice", "ChoiceQuery", "PricedChoice", "check_same_units", "private_choose"]
 
 _MOST_CANDIDATES = 100_000
 _MOST_SHOWN = 3
@@ -188,7 +188,7 @@ def chosen(
 
 @dataclass(frozen=True, slots=True)
 class ChoiceQuery(PricedQuery[BestCandidate]):
-    """Which of these questions has the lowest, or the highest, mean? Made by `choose`.
+    """Which of these questions has the lowest, or the highest, mean? Made by `private_choose`.
 
     Attributes:
         candidates: Means in the same units; or anything, with a loss.
@@ -204,7 +204,7 @@ class ChoiceQuery(PricedQuery[BestCandidate]):
 
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
-        return QuerySpec("choose", self._questions(), {"best": self.best, "price": self.price})
+        return QuerySpec("private_choose", self._questions(), {"best": self.best, "price": self.price})
 
     def purchase(self, compiler: QueryCompiler) -> Choice:
         """The choice among the candidates' questions."""
@@ -220,7 +220,7 @@ class ChoiceQuery(PricedQuery[BestCandidate]):
         return listed if self.loss is None else [self.loss(candidate) for candidate in listed]
 
 
-def choose(
+def private_choose(
     candidates: Iterable[Any],
     *,
     best: Literal["lowest", "highest"] = "lowest",
@@ -238,7 +238,7 @@ def choose(
             ``lambda cut: f"delay > {cut} and late = 0"``.
 
     Examples:
-        >>> choose([10, 20, 30], loss=lambda cut: f"delay > {cut}").price
+        >>> private_choose([10, 20, 30], loss=lambda cut: f"delay > {cut}").price
         100
     """
     return ChoiceQuery(candidates, best, price, loss)

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["AbovePurchase", "AboveQuery", "FirstAbove", "first_above", "first_above_exceedance"]
+__all__ = ["AbovePurchase", "AboveQuery", "PrivateFirstAbove", "private_first_above", "first_above_exceedance"]
 
 _MOST_QUESTIONS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstAbove(Paid):
+class PrivateFirstAbove(Paid):
     """Which question was the first to be found above the threshold, and what holds for the population.
 
     With the confidence of all answers together, the population's value of the question that was found is at least
@@ -85,8 +85,8 @@ class FirstAbove(Paid):
 
 
 @dataclass(frozen=True, slots=True)
-class AboveQuery(PricedQuery[FirstAbove]):
-    """Which question is the first whose mean is above a threshold? Made by `first_above`."""
+class AboveQuery(PricedQuery[PrivateFirstAbove]):
+    """Which question is the first whose mean is above a threshold? Made by `private_first_above`."""
 
     questions: Sequence[RowwiseQuery | str]
     threshold: float
@@ -94,7 +94,7 @@ class AboveQuery(PricedQuery[FirstAbove]):
 
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
-        return QuerySpec("first_above", self.questions, {"threshold": self.threshold, "price": self.price})
+        return QuerySpec("private_first_above", self.questions, {"threshold": self.threshold, "price": self.price})
 
     def purchase(self, compiler: QueryCompiler) -> AbovePurchase:
         """The scan of one holdout's rows."""
@@ -113,7 +113,7 @@ class AboveQuery(PricedQuery[FirstAbove]):
 
 
 @dataclass(frozen=True, slots=True)
-class AbovePurchase(PricedChoice[FirstAbove]):
+class AbovePurchase(PricedChoice[PrivateFirstAbove]):
     """A scan that is ready to be made.
 
     Attributes:
@@ -174,10 +174,10 @@ class AbovePurchase(PricedChoice[FirstAbove]):
         state = state.after(charged=self.credits)
         return Drawn(state, answer, self.credits)
 
-    def result(self, answer: Mapping[str, Any], **paid: Any) -> FirstAbove:
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> PrivateFirstAbove:
         """The question that was found, in the questions' units."""
         index, within = answer["value"], answer["within"]
-        return FirstAbove(
+        return PrivateFirstAbove(
             index=index,
             found=None if answer["source"] == "refused" else index is not None,
             asked=None if index is None else self.bound[index].shown,
@@ -187,7 +187,7 @@ class AbovePurchase(PricedChoice[FirstAbove]):
         )
 
 
-def first_above(questions: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS) -> AboveQuery:
+def private_first_above(questions: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS) -> AboveQuery:
     """Which of these questions, taken in order, is the first whose mean is above a threshold?
 
     The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse
@@ -199,7 +199,7 @@ def first_above(questions: Sequence[RowwiseQuery | str], threshold: float, *, pr
         price: Credits that the scan costs; with more of them it comes closer. A mean costs 100.
 
     Examples:
-        >>> first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).price
+        >>> private_first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).price
         100
     """
     return AboveQuery(questions, threshold, price)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from everhold.answers import QuotedPrice, estimand_in_words
+from everhold.answers import QuotedPrice
 from everhold.arguments import brief, is_text
-from everhold.display import Display, left_in_words
+from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
 from everhold.queries import question
+from everhold.queries.results import Paid
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
@@ -74,69 +75,6 @@ class Price:
 
     charged: int
     within: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paid(Display):
-    """What every result says beside its own numbers.
-
-    Attributes:
-        charged: Credits that it cost; 0 for a refusal and a repeated question.
-        remaining: What is left of the budget, by name.
-        question: SHA-256 of the question.
-        repeated: Whether it had been answered before.
-        confidence: Probability with which all statements of the holdout hold together.
-        about: What it is about, where that is not the population: labels drawn anew on these very rows.
-        shown: The question as people read it.
-    """
-
-    charged: int
-    remaining: Mapping[str, int]
-    question: str
-    repeated: bool
-    confidence: float
-    about: str | None = None
-    shown: str = ""
-
-    @property
-    def refused(self) -> bool:
-        """Whether there is no answer, because what is left does not surely pay for it."""
-        return self._found() is None
-
-    def payment(self) -> dict[str, Any]:
-        """``{"charged", "remaining", "question"}``, the last part of every `to_dict`; and ``"about"`` if it has one."""
-        about = {} if self.about is None else {"about": self.about}
-        return {"charged": self.charged, "remaining": dict(self.remaining), "question": self.question, **about}
-
-    @abstractmethod
-    def _found(self) -> str | None:
-        """What was found, in a few words; None if the question was refused."""
-
-    @abstractmethod
-    def _meaning(self) -> str:
-        """What holds for the population, and what would make it sharper; sentences, for an answer."""
-
-    def _headline(self) -> str:
-        return f"{self.shown}: {self}" if self.shown else str(self)
-
-    def __str__(self) -> str:
-        left, found = left_in_words(self.remaining), self._found()
-        if found is None:
-            return f"refused: what is left does not pay for it ({left} left)"
-        return f"{found}, charged {self.charged:,}, {left} left"
-
-    def explain(self) -> str:
-        """In words: what holds for the population, and what would make it sharper."""
-        if self._found() is None:
-            return (
-                "The question was refused because what is left of the budget, or of the analyst's allotment, does not "
-                "pay for it. Nothing was charged. Ask something cheaper; quote says what a question costs."
-            )
-        return (
-            f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
-            f"this holds for {self.about or 'the population'}: {self._meaning()} "
-            f"{estimand_in_words(self.about)}"
-        )
 
 
 class Purchase(ABC, Generic[Seen, Result]):

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["QuantileAnswer", "QuantileQuery", "quantile"]
+__all__ = ["PrivateQuantileAnswer", "QuantileQuery", "private_quantile"]
 
 _MOST_BINS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuantileAnswer(Paid):
+class PrivateQuantileAnswer(Paid):
     """The bin that a quantile was found in, and what holds for the population.
 
     Values beyond the range belong to the first and the last bin, which have no other end; missing ones to the last.
@@ -54,7 +54,7 @@ class QuantileAnswer(Paid):
     error: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"low", "high", "quantile", "error", "charged", "remaining", "question"}``; an infinite end is None."""
+        """``{"low", "high", "private_quantile", "error", "charged", "remaining", "question"}``; an infinite end is None."""
         low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
         return {"low": low, "high": high, "quantile": self.quantile, "error": self.error, **self.payment()}
 
@@ -79,8 +79,8 @@ class QuantileAnswer(Paid):
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileQuery(PricedQuery[QuantileAnswer]):
-    """In which bin does a quantile of a number lie? Made by `quantile`, which says what the attributes are."""
+class QuantileQuery(PricedQuery[PrivateQuantileAnswer]):
+    """In which bin does a quantile of a number lie? Made by `private_quantile`, which says what the attributes are."""
 
     text: str
     quantile: float
@@ -91,8 +91,8 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
 
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
-        given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins", "price")}
-        return QuerySpec("quantile", self.text, given)
+        given = {name: getattr(self, name) for name in ("private_quantile", "low", "high", "bins", "price")}
+        return QuerySpec("private_quantile", self.text, given)
 
     def purchase(self, compiler: QueryCompiler) -> QuantilePurchase:
         """The question for one holdout."""
@@ -108,7 +108,7 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
             raise QueryRejected(
                 f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged"
             )
-        for name in ("quantile", "low", "high"):
+        for name in ("private_quantile", "low", "high"):
             if not math.isfinite(as_float(getattr(self, name))):
                 raise QueryRejected(
                     f"{name} is {brief(getattr(self, name))}; expected a finite number; nothing was charged"
@@ -123,7 +123,7 @@ class QuantileQuery(PricedQuery[QuantileAnswer]):
 
 
 @dataclass(frozen=True, slots=True)
-class QuantilePurchase(Purchase["NDArray[np.int64]", QuantileAnswer]):
+class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
     """A quantile that is ready to be searched for.
 
     Attributes:
@@ -145,7 +145,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", QuantileAnswer]):
         """Public and canonical."""
         query = self.query
         return {
-            "kind": "quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
+            "kind": "private_quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
             "bins": query.bins, "price": self.credits, "of": self.number,
             "edges": digest([question.question for question in self.below]),
         }  # fmt: skip
@@ -175,10 +175,10 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", QuantileAnswer]):
         losses, error = self.search.losses(seen), self.price(mechanism).within
         return chosen(mechanism, state, losses, noise, price=self.credits, within=error)
 
-    def result(self, answer: Mapping[str, Any], **paid: Any) -> QuantileAnswer:
+    def result(self, answer: Mapping[str, Any], **paid: Any) -> PrivateQuantileAnswer:
         """The bin's ends."""
         found = None if answer["value"] is None else self.search.bin(answer["value"])
-        return QuantileAnswer(
+        return PrivateQuantileAnswer(
             low=None if found is None else found[0],
             high=None if found is None else found[1],
             quantile=float(self.query.quantile),
@@ -187,7 +187,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", QuantileAnswer]):
         )
 
 
-def quantile(
+def private_quantile(
     text: str, quantile: float = 0.5, *, low: float, high: float, bins: int = 100, price: int = CREDITS
 ) -> QuantileQuery:
     """In which bin does a quantile of a number lie?
@@ -201,7 +201,7 @@ def quantile(
         price: Credits that it costs; with more of them it comes closer. A mean costs 100.
 
     Examples:
-        >>> quantile("delay", 0.5, low=-60, high=180, bins=80).price
+        >>> private_quantile("delay", 0.5, low=-60, high=180, bins=80).price
         100
     """
     return QuantileQuery(text, quantile, low, high, bins, price)

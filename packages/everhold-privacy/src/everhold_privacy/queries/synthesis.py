@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
     from everhold_privacy.synthetic.universe import Column
 
-__all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer", "synthesize"]
+__all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer", "private_synthesize"]
 
 _MOST_BYTES = 1_000_000  # of an entry of the ledger
 _MOST_ROUNDS = 2_000
@@ -91,7 +91,7 @@ class SyntheticAnswer(Paid):
 
 @dataclass(frozen=True, slots=True)
 class SynthesisQuery(PricedQuery[SyntheticAnswer]):
-    """A table of made-up rows whose means are close to the population's; made by `synthesize`.
+    """A table of made-up rows whose means are close to the population's; made by `private_synthesize`.
 
     Attributes:
         universe: The cells.
@@ -117,7 +117,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
                 "k, for all counts of k columns at a time; or ask where the rows are; nothing was charged"
             )
         given = {"questions": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
-        return QuerySpec("synthesize", self.universe, given)
+        return QuerySpec("private_synthesize", self.universe, given)
 
     def purchase(self, compiler: QueryCompiler) -> SynthesisPurchase:
         """The table of one holdout's rows, with the rounds or the size of the smallest error."""
@@ -228,7 +228,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
         )  # fmt: skip
 
 
-def synthesize(
+def private_synthesize(
     universe: Universe | Mapping[str, Any],
     questions: QueryFamily | int = 2,
     *,
@@ -253,7 +253,7 @@ def synthesize(
 
     Examples:
         >>> universe = Universe((ListedColumn("carrier", ("AA", "UA")), BinnedColumn("delay", (-60, 0, 60))))
-        >>> synthesize(universe, universe.marginals(2), price=1_000).method
+        >>> private_synthesize(universe, universe.marginals(2), price=1_000).method
         'mwem'
     """
     if isinstance(universe, Mapping):

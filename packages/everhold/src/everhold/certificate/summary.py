@@ -56,6 +56,7 @@ _FROM = {
     "guess": "The guess of whoever asked, which the sealed rows confirm to within these bounds.",
     "standing": "The number is that of another answer, and not its own.",
     "holdout": "Taken from the sealed rows.",
+    "chosen": "The best of many, taken from the sealed rows.",
     "declared": "Taken from the sealed rows; what is asked was declared beforehand.",
 }
 _FROM_NOISE = "Taken from the sealed rows, with noise."

@@ -313,6 +313,10 @@ class GuessAndCheck(ChecksGuesses):
         """Those of the next questions as long as none is a surprise, shape (count,)."""
         return self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
 
+    def concentration(self, nats: ArrayLike) -> NDArray[np.float64]:
+        """Half-width that no interval of a mean exceeds at a level, whatever the sealed mean is."""
+        return self._concentration(nats)
+
     def _concentration(self, nats: ArrayLike) -> NDArray[np.float64]:
         """At least the half-width of what a sealed mean leaves possible: Hoeffding's, which no procedure exceeds."""
         return hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=nats)

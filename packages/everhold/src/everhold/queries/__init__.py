@@ -210,6 +210,15 @@ _OWN = (
         same("missing", edges="bins"),
     ),
     Kind(
+        "choose",
+        "everhold.queries.choice:choose",
+        Form.BEST,
+        "Which of several means is best, with its value and its regret (--mean, --error, ...).",
+        same("most"),
+        several="best",
+        recorded=("best of",),
+    ),
+    Kind(
         "auc",
         "everhold.queries.ranking_scores:auc",
         Form.PREDICTIONS,
@@ -262,6 +271,7 @@ _DETAILS = {
     "loss": Detail(Form.TEXT, "'absolute', 'squared' or 'log'; squared by default."),
     "edges": Detail(Form.LIST, "Increasing edges such as -60,0,15,60, or values of a text column such as AA,UA."),
     "missing": Detail(Form.FLAG, "Ask for the share of missing values, too, which is so by default."),
+    "most": Detail(Form.WHOLE, "Number of the best candidates that are told; 1 by default."),
     "positives": Detail(Form.WHOLE, "Number of positive rows that take part."),
     "negatives": Detail(Form.WHOLE, "Number of negative rows that take part."),
     "least": Detail(Form.NUMBER, "Floor on predicted and actual positives together, in rows."),

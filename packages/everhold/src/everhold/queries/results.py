@@ -1,0 +1,238 @@
+"""Results that say more than one number: what they have in common, and plans that make one entry of the ledger."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from everhold.answers import QuotedPrice, estimand_in_words
+from everhold.display import Display, left_in_words
+from everhold.errors import QueryRejected
+from everhold.estimand import about_of, marked
+from everhold.ledger import EntryDraft, Outcome
+from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.labels import in_millionths
+from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, QueryPlan, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from everhold.ledger import Entry
+    from everhold.mechanisms import State
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.randomness import Noise
+    from everhold.values.base import Schema
+
+__all__ = ["CHOSEN", "OneEntry", "Paid", "checks_guesses", "told_once"]
+
+Result = TypeVar("Result", covariant=True)
+
+CHOSEN = "chosen"
+"""Source of an answer that is a label of the sealed rows, always told and never a surprise (S9)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid(Display):
+    """Fields that every such result has beside its own numbers.
+
+    Attributes:
+        charged: Credits that it cost; 0 for a refusal and a repeated question.
+        remaining: What is left of the budget, by name.
+        question: SHA-256 of the question.
+        repeated: Whether it had been answered before.
+        confidence: Probability with which all statements of the holdout hold together.
+        about: What it is about, where that is not the population: labels drawn anew on these very rows.
+        shown: The question as people read it.
+    """
+
+    charged: int
+    remaining: Mapping[str, int]
+    question: str
+    repeated: bool
+    confidence: float
+    about: str | None = None
+    shown: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether there is no answer, because what is left does not surely pay for it."""
+        return self._found() is None
+
+    def payment(self) -> dict[str, Any]:
+        """``{"charged", "remaining", "question"}``, the last part of every `to_dict`; and ``"about"`` if it has one."""
+        about = {} if self.about is None else {"about": self.about}
+        return {"charged": self.charged, "remaining": dict(self.remaining), "question": self.question, **about}
+
+    @abstractmethod
+    def _found(self) -> str | None:
+        """What was found, in a few words; None if the question was refused."""
+
+    @abstractmethod
+    def _meaning(self) -> str:
+        """What holds for the population, and what would make it sharper; sentences, for an answer."""
+
+    def _headline(self) -> str:
+        return f"{self.shown}: {self}" if self.shown else str(self)
+
+    def __str__(self) -> str:
+        left, found = left_in_words(self.remaining), self._found()
+        if found is None:
+            return f"refused: what is left does not pay for it ({left} left)"
+        return f"{found}, charged {self.charged:,}, {left} left"
+
+    def explain(self) -> str:
+        """In words: what holds for the population, and what would make it sharper."""
+        if self._found() is None:
+            return (
+                "The question was refused because what is left of the budget, or of the analyst's allotment, does not "
+                "pay for it. Nothing was charged. Ask something cheaper; quote says what a question costs."
+            )
+        return (
+            f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
+            f"this holds for {self.about or 'the population'}: {self._meaning()} "
+            f"{estimand_in_words(self.about)}"
+        )
+
+
+def checks_guesses(compiler: QueryCompiler, what: str, *, guess: float | None, tolerance: float | None) -> GuessAndCheck:
+    """The mechanism that answers a label of the sealed rows without noise.
+
+    Args:
+        compiler: What is known of the holdout.
+        what: What is asked, such as "a choice".
+        guess: The analyst's own guess; it takes none.
+        tolerance: A wished half-width; it takes none.
+
+    Raises:
+        QueryRejected: If it is another mechanism, or a guess or a tolerance was given. Nothing is charged.
+    """
+    mechanism = compiler.mechanism
+    if not isinstance(mechanism, GuessAndCheck):
+        private = "; with a privacy budget, ask private_choose, private_first_above, private_quantile or "
+        private = f"{private}private_synthesize" if mechanism.sells_tolerances else ""
+        raise QueryRejected(
+            f"{mechanism.name} cannot answer {what} without noise; expected a holdout with the mechanism "
+            f"guess_and_check, the default{private}; nothing was charged"
+        )
+    if guess is not None or tolerance is not None:
+        raise QueryRejected(f"{what} takes no guess and no tolerance; expected ask(query) alone; nothing was charged")
+    if compiler.silent:
+        raise QueryRejected(
+            f"{what} is always told, so it cannot be asked silently; expected silent=False, or means; nothing was "
+            "charged"
+        )
+    return mechanism
+
+
+def told_once(mechanism: GuessAndCheck) -> Pricing:
+    """Of entries that take a place each, and whose labels every later query pays for; no surprise is charged."""
+    return Pricing(0, partial(mechanism.surely_answers, procedures=()))
+
+
+class OneEntry(QueryPlan[Result]):
+    """A query with one place, one entry of the ledger and a label that is always told (S9).
+
+    Attributes:
+        schema: What is known of the rows.
+        mechanism: The mechanism that answers.
+    """
+
+    schema: Schema
+    mechanism: GuessAndCheck
+
+    @property
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """Public and canonical; its SHA-256 is the query's identity."""
+
+    @property
+    @abstractmethod
+    def shown(self) -> str:
+        """The query as people read it."""
+
+    @property
+    def by_position(self) -> bool:
+        """True if a row's part in it depends on the row's place: predictions as arrays."""
+        return False
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """What the ledger keeps beside the description and is no part of the query's identity."""
+        return {}
+
+    @abstractmethod
+    def tell(self, nats: float, seen: Any) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+        """The answer at the level of the place.
+
+        Args:
+            nats: ln(1 / level) of the place.
+            seen: What `evaluate` returned.
+
+        Returns:
+            The ledger's answer without its source, ln(1 / prior) of its label, and what may be unsealed.
+        """
+
+    @abstractmethod
+    def bound(self, nats: float) -> float:
+        """How wide it is at most at a level, in the query's units; from public facts alone."""
+
+    @abstractmethod
+    def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Result:
+        """The ledger's answer in the analyst's units; None if it was refused. ``paid`` are the attributes of `Paid`."""
+
+    @cached_property
+    def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
+        """Its entry."""
+        described = {**self.description, "shown": self.shown[:MOST_SHOWN], **self.beside}
+        return [EntryDraft(digest(self.description), marked(described, by_position=self.by_position))]
+
+    @cached_property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """One place, and no surprise."""
+        return told_once(self.mechanism)
+
+    def silently(self) -> Self:
+        """See `QueryPlan.silently`; it cannot."""
+        raise QueryRejected(
+            "this query is always told, so it cannot be asked silently; expected means, or what is made of them; "
+            "nothing was charged"
+        )
+
+    def nats(self, state: State) -> float:
+        """ln(1 / level) of the next place."""
+        return float(self.mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+
+    def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+        """Its one label; later queries pay for it."""
+        nats = self.nats(state)
+        told, label, sealed = self.tell(nats, seen)
+        answer = {"value": None, "low": None, "high": None, **told, "source": CHOSEN}
+        answer["node"] = {"by": self.description["kind"], "nats": nats}
+        return state.after(asked=1, charged=0, labels=in_millionths(label)), [Outcome(answer, 0, sealed)]
+
+    def present(self, told: ExecutionResult) -> Result:
+        """The entry in the analyst's units."""
+        (entry,) = told.entries
+        return self.result(
+            None if entry is None else entry.answer,
+            charged=0 if entry is None else entry.charged,
+            remaining=told.remaining,
+            question=self.asked[0].fingerprint,
+            repeated=entry is not None and entry.repeated,
+            confidence=self.mechanism.confidence,
+            about=about_of(self.schema, by_position=self.by_position),
+            shown=self.shown,
+        )
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """A bound on its width, whatever the sealed rows say; of a repeat, the width that was told."""
+        before = stored[0] is not None
+        within = self.told_width(stored[0].answer) if stored[0] is not None else self.bound(self.nats(state))
+        return QuotedPrice(self.asked[0].fingerprint, within, within, 0, 0, False, before, {})
+
+    def told_width(self, answer: Mapping[str, Any]) -> float | None:
+        """The width of a stored answer, as `bound` means it."""
+        return None

@@ -1,0 +1,148 @@
+"""The chosen candidate against every other one, pair by pair: only rows on which both differ spread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums
+from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.largest import largest_upper
+from everhold.queries.candidates import SealedValues, ends_of, look_at
+from everhold.queries.difference import DifferenceQuery
+from everhold.queries.means import Prepared, RowwiseQuery
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import BoundQuery
+
+__all__ = ["Pairs", "PairsOfOne"]
+
+_LEAST = 1e-6  # expected differences are taken to be no smaller
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Differences of the candidates of one choice; which ones are looked at is decided by the sealed rows.
+
+    Every pair has its interval procedure by public facts, whichever candidate will be chosen.
+
+    Attributes:
+        compiler: What is known of the holdout, and its training rows.
+        queries: The candidates.
+        bound: The same for the holdout's rows.
+    """
+
+    compiler: QueryCompiler
+    queries: Sequence[RowwiseQuery]
+    bound: Sequence[BoundQuery]
+
+    @classmethod
+    def of(
+        cls, compiler: QueryCompiler, queries: Sequence[RowwiseQuery], bound: Sequence[BoundQuery]
+    ) -> Pairs | None:
+        """None where differences have no procedure that is as narrow as they spread."""
+        dependence = compiler.mechanism.dependence
+        known = dependence.binomial_tails or dependence.group_column is not None
+        slack = compiler.mechanism.parameters().get("slack")
+        return cls(compiler, queries, bound) if known and not slack else None
+
+    @property
+    def mechanism(self) -> GuessAndCheck:
+        """The mechanism that answers."""
+        return self.compiler.mechanism  # type: ignore[return-value]  # checked by `checks_guesses`
+
+    def _prepared(self, one: int) -> list[Prepared]:
+        """The differences of all others and one candidate."""
+        differences = [
+            DifferenceQuery(self.queries[other], self.queries[one]).joined(self.bound[other], self.bound[one])
+            for other in range(len(self.bound)) if other != one
+        ]  # fmt: skip
+        needs = "cells" if self.mechanism.dependence.binomial_tails else "groups"
+        seen = [self._nothing(needs)] * len(differences)
+        training = self.compiler.training
+        if training is not None and all(each.trained for each in differences):
+            rows, group_by = training.counting(differences[0]), self.mechanism.dependence.group_column
+            _, seen = rows.look(
+                differences, [needs] * len(differences), group_by=group_by, unit=self.mechanism.unit
+            )
+        return [
+            Prepared(bound, -1, from_training=False, procedure=self._procedure(needs, spread))
+            for bound, spread in zip(differences, seen, strict=True)
+        ]
+
+    def _procedure(self, needs: str, training: Any) -> Procedure:
+        if needs == "cells":
+            return Betting(rows=self.mechanism.rows, training=training)
+        return GroupBetting(sizes=self.mechanism.dependence.counts, training=training)  # type: ignore[attr-defined]
+
+    def _nothing(self, needs: str) -> Any:
+        """What is known of the spread without training rows."""
+        unit, none = self.mechanism.unit, np.zeros(0, dtype=np.int64)
+        if needs == "cells":
+            zeros = np.zeros(CELLS, dtype=np.int64)
+            return Cells(zeros, zeros, unit)
+        return GroupSums(none, none, none, unit)
+
+    def look(self, sealed: StoredRows, one: int) -> PairsOfOne:
+        """The differences of one candidate and their sealed values; secret."""
+        prepared = self._prepared(one)
+        return PairsOfOne(one, prepared, look_at(prepared, sealed, self.compiler.schema, self.mechanism))
+
+    def largest(self, pairs: PairsOfOne, nats: float, *, lowest: bool) -> float:
+        """How much better than one candidate any other one is at most, in units of a mean; Lemma M over the others.
+
+        Args:
+            pairs: What `look` returned of the candidate.
+            nats: ln(1 / level) of a two-sided procedure.
+            lowest: Whether lower values are better.
+        """
+        low, high = ends_of(pairs.procedures, pairs.sealed, nats, rounding=self.mechanism.rounding)
+        ends = zip(pairs.prepared, low.tolist(), high.tolist(), strict=True)
+        return largest_upper([_better(each.bound, *both, lowest=lowest) for each, *both in ends])
+
+    def expected(self, pairs: PairsOfOne, goodness: NDArray[np.float64], nats: float, *, lowest: bool) -> float:
+        """What `largest` is expected to be, from the other candidate that is the best on the training rows."""
+        others = np.delete(goodness, pairs.one)
+        if np.all(np.isnan(others)):
+            return math.inf
+        rival = int(np.nanargmax(others))
+        procedure = pairs.procedures[rival]
+        middle = procedure.prediction.mean  # type: ignore[attr-defined]  # of bets
+        return max(_better(pairs.prepared[rival].bound, *procedure.expected(middle, nats), lowest=lowest), _LEAST)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairsOfOne:
+    """The differences of all other candidates and one; the sealed values are secret.
+
+    Attributes:
+        one: Position of the candidate.
+        prepared: The differences, in the order of the others.
+        sealed: Their sealed values.
+    """
+
+    one: int
+    prepared: Sequence[Prepared]
+    sealed: SealedValues
+
+    @property
+    def procedures(self) -> list[Procedure]:
+        """How the intervals are made."""
+        return [each.procedure for each in self.prepared if each.procedure is not None]
+
+
+def _better(bound: BoundQuery, low: float, high: float, *, lowest: bool) -> float:
+    """The most by which the other candidate is better, as a share of the candidates' range."""
+    ends = [bound.at_zero + (bound.at_one - bound.at_zero) * end for end in (low, high)]
+    width = abs(bound.at_one - bound.at_zero) / 2.0
+    return (-min(ends) if lowest else max(ends)) / width
