@@ -6,6 +6,7 @@
     ├── HoldoutRejected      (also ValueError)   the rows or settings cannot be sealed; nothing was created
     ├── HoldoutNotFound      (also LookupError)  no holdout of that name in that storage
     ├── QueryRejected        (also ValueError)   the question cannot be asked; nothing was charged
+    │   └── CaseRejected                         the result of a case is missing, doubled, crashed or no number
     ├── BudgetExhausted                          only where a caller asked for an exception instead of a refused answer
     ├── IntegrityError                           rows, ledger or certificate are not what was sealed or signed
     ├── AuthError                                the steward's key is missing or is the wrong one
@@ -39,6 +40,7 @@ __all__ = [
     "AuthError",
     "BudgetExhausted",
     "BudgetWarning",
+    "CaseRejected",
     "DependenceError",
     "DependenceWarning",
     "EverholdError",
@@ -99,6 +101,13 @@ class QueryRejected(EverholdError, ValueError):
 
     exit_code = 5
     http_status = 422
+
+
+class CaseRejected(QueryRejected):
+    """The results of a case cannot be used: `case` in the data names it, `fault` says why. Nothing was charged.
+
+    Faults are ``"missing"``, ``"unknown"``, ``"doubled"``, ``"crashed"``, ``"not a number"`` and ``"runs"``.
+    """
 
 
 class BudgetExhausted(EverholdError):

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.asking.accessor import HoldoutAccessor
+    from everhold.asking.case_gate import CaseGate
     from everhold.asking.gate import Gate
     from everhold.asking.holdout_ledger import HoldoutLedger
     from everhold.certificate import Certificate, Timestamper
@@ -509,10 +510,21 @@ class Holdout:
         view._executor = self._executor.on_behalf_of(name)
         return view
 
+    @overload
     def gate(
         self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
         name: str = "gate", training: Any = None,
-    ) -> Gate:  # fmt: skip
+    ) -> Gate: ...  # fmt: skip
+    @overload
+    def gate(
+        self, metric: None = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
+        name: str = "gate", better: str | None = None, any_of: Sequence[str] | None = None, **claims: Any,
+    ) -> CaseGate: ...  # fmt: skip
+    def gate(
+        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
+        name: str = "gate", training: Any = None, better: str | None = None, any_of: Sequence[str] | None = None,
+        **claims: Any,
+    ) -> Any:  # fmt: skip
         """A champion that gives way only to challengers that are proved to be better: keep or revert.
 
         Every promotion is proved, all of them at once, however many challengers failed in between and however they were
@@ -530,12 +542,24 @@ class Holdout:
                 does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status` says what it can see.
             name: Of the gate; a holdout may have several, and all share its budget.
             training: The champion's predictions for the training rows, where it is no estimator.
+            better: Makes a gate about cases, whose challengers report results: the metric that has to be better than
+                the champion's by more than ``margin``.
+            any_of: In place of ``better``: metrics of which any one has to be better; they share the level.
+            **claims: Of a gate about cases, see `everhold.asking.case_gate.open_case_gate`: ``not_worse`` (slacks of
+                guards, which share no level), ``baseline`` (results that guards are held against; those of the first
+                champion by default), ``units`` (``"cases"`` or ``"runs"``), ``ranges`` and ``lower``.
 
         Raises:
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
             ValueError: If the name or the limit cannot be used.
         """
         self._check_questions()
+        if metric is None and (better is not None or any_of is not None or self.gates.is_about_cases(name)):
+            return self.gates.of_cases(
+                name, better=better, any_of=any_of, champion=champion, margin=margin, challenges=challenges, **claims
+            )
+        if claims:
+            raise TypeError(f"{next(iter(claims))} belongs to a gate about cases; pass better= or any_of= with it")
         return self.gates.open(  # type: ignore[no-any-return]
             metric, champion=champion, training=training, margin=margin, challenges=challenges, name=name
         )

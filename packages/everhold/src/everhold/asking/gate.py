@@ -42,12 +42,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from everhold.asking.case_gate import CaseGate
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Head
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
 __all__ = ["Gate", "HoldoutGates", "certified_gates", "described_gate", "model_store_of", "open_gate"]
+
+CASES = "cases"
+"""Kind of the metric of a gate about cases."""
 
 _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
 
@@ -195,6 +199,17 @@ class HoldoutGates(HoldoutAccessor):
             training=training, margin=margin, challenges=challenges, name=name,
         )  # fmt: skip
 
+    def is_about_cases(self, name: str) -> bool:
+        """Whether there is a gate of this name, and it is about cases."""
+        gate = Accounts.from_state(self._executor.data()).of(Gates).by_name.get(name)
+        return gate is not None and gate.metric.get("kind") == CASES
+
+    def of_cases(self, name: str = "gate", **claims: Any) -> CaseGate:
+        """A gate about cases; see `Holdout.gate`."""
+        from everhold.asking.case_gate import open_case_gate
+
+        return open_case_gate(self._executor, self._folder, name=name, **claims)
+
     def status_facts(self, head: Head) -> dict[str, Any]:
         """All gates in public facts."""
         gates = [described_gate(gate) for gate in head.accounts.of(Gates).by_name.values()]
@@ -214,6 +229,10 @@ def model_store_of(executor: QueryExecutor, folder: Path) -> ModelStore:
 
 def described_gate(gate: GateAccount) -> dict[str, Any]:
     """A gate in public facts."""
+    if gate.metric.get("kind") == CASES:
+        from everhold.asking.case_gate import described_case_gate
+
+        return described_case_gate(gate)
     return {
         "gate": gate.name,
         "metric": metric_in_words(gate.metric),

@@ -226,6 +226,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "labels": lambda value: _count(value) and value != 0,
         "left_of_plan": lambda value: value is True,
         "gates": _list(_gate),
+        "open_challenges": _object(opened=_count, looked=_count),
         "declared": _list(_declared),
         "competition": _competition,
         "queries": _list(_query),

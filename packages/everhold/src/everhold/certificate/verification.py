@@ -372,9 +372,14 @@ def _mechanism_of(document: Mapping[str, Any]) -> Mechanism:
 
 def _state_of(document: Mapping[str, Any]) -> State:
     account = document["account"]
-    later = sum(family["later"] for family in account.get("declared", ()))
+    later = sum(family["later"] for family in account.get("declared", ())) + _opened(account)
     asked = account["asked"] - account["by_source"].get("declared", 0) + later  # places among the queries
     return State(asked=asked, charged=account["charged"], labels=account.get("labels", 0))
+
+
+def _opened(account: Mapping[str, Any]) -> int:
+    """Challenges that were opened; each took a place, and the look of a promotion is a label."""
+    return int(account.get("open_challenges", {"opened": 0})["opened"])
 
 
 def _unreachable(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
@@ -387,7 +392,7 @@ def _unreachable(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[
     if lost is not None and not mechanism.losable(questions=lost["questions"], charges=lost["charges"]):
         yield "the lost answers cannot have been charged what is said"
     by_source = account["by_source"]
-    forced = by_source.get("chosen", 0) + by_source.get("declared", 0)
+    forced = by_source.get("chosen", 0) + by_source.get("declared", 0) + _opened(account)
     least, most = mechanism.labels_of(by_source["holdout"], forced=forced)
     fewest, dearest = mechanism.lost_labels_of(0 if lost is None else lost["charges"])
     if not least + fewest <= account.get("labels", 0) <= most + dearest:
@@ -465,6 +470,7 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
         + lost["recoveries"]
         + unsealed["acts"]
         + len(gates)
+        + sum(account.get("open_challenges", {}).values())
         + received
     )
     questions = head["sequence"] - acts + lost["questions"]
@@ -551,7 +557,8 @@ def _gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
         return
     if not gates or len({gate["gate"] for gate in gates}) != len(gates):
         yield "the gates are not one or more, each with a name of its own"
-    if document["mechanism"]["name"] != GuessAndCheck.name or document["rows"]["label"] is None:
+    labelled = document["rows"]["label"] is not None or all(gate["metric"].startswith("cases: ") for gate in gates)
+    if document["mechanism"]["name"] != GuessAndCheck.name or not labelled:
         yield "there are gates, and with these rows and this mechanism they are refused"
     sequences = [promotion["sequence"] for gate in gates for promotion in gate["promotions"]]
     if len(set(sequences)) != len(sequences) or any(

@@ -1,0 +1,345 @@
+"""An open challenge: cases are handed out in a secret order, results come in, and it ends as early as is proved.
+
+Everything that follows is committed before it is told: opening, each look, the verdict. So a process that ends at any
+point leaves the challenge as it was after the latest of them, and `CaseGate.open` under the same name goes on there.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_whole, brief
+from everhold.asking.accessor import HoldoutAccessor
+from everhold.asking.budget import affordable
+from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.display import Display
+from everhold.errors import BudgetExhausted, QueryRejected
+from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.allotments import ANALYST, Accounts
+from everhold.ledger.gates import Gates
+from everhold.ledger.open_challenges import LOOKED, OPENED, OpenChallenges, Opened
+from everhold.queries.case_challenge import CaseChallenge, challenger_digest, next_nats
+from everhold.queries.case_evidence import Evidence
+from everhold.queries.case_results import NEW_RUNS
+from everhold.queries.question import MOST_SHOWN, Pricing, digest
+from everhold.sealing.configuration import bound_state
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.asking.case_gate import CaseGate
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.ledger import Head
+    from everhold.ledger.gates import GateAccount
+    from everhold.ledger.tally import Tally
+    from everhold.queries.case_evidence import UnitPlan
+    from everhold.queries.challenge import Verdict
+    from everhold.sealing.result_store import ResultStore
+
+__all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge", "order_of_units"]
+
+_USUAL_LOOKS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Display):
+    """The reply to reported results.
+
+    Attributes:
+        verdict: The verdict, if the challenge has ended; None if it goes on.
+        reported: Cases reported so far.
+        cases: Cases of the suite.
+    """
+
+    verdict: Verdict | None
+    reported: int
+    cases: int
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more cases are handed out."""
+        return self.verdict is None
+
+    def __str__(self) -> str:
+        done = f"{self.reported} of {self.cases} cases"
+        return f"go on: nothing is proved after {done}" if self.verdict is None else f"{self.verdict} after {done}"
+
+
+class OpenChallenge:
+    """A challenge while its cases are handed out; made by `CaseGate.open`."""
+
+    def __init__(self, gate: CaseGate, executor: QueryExecutor, store: ResultStore, challenger: str) -> None:
+        """Use `CaseGate.open` instead."""
+        self._gate, self._executor, self._store, self._challenger = gate, executor, store, challenger
+        self._units = gate._units
+        self._verdict: Verdict | None = None
+
+    def __repr__(self) -> str:
+        return f"OpenChallenge({self._gate.name!r}, {self._challenger!r})"
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict, if the challenge has ended."""
+        if self._verdict is None and self._opened(self._executor.data()) is None:
+            self._verdict = self._plan(self._now(), None, [], []).decided(self._executor)
+        return self._verdict
+
+    def next_cases(self) -> list[Any]:
+        """Ids of the cases to run next; the same ones until they are reported, and none after the end."""
+        opened = self._opened(self._executor.data())
+        return [] if opened is None else [self._ids[place] for place in self._batch(opened)]
+
+    def report(self, results: Any) -> Progress:
+        """Report the results of the cases that were handed out last.
+
+        Args:
+            results: As for `CaseGate.challenge`, of exactly these cases.
+
+        Raises:
+            CaseRejected: If a case is missing, was not handed out, is doubled, crashed or has no number. Nothing was
+                charged, and the challenge stays as it was.
+            QueryRejected: If the challenge is not open, or others reported meanwhile.
+        """
+        opened = self._opened(self._executor.data())
+        if opened is None:
+            raise QueryRejected("the challenge has ended; expected an open one; nothing was charged")
+        places = self._batch(opened)
+        values = self._units.suite.values(results, [self._ids[place] for place in places])
+        name = self._store.digest_of(values)
+        self._store.keep(_file(opened, len(opened.results) + 1, name), values)
+        done = opened if len(opened.results) + 1 == opened.looks else None
+        reported = [*opened.results, name]
+        plan = self._plan(self._now(), opened, self._order(opened), reported)
+        if done is not None or plan.proves(opened.nats):
+            return Progress(self._end(plan), self._reported(opened, len(reported)), len(self._ids))
+        self._look(opened, name)
+        return Progress(None, self._reported(opened, len(reported)), len(self._ids))
+
+    def withdraw(self) -> Verdict:
+        """End the challenge; the champion is kept, and the place stays taken."""
+        opened = self._opened(self._executor.data())
+        if opened is None:
+            raise QueryRejected("the challenge has ended; expected an open one; nothing was charged")
+        return self._end(self._plan(self._now(), opened, [], []))
+
+    def _end(self, plan: _Plan) -> Verdict:
+        self._verdict = self._executor.ask(plan.challenge)
+        return self._verdict
+
+    @property
+    def _ids(self) -> Sequence[Any]:
+        return self._units.suite.ids
+
+    def _now(self) -> GateAccount:
+        return Accounts.from_state(self._executor.data()).of(Gates).by_name[self._gate.name]
+
+    def _opened(self, data: Mapping[str, Any]) -> Opened | None:
+        found = Accounts.from_state(data).of(OpenChallenges).by_gate.get(self._gate.name)
+        return found if found and found.challenger == challenger_digest(self._gate.name, self._challenger) else None
+
+    def _order(self, opened: Opened) -> list[int]:
+        return order_of_units(self._executor.key.order_key, opened, self._units.count)
+
+    def _boundaries(self, opened: Opened) -> list[int]:
+        return boundaries(self._units.count, opened.looks)
+
+    def _batch(self, opened: Opened) -> list[int]:
+        """Places of the cases that are handed out now."""
+        return self._cases_of(opened, len(opened.results))
+
+    def _cases_of(self, opened: Opened, look: int) -> list[int]:
+        ends = [0, *self._boundaries(opened)]
+        units = self._order(opened)[ends[look] : ends[look + 1]]
+        rank = {unit: place for place, unit in enumerate(units)}
+        places = [place for place, unit in enumerate(self._units.groups.tolist()) if unit in rank]
+        return sorted(places, key=lambda place: (rank[int(self._units.groups[place])], place))
+
+    def _reported(self, opened: Opened, looks: int) -> int:
+        order = self._order(opened)[: self._boundaries(opened)[looks - 1]]
+        return int(self._units.sizes[order].sum())
+
+    def _plan(
+        self, gate: GateAccount, opened: Opened | None, order: Sequence[int], reported: Sequence[str]
+    ) -> _Plan:  # fmt: skip
+        values = self._reported_values(opened, reported) if opened is not None and reported else None
+
+        def proves(nats: float) -> bool:
+            if values is None or opened is None:
+                return False
+            champion, baseline = self._store.find(gate.champion), self._gate._baseline(gate)
+            seen = ~np.isnan(values[:, 0, 0])
+            filled = np.where(seen[:, None, None], values, champion)  # what was not handed out is not looked at
+            evidence = Evidence(self._units, filled, champion, baseline)
+            looks = self._boundaries(opened)[: len(reported)]
+            return evidence.proves_early(nats, list(order)[: looks[-1]], looks, planned_looks=opened.looks)
+
+        return _Plan(proves, CaseChallenge(
+            gate, self._units.suite, self._units, self._challenger, self._executor.mechanism,  # type: ignore[arg-type]
+            self._store, proves, values, opened,
+        ))  # fmt: skip
+
+    def _reported_values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
+        """Results so far, shape (cases, runs, metrics); nan where none were reported."""
+        suite = self._units.suite
+        values = np.full((len(suite.ids), suite.runs, len(suite.metrics)), np.nan)
+        for look, name in enumerate(reported):
+            values[self._cases_of(opened, look)] = self._store.find(_file(opened, look + 1, name))
+        return values
+
+    def _look(self, opened: Opened, results: str) -> None:
+        look = len(opened.results) + 1
+        public = {"kind": LOOKED, "gate": opened.gate, "entry": opened.entry, "look": look, "results": results}
+        shown = f"gate {opened.gate!r}: {self._challenger} goes on after look {look}"
+        act = EntryDraft(digest(public), {**public, "shown": shown[:MOST_SHOWN]})
+
+        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+            accounts = Accounts.from_state(data)
+            if accounts.closed:
+                raise QueryRejected(CLOSED_STUDY)
+            try:
+                accounts.of(OpenChallenges).replay(public, LOOKED)
+            except ValueError:
+                raise QueryRejected("results of this look were reported meanwhile; nothing was charged") from None
+            return accounts.into(data), [_told_nothing(LOOKED)]
+
+        self._executor.ledger.commit([act], step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Evidence so far, and the challenge that it ends.
+
+    Attributes:
+        proves: Whether the claims are proved at ln(1 / level). Secret.
+        challenge: The plan of the verdict.
+    """
+
+    proves: Any
+    challenge: CaseChallenge
+
+    def decided(self, executor: QueryExecutor) -> Verdict | None:
+        """The verdict that is in the ledger; None if there is none."""
+        if executor.find(self.challenge.question) is None:
+            return None
+        return executor.ask(self.challenge)
+
+
+def open_challenge(
+    gate: CaseGate, executor: QueryExecutor, store: ResultStore, challenger: str, *, batch: int | None
+) -> OpenChallenge:
+    """Open a challenge, or go on with the one that is open under this name.
+
+    Raises:
+        QueryRejected: If another one is open. Nothing was charged.
+        BudgetExhausted: If no results could prove the claims any more. Nothing was charged.
+    """
+    made = OpenChallenge(gate, executor, store, challenger)
+    data = executor.data()
+    identity, now = challenger_digest(gate.name, challenger), made._now()
+    if made._opened(data) is not None or made.verdict is not None or identity == now.champion:
+        return made
+    looks = _looks(gate._units, batch)
+    while not _open(executor, gate, challenger, looks):
+        continue  # somebody asked meanwhile, so the level is another one
+    return made
+
+
+def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int) -> bool:
+    """Write the act that opens a challenge; False if the ledger has moved on since its level was computed."""
+    head = executor.head()
+    opened = _checked(executor, gate, challenger, looks, head)
+    public = {
+        "kind": OPENED, "gate": opened.gate, "champion": opened.champion, "challenger": opened.challenger,
+        "nats": opened.nats, "looks": opened.looks, "entry": opened.entry,
+    }  # fmt: skip
+    if executor.analyst is not None:
+        public[ANALYST] = executor.analyst
+    shown = f"gate {gate.name!r}: {challenger} is open, {looks} looks at most"
+    identity = {"kind": OPENED, "gate": opened.gate, "champion": opened.champion, "challenger": opened.challenger}
+    with executor.ledger.transaction([EntryDraft(digest(identity), {**public, "shown": shown[:MOST_SHOWN]})]) as found:
+        if not found.new or found.state != head.state:
+            return not found.new
+        accounts, state = Accounts.from_state(found.state), executor.state_from(found.state)
+        accounts.of(OpenChallenges).replay(public, OPENED)
+        if executor.analyst is not None:
+            accounts.spend(executor.analyst, asked=1, charged=0)
+        after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
+        found.record(accounts.into(after), [_told_nothing(OPENED)])
+    return True
+
+
+def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, head: Head) -> Opened:
+    """The challenge as it would be opened now.
+
+    Raises:
+        QueryRejected: If another one is open, or the champion is not complete. Nothing was charged.
+        BudgetExhausted: If no results could prove the claims any more. Nothing was charged.
+    """
+    accounts, state = head.accounts, executor.state_from(head.state)
+    now = accounts.of(Gates).by_name[gate.name]
+    if accounts.closed:
+        raise QueryRejected(CLOSED_STUDY)
+    if gate.name in accounts.of(OpenChallenges).by_gate:
+        raise QueryRejected(
+            f"another challenge of gate {gate.name!r} is open; expected its report first; report it, or withdraw it; "
+            "nothing was charged"
+        )
+    gate.check_complete(now)
+    nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
+    worst = nats + (math.log(looks) if gate.suite.population == NEW_RUNS else 0.0)
+    paid = affordable(state, accounts, executor.analyst, 2, pricing=Pricing(1, lambda _, count: count)) >= 2
+    if now.left < 1 or not paid or not gate._units.can_prove(worst):
+        raise BudgetExhausted(
+            "what is left does not pay for the challenge, or no results could prove its claims; nothing was charged; "
+            "seal new cases"
+        )
+    identity = challenger_digest(gate.name, challenger)
+    return Opened(gate.name, identity, now.champion, nats, looks, head.sequence + 1)
+
+
+def _looks(units: UnitPlan, batch: int | None) -> int:
+    """Number of looks."""
+    wanted = max(math.ceil(units.count / _USUAL_LOOKS), 1) if batch is None else as_whole(batch)
+    if wanted is None or not 1 <= wanted <= units.count:
+        raise ValueError(f"batch is {brief(batch)}; expected a whole number from 1 to the {units.count} units")
+    return math.ceil(units.count / wanted)
+
+
+def boundaries(units: int, looks: int) -> list[int]:
+    """Numbers of units after each look, as even as can be.
+
+    Examples:
+        >>> boundaries(10, 4)
+        [3, 5, 8, 10]
+    """
+    return [math.ceil(units * look / looks) for look in range(1, looks + 1)]
+
+
+def order_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
+    """The secret order of one open challenge: a new one each time, so that what was handed out before tells nothing."""
+    name = f"everhold order of cases\n{opened.gate}\n{opened.entry}\n{opened.challenger}\n"
+    return sorted(range(units), key=lambda unit: hmac.digest(order_key, f"{name}{unit}".encode(), "sha256"))
+
+
+def _file(opened: Opened, look: int, results: str) -> str:
+    return f"{opened.challenger[:16]}-{opened.entry}-{look}-{results[:32]}"
+
+
+def _told_nothing(source: str) -> Outcome:
+    return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
+
+
+class HoldoutOpenChallenges(HoldoutAccessor):
+    """`holdout.open_challenges`: what a certificate says of challenges that were opened."""
+
+    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+        """Numbers of the acts."""
+        kept = head.accounts.of(OpenChallenges)
+        return {"open_challenges": {"opened": kept.opened, "looked": kept.looked}} if kept.opened else {}

@@ -1,0 +1,171 @@
+"""Claims of a gate about cases: one bet on each, at the full level on one side (Lemma M).
+
+A claim says that a mean gain is above its floor. Gains lie in [-1, 1], in units of the metric's range. The capital of
+a claim is a mixture of bets with constant stakes, so it holds for units of unlike laws, too. A challenger is promoted
+if the capital of each claim reaches 1 / level: no claim shares the level with another one, except successes of which
+any one is enough (docs/theory/gates.md, S11).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.stats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["MOST_STAKE", "Claim", "Units", "first_proof", "log_capital", "most_nats", "sign_nats", "stakes_for"]
+
+MOST_STAKE = 0.95
+"""Largest part of the capital that is bet on one unit; a unit with the gain -1 then leaves a twentieth of it."""
+
+_RATIO = 0.6  # of neighbouring stakes: a bet loses little where the best stake lies between two
+_ROUNDING = 1e-9  # nats that sums of logarithms may be off
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of a gate.
+
+    Attributes:
+        metric: Name of the metric.
+        floor: The mean gain is claimed to be above this, in [-1, 1), in units of the metric's range.
+        guard: True for a guard, against the baseline; False for a success, against the champion.
+    """
+
+    metric: str
+    floor: float
+    guard: bool = False
+
+    @property
+    def null(self) -> float:
+        """The floor as a mean of values ``(1 + gain) / 2`` in (0, 1)."""
+        return (1.0 + self.floor) / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Values of one claim, unit by unit, in the order in which they are looked at.
+
+    Attributes:
+        sums: Shape (units,): sums of ``(1 + gain) / 2``, each from 0 to its size.
+        sizes: Shape (units,): number of cases in each unit; 1 where a unit is a case or a run.
+        largest: The largest size of all units of the suite, also of those that are not looked at yet.
+        signs: True if units are independent, of one law, and each gain is -1, 0 or 1: then the exact sign test replaces
+            the bet on a floor of 0. It is decided by public facts.
+    """
+
+    sums: NDArray[np.float64] = field(repr=False)
+    sizes: NDArray[np.float64]
+    largest: float = 1.0
+    signs: bool = False
+
+
+def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
+    """Constant stakes that a mixture bets with, from public facts; all alike in weight, shape (stakes,).
+
+    The smallest is the best one for gains that spread as far as possible.
+
+    Args:
+        units: Number of units if all are looked at.
+        nats: ln(1 / level).
+
+    Examples:
+        >>> stakes_for(100, 8.4).round(2)
+        array([0.95, 0.57])
+        >>> stakes_for(1600, 8.4).round(2)
+        array([0.95, 0.57, 0.34, 0.21, 0.12])
+    """
+    least = math.sqrt(2.0 * nats / units)
+    count = 1 + max(math.floor(math.log(least / MOST_STAKE) / math.log(_RATIO)), 0)
+    return np.asarray(MOST_STAKE * _RATIO ** np.arange(count))
+
+
+def log_capital(units: Units, null: float, stakes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of the capital after each unit, shape (units,); it starts with 1.
+
+    Each factor is ``1 + c (sum - size null) / (largest null)``. If the mean is at most the null, the expected product is
+    at most 1: for independent units by the means of unlike laws, and for any order at a fixed number of units.
+
+    Args:
+        units: Values of the claim.
+        null: The mean that is bet against, in (0, 1).
+        stakes: Shape (stakes,), from `stakes_for`.
+
+    Examples:
+        >>> float(log_capital(Units(np.ones(3), np.ones(3)), 0.5, np.array([0.95]))[-1].round(3))
+        2.003
+    """
+    excess = (units.sums - units.sizes * null) / (units.largest * null)
+    steps = np.log1p(stakes[:, None] * excess[None, :])
+    return np.asarray(np.logaddexp.reduce(np.cumsum(steps, axis=1), axis=0) - math.log(len(stakes)))
+
+
+def first_proof(
+    claims: Sequence[Claim], units: Sequence[Units], *, planned: int, nats: float, looks: Sequence[int]
+) -> int | None:
+    """Index of the first look at which all claims are proved; None if there is none.
+
+    Each claim may reach its level at a look of its own. All guards have to be proved, and one of the successes, which
+    share the level among them.
+
+    Args:
+        claims: Guards and at least one success.
+        units: Values of each claim, as far as they are known.
+        planned: Number of units if all are looked at, from which stakes follow.
+        nats: ln(1 / level).
+        looks: Numbers of units after which the capital is compared, rising.
+    """
+    proved = [
+        _looks_proved(claim, values, planned=planned, nats=nats + _extra(claims, claim), looks=looks)
+        for claim, values in zip(claims, units, strict=True)
+    ]
+    guards = [each for claim, each in zip(claims, proved, strict=True) if claim.guard]
+    successes = [each for claim, each in zip(claims, proved, strict=True) if not claim.guard]
+    at = max([min(successes), *guards])
+    return None if at >= len(looks) else at
+
+
+def _extra(claims: Sequence[Claim], claim: Claim) -> float:
+    """Nats that a success pays because any of several is enough; guards pay nothing."""
+    return 0.0 if claim.guard else math.log(sum(not each.guard for each in claims))
+
+
+def _looks_proved(claim: Claim, units: Units, *, planned: int, nats: float, looks: Sequence[int]) -> int:
+    """Index of the first look at which the capital has reached the level; the number of looks if never."""
+    if units.signs and claim.floor == 0.0 and len(looks) == 1:
+        return 0 if sign_nats(units.sums) >= nats + _ROUNDING else 1
+    capital = log_capital(units, claim.null, stakes_for(planned, nats))
+    reached = capital[np.asarray(looks, dtype=np.intp) - 1] >= nats + _ROUNDING
+    return int(np.argmax(reached)) if bool(reached.any()) else len(looks)
+
+
+def sign_nats(values: NDArray[np.float64]) -> float:
+    """ln(1 / p) of the exact one-sided sign test: as many wins among the units that differ, or more.
+
+    Args:
+        values: Shape (units,), each 0 (lost), 1/2 or 1 (won).
+
+    Examples:
+        >>> round(sign_nats(np.array([1.0] * 18 + [0.0] * 2 + [0.5] * 80)), 2)
+        8.51
+    """
+    wins, losses = int(np.count_nonzero(values == 1.0)), int(np.count_nonzero(values == 0.0))
+    return -float(scipy.stats.binom.logsf(wins - 1, wins + losses, 0.5))
+
+
+def most_nats(units: int, floor: float, *, gain: float = 1.0) -> float:
+    """The most that a bet can prove with so many units, if each has this gain; smaller levels are not provable.
+
+    Examples:
+        >>> round(most_nats(60, 0.0, gain=0.1), 2)
+        5.43
+    """
+    null = (1.0 + floor) / 2.0
+    return units * math.log1p(MOST_STAKE * ((1.0 + gain) / 2.0 - null) / null)

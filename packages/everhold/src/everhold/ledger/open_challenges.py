@@ -1,0 +1,152 @@
+"""Challenges that stay open while cases are handed out, as the ledger keeps them.
+
+Opening takes a place among the queries and fixes the level. Each look that ends nothing is an act of its own. The
+verdict names the entry that opened the challenge; until then the gate answers no other one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from everhold.ledger.extension import LedgerExtension
+from everhold.ledger.gates import VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+__all__ = ["LOOKED", "OPENED", "OpenChallenges", "Opened"]
+
+OPENED, LOOKED = "opened", "looked"
+"""Sources of the acts that open a challenge, and that record a look after which it goes on."""
+
+_MOST_LOOKS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One open challenge; all of it public.
+
+    Attributes:
+        gate: Name of the gate.
+        challenger: Digest of the challenger's name.
+        champion: Digest of the champion.
+        nats: ln(1 / level), fixed at opening.
+        looks: How many looks there can be.
+        entry: Number of the entry that opened it.
+        results: Keyed digest of what was reported at each look so far.
+    """
+
+    gate: str
+    challenger: str
+    champion: str
+    nats: float
+    looks: int
+    entry: int
+    results: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        texts = (self.gate, self.challenger, self.champion, *self.results)
+        sound = all(isinstance(text, str) and text for text in texts)
+        sound = sound and type(self.nats) is float and math.isfinite(self.nats) and self.nats > 0.0
+        counts = (self.looks, self.entry)
+        sound = sound and all(type(count) is int and count >= 1 for count in counts) and self.looks <= _MOST_LOOKS
+        if not (sound and len(self.results) < self.looks):
+            raise ValueError("the open challenge is malformed")
+
+    def stored(self) -> list[Any]:
+        """As plain JSON data."""
+        return [*astuple(self)[:-1], list(self.results)]
+
+    @classmethod
+    def read(cls, stored: list[Any]) -> Self:
+        """The inverse of `stored`."""
+        return cls(*stored[:-1], tuple(stored[-1]))
+
+    def after(self, results: str) -> Opened:
+        """After one more look."""
+        return replace(self, results=(*self.results, results))
+
+
+@dataclass(slots=True)
+class OpenChallenges(LedgerExtension):
+    """All open challenges of a holdout at one moment, and how many acts there were.
+
+    Attributes:
+        by_gate: One for each gate at most.
+        opened: How many were opened so far.
+        looked: How many looks ended nothing so far.
+    """
+
+    name: ClassVar[str] = "open_challenges"
+    key: ClassVar[str] = "open_challenges"
+    acts: ClassVar[frozenset[str]] = frozenset({OPENED, LOOKED})
+    accessor: ClassVar[str] = "everhold.asking.open_challenge:HoldoutOpenChallenges"
+
+    by_gate: dict[str, Opened] = field(default_factory=dict)
+    opened: int = 0
+    looked: int = 0
+
+    @classmethod
+    def read(cls, stored: Any) -> Self:
+        """The inverse of `stored`.
+
+        Raises:
+            ValueError: If `stored` never returns such a thing.
+        """
+        found = [Opened.read(line) for line in stored["open"]]
+        opened, looked = stored["opened"], stored["looked"]
+        if not (type(opened) is int and type(looked) is int and opened >= max(len(found), 1) and looked >= 0):
+            raise ValueError("the counts are impossible")
+        return cls({each.gate: each for each in found}, opened, looked)
+
+    def stored(self) -> dict[str, Any] | None:
+        """As plain JSON data; None if none was ever opened."""
+        if not self.opened:
+            return None
+        return {"open": [each.stored() for each in self.by_gate.values()], "opened": self.opened, "looked": self.looked}
+
+    @property
+    def entries(self) -> int:
+        """Number of acts."""
+        return self.opened + self.looked
+
+    def replay(self, description: Mapping[str, Any], source: object) -> None:
+        """Take an act.
+
+        Raises:
+            ValueError: If no such entry is ever written here, in words.
+        """
+        if source == OPENED:
+            named = ("gate", "challenger", "champion", "nats", "looks", "entry")
+            made = Opened(*(description.get(name) for name in named))  # type: ignore[arg-type]  # checked there
+            if made.gate in self.by_gate:
+                raise ValueError("the gate has an open challenge already")
+            self.by_gate[made.gate] = made
+            self.opened += 1
+            return
+        before = self.by_gate.get(str(description.get("gate")))
+        if before is None or before.entry != description.get("entry"):
+            raise ValueError("there is no such open challenge")
+        if description.get("look") != len(before.results) + 1:
+            raise ValueError("the look is not the next one")
+        self.by_gate[before.gate] = before.after(str(description.get("results")))
+        self.looked += 1
+
+    def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
+        """Take a verdict; that of an open challenge closes it.
+
+        Raises:
+            ValueError: If a gate with an open challenge answered another one.
+        """
+        if source not in VERDICTS:
+            return
+        before = self.by_gate.get(str(description.get("gate")))
+        entry = description.get("opened")
+        if before is None and entry is None:
+            return
+        if before is None or before.entry != entry:
+            raise ValueError("the gate has another open challenge, or none")
+        del self.by_gate[before.gate]

@@ -1,0 +1,219 @@
+"""A challenge of a gate about cases: one claim about the smallest of several, told as promoted or kept.
+
+Results come from the challenger's side. The plan compares them with those of the champion and of the baseline, which
+lie beside the sealed rows. No number of a single claim is ever told, not even after the study was unsealed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.answers import QuotedPrice
+from everhold.arguments import brief
+from everhold.display import at_least
+from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.gates import KEPT, PROMOTED, Gates
+from everhold.queries.case_results import NEW_RUNS
+from everhold.queries.challenge import Verdict, challenge_of
+from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.ledger import Entry
+    from everhold.ledger.gates import GateAccount
+    from everhold.ledger.open_challenges import Opened
+    from everhold.mechanisms import State
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.queries.case_evidence import UnitPlan
+    from everhold.queries.case_results import CaseSuite
+    from everhold.randomness import Noise
+    from everhold.sealing.result_store import ResultStore
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["RUNS_OF_THESE", "CaseChallenge", "case_verdict", "claims_in_words", "look_label", "next_nats"]
+
+RUNS_OF_THESE = "new runs of these cases"
+"""What a promise about `NEW_RUNS` is about."""
+
+
+def next_nats(mechanism: GuessAndCheck, state: State) -> float:
+    """ln(1 / level) of the next query."""
+    return float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+
+
+def look_label(looks: int) -> int:
+    """What telling the look of a promotion costs later queries, in millionths of a nat: all looks are alike.
+
+    Examples:
+        >>> look_label(20)
+        2995733
+    """
+    return math.ceil(1e6 * math.log(looks))
+
+
+@dataclass(frozen=True)
+class CaseChallenge(QueryPlan[Verdict]):
+    """One challenge that is ready to be asked, against the champion of the moment.
+
+    Attributes:
+        gate: The gate as it was when this was made.
+        suite: Its cases and claims.
+        units: Its units.
+        challenger: The challenger's name.
+        mechanism: The mechanism that answers.
+        store: The results of the gate's champions.
+        proves: Whether the claims are proved at ln(1 / level). Secret.
+        values: The challenger's results, kept if it is promoted; None where they are not complete. Secret.
+        opened: The open challenge that this closes; None for one that was given all results at once.
+    """
+
+    gate: GateAccount
+    suite: CaseSuite
+    units: UnitPlan
+    challenger: str
+    mechanism: GuessAndCheck
+    store: ResultStore
+    proves: Callable[[float], bool] = field(repr=False)
+    values: NDArray[np.float64] | None = field(repr=False)
+    opened: Opened | None = None
+
+    def is_short(self, rows: int) -> bool:
+        """Always: nothing is read of the sealed rows."""
+        return True
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the challenger's name at this gate; results are no part of it."""
+        return challenger_digest(self.gate.name, self.challenger)
+
+    @cached_property
+    def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
+        """One entry."""
+        public = {**challenge_of(self.gate, self.gate.champion, self.digest), "margin": self.gate.margin}
+        if self.opened is not None:
+            public["opened"] = self.opened.entry
+        return [EntryDraft(self.question, {**public, "shown": self.shown[:MOST_SHOWN]})]
+
+    @property
+    def question(self) -> str:
+        """SHA-256 of gate, champion and challenger."""
+        return digest(challenge_of(self.gate, self.gate.champion, self.digest))
+
+    @property
+    def shown(self) -> str:
+        """The challenge as people read it."""
+        what = ", ".join(self.suite.better)
+        return f"gate {self.gate.name!r}: {what} of {self.challenger} against champion {self.gate.champion[:8]}"
+
+    @property
+    def pricing(self) -> Pricing:  # type: ignore[override]
+        """A surprise at most; refused where no results could prove the claims."""
+        return Pricing(1, self._sure)
+
+    def _sure(self, state: State, count: int) -> int:
+        if self.opened is not None:  # its place was taken when it was opened
+            return min(count, 1)
+        return min(count, 1) if self.units.can_prove(next_nats(self.mechanism, state)) else 0
+
+    def room(self, accounts: Accounts, count: int) -> int:
+        """As many as the gate's own limit allows.
+
+        Raises:
+            Outdated: If the gate has another champion by now.
+        """
+        now = accounts.of(Gates).by_name.get(self.gate.name)
+        if now is None or now.champion != self.gate.champion:
+            raise Outdated
+        return min(count, now.left)
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> None:
+        """Nothing is read of the sealed rows."""
+
+    def answer(self, state: State, seen: None, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
+        """The verdict; a promoted challenger's results are kept before anybody hears of it."""
+        nats = next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
+        promoted = self.values is not None and self.proves(nats)
+        if promoted and self.values is not None:
+            self.store.keep(self.digest, self.values)
+        answer = {
+            "value": None, "low": self.gate.margin if promoted else None, "high": None,
+            "source": PROMOTED if promoted else KEPT,
+            "node": {"by": "claims", "nats": nats, "one_sided": True},
+        }  # fmt: skip
+        label = look_label(self.opened.looks) if promoted and self.opened is not None else 0
+        return state.after(charged=int(promoted), labels=label), [Outcome(answer, int(promoted))]
+
+    def present(self, told: ExecutionResult) -> Verdict:
+        """The verdict in the metric's units."""
+        (entry,) = told.entries
+        now = self.gate
+        if entry is not None:
+            now = Accounts.from_state(entry.state_after).of(Gates).by_name[self.gate.name]
+        return case_verdict(
+            now, self.suite, told, promoted=entry is not None and entry.answer["source"] == PROMOTED,
+            question=self.question, charged=0 if entry is None else entry.charged, confidence=self.mechanism.confidence,
+            repeated=entry is not None and entry.repeated, refused=entry is None, shown=self.shown,
+        )  # fmt: skip
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """Free if kept, a surprise if promoted; there is no half-width."""
+        (entry,) = stored
+        before = entry is not None
+        return QuotedPrice(self.question, None, None, 0, 0 if before else 1, False, before, {})
+
+
+def challenger_digest(gate: str, challenger: str) -> str:
+    """SHA-256 of a challenger's name at a gate."""
+    return digest({"kind": "cases", "gate": gate, "challenger": challenger})
+
+
+def case_verdict(
+    gate: GateAccount, suite: CaseSuite, told: ExecutionResult, *, promoted: bool, question: str, confidence: float,
+    charged: int = 0, repeated: bool = False, refused: bool = False, shown: str = "",
+) -> Verdict:  # fmt: skip
+    """A verdict on a gate as it is now."""
+    own = {} if gate.limit is None else {"challenges": gate.left}
+    return Verdict(
+        promoted=promoted, low=suite.margin if promoted else None,
+        high=max(metric.width for metric in suite.metrics[: len(suite.better)]) if promoted else None,
+        champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
+        remaining={**told.remaining, **own}, statement=told.statement, confidence=confidence, gate=gate.name,
+        margin=suite.margin, metric=claims_in_words(gate.metric), charged=charged, question=question, repeated=repeated,
+        refused=refused, analyst=told.analyst, about=RUNS_OF_THESE if suite.population == NEW_RUNS else None,
+        shown=shown,
+    )  # fmt: skip
+
+
+def claims_in_words(description: Mapping[str, Any]) -> str:
+    """The claims of a gate as people read them.
+
+    Examples:
+        >>> claims_in_words({"better": ["accuracy"], "not_worse": {"cost": 0.02}})
+        'accuracy (guard: cost at most 0.02 worse than the baseline)'
+    """
+    better = " or ".join(description["better"])
+    guards = ", ".join(
+        f"{name} at most {at_least(slack)} worse than the baseline" for name, slack in description["not_worse"].items()
+    )
+    return f"{better} (guard: {guards})" if guards else str(better)
+
+
+def checked_challenger(name: Any) -> str:
+    """The name of a challenger, such as a commit.
+
+    Raises:
+        ValueError: If it cannot be used.
+    """
+    if not (isinstance(name, str) and 1 <= len(name) <= 100 and name.isprintable() and name == name.strip()):
+        raise ValueError(
+            f"the challenger's name {brief(name)} cannot be used; expected 1 to 100 printable characters, such as a commit"
+        )
+    return name

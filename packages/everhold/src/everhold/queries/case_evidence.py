@@ -1,0 +1,131 @@
+"""Evidence for the claims of a gate about cases: units, their order, and the looks at them (S11, S12)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.guarantees.intervals.claims import Units, first_proof, most_nats
+from everhold.queries.case_results import NEW_RUNS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.queries.case_results import CaseSuite
+
+__all__ = ["Evidence", "UnitPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlan:
+    """Units of a suite while it is looked at: cases, or groups of cases. Public except for the groups of single cases.
+
+    Attributes:
+        suite: The cases and claims.
+        groups: Shape (cases,): unit of each case, from 0.
+    """
+
+    suite: CaseSuite
+    groups: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """Shape (units,): cases in each unit."""
+        return np.bincount(self.groups).astype(np.float64)
+
+    @property
+    def count(self) -> int:
+        """Number of units while cases are handed out."""
+        return len(self.sizes)
+
+    @property
+    def all_at_once(self) -> int:
+        """Number of units when all results are there: runs, where new runs are promised."""
+        return len(self.suite.ids) * self.suite.runs if self.suite.population == NEW_RUNS else self.count
+
+    @property
+    def yes_no(self) -> bool:
+        """True if each unit is one run of one independent case of one law."""
+        return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)
+
+    def can_prove(self, nats: float) -> bool:
+        """Whether any results at all could prove the claims at this level."""
+        floors = [claim.floor for claim in self.suite.claims]
+        return all(most_nats(self.all_at_once, floor) >= nats for floor in floors)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Results of a challenger beside those of the champion and of the baseline; secret.
+
+    Attributes:
+        plan: The units.
+        challenger: Shape (cases, runs, metrics).
+        champion: The same.
+        baseline: The same.
+    """
+
+    plan: UnitPlan
+    challenger: NDArray[np.float64] = field(repr=False)
+    champion: NDArray[np.float64] = field(repr=False)
+    baseline: NDArray[np.float64] = field(repr=False)
+
+    def proves(self, nats: float) -> bool:
+        """Whether the claims are proved when all results are looked at once."""
+        return self._proof(self._whole(), self.plan.all_at_once, nats, [self.plan.all_at_once]) is not None
+
+    def proves_early(self, nats: float, order: Sequence[int], looks: Sequence[int], *, planned_looks: int) -> bool:
+        """Whether the claims are proved at the latest look, or were at an earlier one.
+
+        New cases: the capital is a fair game in the shuffled order, so one level covers all looks (Ville). These
+        cases: a unit is a case until all are there, each look is at a fixed number, and looks share the level.
+
+        Args:
+            nats: ln(1 / level) of the whole challenge.
+            order: Units in the order in which they were handed out, so far.
+            looks: Numbers of units after which was looked, rising.
+            planned_looks: How many looks there can be.
+        """
+        plan = self.plan
+        if plan.suite.population != NEW_RUNS:
+            return self._proof(self._handed_out(order), plan.count, nats, looks) is not None
+        nats += math.log(planned_looks)
+        partial = [look for look in looks if look < plan.count]
+        if partial and self._proof(self._handed_out(order), plan.count, nats, partial) is not None:
+            return True
+        return looks[-1] == plan.count and self.proves(nats)
+
+    def _proof(self, units: Sequence[Units], planned: int, nats: float, looks: Sequence[int]) -> int | None:
+        return first_proof(self.plan.suite.claims, units, planned=planned, nats=nats, looks=looks)
+
+    def _values(self) -> list[NDArray[np.float64]]:
+        """``(1 + gain) / 2`` of each claim, shape (cases, runs)."""
+        names = {metric.name: (place, metric) for place, metric in enumerate(self.plan.suite.metrics)}
+        found = []
+        for claim in self.plan.suite.claims:
+            place, metric = names[claim.metric]
+            other = self.baseline if claim.guard else self.champion
+            gain = metric.scaled(self.challenger[:, :, place]) - metric.scaled(other[:, :, place])
+            found.append((1.0 + gain) / 2.0)
+        return found
+
+    def _whole(self) -> list[Units]:
+        if self.plan.suite.population == NEW_RUNS:
+            return [Units(values.ravel(), np.ones(values.size)) for values in self._values()]
+        return self._handed_out(range(self.plan.count), signs=self.plan.yes_no)
+
+    def _handed_out(self, order: Sequence[int], *, signs: bool = False) -> list[Units]:
+        places, sizes = np.asarray(order, dtype=np.intp), self.plan.sizes
+        yes_no = {metric.name: metric.yes_no for metric in self.plan.suite.metrics}
+        return [
+            Units(
+                np.bincount(self.plan.groups, weights=values.mean(axis=1))[places], sizes[places], float(sizes.max()),
+                signs=signs and yes_no[claim.metric],
+            )
+            for claim, values in zip(self.plan.suite.claims, self._values(), strict=True)
+        ]  # fmt: skip

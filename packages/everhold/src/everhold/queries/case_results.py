@@ -1,0 +1,256 @@
+"""Results of a suite of cases: metrics by case and run, checked against the cases of a gate.
+
+Results are a table with a column of case ids, or a mapping from case ids to results. Rows with the same id are runs of
+one case, in order. Whatever is missing, unknown, doubled, crashed or no number is an error that names the case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief
+from everhold.errors import CaseRejected, QueryRejected
+from everhold.guarantees.intervals.claims import Claim
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+__all__ = ["CASE", "LOWER", "NEW_CASES", "NEW_RUNS", "RUN", "CaseMetric", "CaseSuite", "ids_in", "runs_in"]
+
+CASE, RUN = "case", "run"
+"""Columns of ids and, where there is one, of the number of the run."""
+
+NEW_CASES = "new cases"
+"""Population: cases drawn like these. A case is one unit, with the mean of its runs."""
+
+NEW_RUNS = "these cases, new runs"
+"""Population: new runs of these very cases. A run is one unit."""
+
+LOWER = frozenset(
+    "cost duration error errors failures latency loss price seconds time tokens toxicity violations".split()
+)
+"""Names of metrics of which less is better, unless ``lower=`` names others."""
+
+_MOST_NAMED = 3  # cases that a message names
+_MOST_RUNS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class CaseMetric:
+    """A number for each run of a case.
+
+    Attributes:
+        name: Its column.
+        low: Smaller numbers count as this.
+        high: Larger numbers count as this.
+        lower: True if less is better.
+        yes_no: True if every number is 0 or 1.
+    """
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+    lower: bool = False
+    yes_no: bool = False
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise QueryRejected(
+                f"the range of the metric {brief(self.name)} is {brief((self.low, self.high))}; expected two numbers "
+                "(low, high), low below high; nothing was charged"
+            )
+
+    @property
+    def width(self) -> float:
+        """High minus low."""
+        return self.high - self.low
+
+    def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Numbers in [0, 1], more is better."""
+        inside = (np.clip(values, self.low, self.high) - self.low) / self.width
+        return 1.0 - inside if self.lower else inside
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSuite:
+    """The cases of a gate and what it claims of them; public except for the ids.
+
+    Attributes:
+        ids: Case ids in the order of the sealed rows.
+        metrics: All metrics of the claims.
+        better: Names of the successes; any one is enough.
+        margin: By more than this a success has to be better, in the metric's units.
+        not_worse: Guards: the slack of each in its metric's units.
+        runs: Runs of each case.
+        population: `NEW_CASES` or `NEW_RUNS`.
+    """
+
+    ids: Sequence[Any] = field(repr=False)
+    metrics: tuple[CaseMetric, ...]
+    better: tuple[str, ...]
+    margin: float
+    not_worse: Mapping[str, float]
+    runs: int
+    population: str
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Successes first, then guards."""
+        width = {metric.name: metric.width for metric in self.metrics}
+        successes = [Claim(name, self.margin / width[name]) for name in self.better]
+        return successes + [Claim(n, -slack / width[n], guard=True) for n, slack in self.not_worse.items()]
+
+    def describe(self) -> dict[str, Any]:
+        """All but the ids, as the ledger holds it."""
+        first = self.metrics[0]
+        return {
+            "kind": "cases", "population": self.population, "runs": self.runs, "better": list(self.better),
+            "margin": self.margin, "not_worse": dict(self.not_worse), "metrics": [asdict(each) for each in self.metrics],
+            "low": first.low, "high": first.high,
+        }  # fmt: skip
+
+    @classmethod
+    def read(cls, described: Mapping[str, Any], ids: Sequence[Any]) -> Self:
+        """The inverse of `describe`."""
+        return cls(
+            ids, tuple(CaseMetric(**each) for each in described["metrics"]), tuple(described["better"]),
+            described["margin"], described["not_worse"], described["runs"], described["population"],
+        )  # fmt: skip
+
+    def values(self, results: Any, cases: Sequence[Any] | None = None) -> NDArray[np.float64]:
+        """Results as numbers, shape (cases, runs, metrics); numbers beyond a metric's range count as its ends.
+
+        Args:
+            results: A table or a mapping; see the module.
+            cases: Only these ids, in this order; all of the suite by default.
+
+        Raises:
+            CaseRejected: If a case is missing, unknown, has other runs or no usable number. Nothing was charged.
+        """
+        wanted = list(self.ids if cases is None else cases)
+        by_case = _by_case(results, [metric.name for metric in self.metrics])
+        _check_ids(by_case, wanted, known=self.ids)
+        found = np.empty((len(wanted), self.runs, len(self.metrics)))
+        for place, case in enumerate(wanted):
+            runs = by_case[case]
+            if len(runs) != self.runs:
+                fault = "doubled" if self.runs == 1 else "runs"
+                raise _rejected(case, fault, f"has {len(runs)} runs; expected {self.runs}, as for the champion")
+            found[place] = [[_number(run, metric, case) for metric in self.metrics] for run in runs]
+        return found
+
+
+def ids_in(results: Any) -> list[Any]:
+    """Case ids of results, in order of appearance."""
+    return list(_by_case(results, None))
+
+
+def runs_in(results: Any) -> int:
+    """Number of runs of the first case."""
+    return len(next(iter(_by_case(results, None).values())))
+
+
+def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]]:
+    """Runs by case: each a mapping of metrics, or one number."""
+    columns = _columns(results)
+    if columns is not None:
+        return _of_table(columns)
+    if not isinstance(results, Mapping) or not results:
+        raise QueryRejected(
+            f"the results are {brief(type(results).__name__)}; expected a table with the column {CASE!r}, or a mapping "
+            "from case ids to numbers; nothing was charged"
+        )
+    found = {case: list(runs) if isinstance(runs, (list, tuple, np.ndarray)) else [runs] for case, runs in results.items()}
+    if metrics is not None and len(metrics) > 1:
+        for case, runs in found.items():
+            if not all(isinstance(run, Mapping) or run is None for run in runs):
+                raise _rejected(case, "not a number", f"has one number; expected a mapping of {', '.join(metrics)}")
+    return found
+
+
+def _columns(results: Any) -> dict[str, Sequence[Any]] | None:
+    """The columns of a table; None if it is none."""
+    if isinstance(results, Mapping):
+        lists = results and all(isinstance(each, (list, tuple, np.ndarray)) for each in results.values())
+        return {str(name): list(each) for name, each in results.items()} if lists and CASE in results else None
+    if not hasattr(results, "__dataframe__") and not hasattr(results, "columns"):
+        return None
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(results, eager_only=True)
+    if CASE not in frame.columns:
+        raise QueryRejected(f"the table of results has no column {CASE!r}; expected the case ids; nothing was charged")
+    return {name: frame[name].to_list() for name in frame.columns}
+
+
+def _of_table(columns: Mapping[str, Sequence[Any]]) -> dict[Any, list[Any]]:
+    if len({len(each) for each in columns.values()}) != 1:
+        raise QueryRejected("the columns of the results differ in length; expected a table; nothing was charged")
+    found: dict[Any, list[Any]] = {}
+    seen: set[tuple[Any, Any]] = set()
+    names = [name for name in columns if name not in (CASE, RUN)]
+    for place, case in enumerate(columns[CASE]):
+        if RUN in columns:
+            run = columns[RUN][place]
+            if (case, run) in seen:
+                raise _rejected(case, "doubled", f"has run {brief(run)} twice; expected each run once")
+            seen.add((case, run))
+        found.setdefault(case, []).append({name: columns[name][place] for name in names})
+    if not found:
+        raise QueryRejected("the results are empty; expected a row for each run of each case; nothing was charged")
+    return found
+
+
+def _check_ids(by_case: Mapping[Any, Any], wanted: Sequence[Any], *, known: Sequence[Any]) -> None:
+    present, expected = set(by_case), set(wanted)
+    if missing := [case for case in wanted if case not in present]:
+        raise _rejected(missing[0], "missing", f"has no result{_others(missing)}; expected all {len(wanted)} cases")
+    if extra := [case for case in by_case if case not in expected]:
+        why = "was not handed out" if extra[0] in set(known) else "is no case of the suite"
+        raise _rejected(extra[0], "unknown", f"{why}{_others(extra)}; expected {len(wanted)} cases, and only those")
+
+
+def _others(cases: Sequence[Any]) -> str:
+    more = [brief(case) for case in cases[1:_MOST_NAMED]]
+    left = len(cases) - 1 - len(more)
+    return "".join(f", nor has {each}" if False else f", {each}" for each in more) + (f" and {left} more" if left else "")
+
+
+def _number(run: Any, metric: CaseMetric, case: Any) -> float:
+    value = run.get(metric.name) if isinstance(run, Mapping) else run
+    if value is None:
+        raise _rejected(case, "crashed", f"has no {metric.name}: the run crashed; expected a number, run it again")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise _rejected(case, "not a number", f"has the {metric.name} {brief(value)}; expected a number")
+    if metric.yes_no and number not in (0.0, 1.0):
+        raise _rejected(case, "not a number", f"has the {metric.name} {brief(value)}; expected 0 or 1, as the champion")
+    return number
+
+
+def _rejected(case: Any, fault: str, why: str) -> CaseRejected:
+    return CaseRejected(f"case {brief(case)} {why}; nothing was charged", case=case, fault=fault)
+
+
+def metrics_for(
+    better: Iterable[str], guards: Iterable[str], *, ranges: Mapping[str, Any], lower: Iterable[str] | None
+) -> list[CaseMetric]:
+    """The metrics of claims, each once; what is 0 or 1 throughout is seen later."""
+    names = list(dict.fromkeys([*better, *guards]))
+    less = LOWER if lower is None else frozenset(lower)
+    if unknown := (set(ranges) | (set() if lower is None else less)) - set(names):
+        raise QueryRejected(
+            f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}; nothing was "
+            "charged"
+        )
+    return [CaseMetric(name, *map(float, ranges.get(name, (0.0, 1.0))), lower=name in less) for name in names]
