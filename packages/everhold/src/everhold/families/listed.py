@@ -30,8 +30,8 @@ class ListedFamily(Family):
     weights: Sequence[float] | None = None
 
     def bind(self, compiler: QueryCompiler) -> BoundList:
-        """Each query by its fingerprint; one that is there twice has both weights."""
-        members: dict[str, list[Any]] = {}
+        """Each query by its fingerprint; a query that is there twice is refused, however it is spelled."""
+        members: dict[str, tuple[str, float]] = {}
         for query, weight in zip(self.queries, self._weights(), strict=True):
             plan = compiler.silently().compile(query, None, None)
             if not isinstance(plan, OneMean):
@@ -40,9 +40,17 @@ class ListedFamily(Family):
                     "such as 'delay > 15' or accuracy(model); nothing was charged"
                 )
             bound = plan.prepared[0].bound
-            known = members.setdefault(bound.question, [bound.question, bound.shown[:MOST_SHOWN], 0.0])
-            known[2] += weight
-        return BoundList({question: (shown, -math.log(weight)) for question, shown, weight in members.values()})
+            if bound.question in members:
+                raise QueryRejected(
+                    f"{brief(bound.shown)} is listed twice; expected each query once, whatever its spelling; leave "
+                    "one of them out; nothing was charged"
+                )
+            members[bound.question] = bound.shown[:MOST_SHOWN], -math.log(weight)
+        return BoundList(members)
+
+    def planned_nats(self, *, training: bool) -> float | None:
+        """See `Family.planned_nats`."""
+        return -math.log(min(self._weights()))
 
     def _weights(self) -> list[float]:
         queries, weights = self.queries, self.weights
