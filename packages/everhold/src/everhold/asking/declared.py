@@ -237,18 +237,16 @@ class DeclaredFamilies(Display):
 class HoldoutFamilies(HoldoutAccessor):
     """`holdout.declared`: the families of a holdout."""
 
-    def declare(self, families: Mapping[str, Family]) -> list[Declaration]:
-        """Declare several families now, all of which are checked before the first takes its place.
+    def check(self, families: Mapping[str, Family]) -> None:
+        """Check that several families could be declared now.
 
         Raises:
-            QueryRejected: If one of them cannot be declared. Nothing was changed.
-            BudgetExhausted: If there is no place left for one of them; those before it are declared.
+            QueryRejected: If one of them cannot. Nothing was changed.
         """
         accounts = self._executor.head().accounts
         for name, family in families.items():
             _check_free(accounts, checked_name(name))
             _bound(family, self._executor.compiler)
-        return [declare(self._executor, name, family) for name, family in families.items()]
 
     def families(self) -> DeclaredFamilies:
         """Each family with what it holds and how wide the interval of a member can be."""

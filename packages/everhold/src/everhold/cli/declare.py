@@ -63,7 +63,7 @@ def declare(
         if protocol is not None:
             from everhold.families.protocol import protocol as read
 
-            holdout.declared.declare(read(protocol).families)
+            holdout.declare_all(read(protocol).families)
         found = holdout.declared.families()
     show_list(found.to_rows(), _COLUMNS, form, document=found.to_dict())
     if form is Format.TABLE and not found.rows:
