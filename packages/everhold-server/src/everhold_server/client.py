@@ -19,8 +19,11 @@ from urllib.parse import quote as escaped
 
 from everhold.answers import Answer
 from everhold.arguments import brief
+from everhold.asking.declared import DeclaredFamilies
 from everhold.certificate import Certificate
 from everhold.errors import BudgetExhausted, QueryRejected, warn_former
+from everhold.families.base import Family
+from everhold.families.protocol import written as as_plain
 from everhold.queries.question import Query
 from everhold.queries.risk import risk
 from everhold_server.wire.answers import result_from
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from everhold_competitions.leaderboard import Leaderboard
     from everhold_competitions.submission_result import FormatReport, Submission
 
-__all__ = ["RemoteCompetition", "RemoteGate", "RemoteHoldout", "connect", "create", "holdouts"]
+__all__ = ["RemoteCompetition", "RemoteFamilies", "RemoteGate", "RemoteHoldout", "connect", "create", "holdouts"]
 
 Result = TypeVar("Result")
 
@@ -109,10 +112,19 @@ def create(
     document = {key: value for key, value in flat_settings(settings).items() if value is not None}
     if hasattr(document.get("dependence"), "to_dict"):
         document["dependence"] = document["dependence"].to_dict()
+    if document.get("declared") is not None:
+        document["declared"] = _families(document["declared"])
     files = {"holdout": holdout, "training": training}
     parts = {what: partial(_opened, path) for what, path in files.items() if path is not None}
     connection.send("POST", "/holdouts", {"name": name, **document}, parts, named="settings")
     return RemoteHoldout(connection, name)
+
+
+def _families(given: Any) -> dict[str, Any]:
+    """Families as plain data, with names."""
+    several = [given] if isinstance(given, Family) else given
+    named = several if isinstance(several, Mapping) else {f"family {n}": each for n, each in enumerate(several, 1)}
+    return {name: as_plain(family) for name, family in named.items()}
 
 
 def _opened(path: Path | str, stack: ExitStack) -> Any:
@@ -295,6 +307,19 @@ class RemoteHoldout:
         """See `Holdout.losing_their_promise`."""
         return list(self._connection.get(f"{self._path}/unseal")["losing_their_promise"])
 
+    @property
+    def declared(self) -> RemoteFamilies:
+        """The declared families of the holdout."""
+        return RemoteFamilies(self)
+
+    def declare(self, name: str, family: Family) -> None:
+        """See `Holdout.declare`; for stewards, and families of texts and means."""
+        self.declare_all({name: family})
+
+    def declare_all(self, families: Mapping[str, Family]) -> None:
+        """See `Holdout.declare_all`; for stewards, and families of texts and means."""
+        self._send("/families", {"families": _families(families)})
+
     def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
         """See `Holdout.allot`; for stewards."""
         path = f"{self._path}/allotments/{escaped(str(analyst), safe='')}"
@@ -312,6 +337,18 @@ class RemoteHoldout:
     ) -> dict[str, Any]:
         parts = {name: _sent(parquet_of(table, self._schema.row_id)) for name, table in (tables or {}).items()}
         return self._connection.send("POST", self._path + path, document, parts)
+
+
+class RemoteFamilies:
+    """Declared families of a holdout of a service; made by `RemoteHoldout.declared`."""
+
+    def __init__(self, holdout: RemoteHoldout) -> None:
+        """Use `RemoteHoldout.declared` instead."""
+        self._holdout = holdout
+
+    def families(self) -> DeclaredFamilies:
+        """Each family with what it holds and how wide the interval of a member can be."""
+        return DeclaredFamilies(self._holdout._connection.get(f"{self._holdout._path}/families")["families"])
 
 
 class RemoteCompetition:

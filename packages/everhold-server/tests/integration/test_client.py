@@ -374,3 +374,18 @@ def test_without_the_package_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "httpx", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'everhold\[client\]'"):
         eh.connect("https://holdout.example")
+
+
+def test_families_are_declared_listed_and_created_from_elsewhere(tmp_path):
+    samples.create(tmp_path, mechanism=None).close()
+    with serving(tmp_path) as service, service.connect(service.root) as remote:
+        remote.declare("ends", eh.listed(["delay > 15", eh.mean("delay", low=-60, high=180)], weights=[0.5, 0.25]))
+        remote.declare_all({"texts": eh.texts(40)})
+        with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as local:
+            assert remote.declared.families() == local.declared.families()
+            assert remote.status()["worth"] == local.status()["worth"]
+        assert remote.ask("delay > 15").source == "declared"
+        with pytest.raises(QueryRejected, match="plain data"):
+            remote.declare("models", eh.listed([eh.accuracy(GUESSED)]))
+        with service.connect(service.ada) as ada, pytest.raises(EverholdError):
+            ada.declare("mine", eh.texts(20))

@@ -649,6 +649,20 @@ class Holdout:
 
         self._executor = replace(self._executor, level_of=FamilyLevels(self._executor.schema))
 
+    def declare_all(self, families: Mapping[str, Family]) -> None:
+        """Declare several families, all of which are checked before the first one takes its place.
+
+        Args:
+            families: By name.
+
+        Raises:
+            QueryRejected: If one of them cannot be declared. Nothing was changed.
+            BudgetExhausted: If no place is left for one of them; those before it are declared.
+        """
+        self.declared.check(families)
+        for name, family in families.items():
+            self.declare(name, family)
+
     def evaluate(
         self, estimator: Any, metric: Any = "accuracy", *, cv: Any = 5, features: Sequence[str] | None = None,
         strict: bool = False, silent: bool = False,
@@ -847,6 +861,8 @@ class Holdout:
         lost, added = head.accounts.lost, dict[str, Any]()
         outlook = {} if head.accounts.closed else self._executor.mechanism.outlook(state)
         worth = worth_now(self._executor, head).to_rows()
+        if self._executor.level_of is None and head.accounts.of(Declarations).by_name:  # by another process
+            self._know_families()
         for accessor in self._accessors(head):
             added |= accessor.status_facts(head)
         return Facts({

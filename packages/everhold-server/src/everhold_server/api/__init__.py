@@ -12,6 +12,7 @@ from everhold_server.api import (
     competitions,
     document,
     events,
+    families,
     gates,
     holdouts,
     plans,
@@ -26,5 +27,5 @@ __all__ = ["ROUTERS"]
 
 ROUTERS: tuple[APIRouter, ...] = (
     holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
-    unsealing.router, plans.router, tokens.router, audit.router, events.router, document.router,
+    families.router, unsealing.router, plans.router, tokens.router, audit.router, events.router, document.router,
 )  # fmt: skip

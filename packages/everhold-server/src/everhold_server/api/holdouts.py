@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from everhold.asking.create_settings import settings_from
 from everhold.dependence import dependence_from_dict
 from everhold.errors import HoldoutNotFound, HoldoutRejected
+from everhold.families.protocol import SHARE
 from everhold.holdout import Holdout
 from everhold.ledger import LedgerStore
 from everhold.sealing.configuration import listed_facts
@@ -19,6 +20,7 @@ from everhold.sealing.reading import MOST_ROWS
 from everhold.sealing.resealing import Sealer, sealing_for, untold_matches
 from everhold.sealing.storage import check_name, rows_folder, storage_url
 from everhold_server.api.contract import HoldoutName, Plain, Strict, body_of, refusals, result, said, warned_of
+from everhold_server.api.families import FAMILIES, families_of
 from everhold_server.audit import AuditLog, noted
 from everhold_server.limits import RateLimiter, TooMany
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
@@ -40,6 +42,7 @@ router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 _PARQUET, _PACKED = b"PAR1", (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
 _OF_ENGINES = frozenset({"engine", "table", "training_table"})
 _ALLOTMENTS = "allotments"
+_OWN = frozenset({"name", "declared", "share"})
 _DESCRIBED = {
     "name": "flights", "analyst": "reports", "promised": "Until 1,000 questions ... is within 0.043 ...",
     "promise": {"result": "promise", "radius": 0.043, "confidence": 0.95, "statement": "S3"},
@@ -83,6 +86,8 @@ class HoldoutSettings(Strict):
     most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**40)
     equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
     again: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
+    declared: Annotated[dict[str, dict[str, Plain]] | None, Field(**FAMILIES)] = None
+    share: float = Field(SHARE, description="Part of the probability of failure that declared families have.")
     feedback: Literal["none", "leader", "score"] | None = Field(
         None, description="For a competition: what a submission is told before the end."
     )
@@ -115,7 +120,9 @@ class HoldoutSettings(Strict):
     def arguments(self) -> dict[str, Any]:
         """As `Holdout.create` takes them."""
         check_network(self.dependence)
-        given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
+        given = {name: getattr(self, name) for name in type(self).model_fields if name not in _OWN}
+        if self.declared is not None:
+            given |= {"declared": families_of(self.declared), "share": self.share}
         return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
 
 

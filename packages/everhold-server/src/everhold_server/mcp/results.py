@@ -42,6 +42,9 @@ class Described(_Counted):
     features: Annotated[str, Field(description="'sealed': nobody has seen the rows; 'public': all but the labels.")]
     promise: Annotated[str, Field(description="What holds for all answers together.")]
     gates: Annotated[list[dict[str, Any]], Field(description="Champions that can be challenged.")]
+    declared: Annotated[
+        list[dict[str, Any]], Field(description="Families whose members cost nothing, with what they hold.")
+    ]
     may_be_asked: Annotated[str, Field(description="The language of questions.")]
     examples: Annotated[list[dict[str, Any]], Field(description="Arguments of `ask` that fit these columns.")]
     challenger: Annotated[str, Field(description="What `challenge` takes.")]

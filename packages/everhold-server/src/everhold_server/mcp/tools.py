@@ -88,6 +88,7 @@ class Tools:
             "promise": self._holdout.promised,
             "left": self._holdout.remaining,
             "gates": status.get("gates", []),
+            "declared": status.get("declared", []),
             "may_be_asked": LANGUAGE,
             "examples": examples(schema),
             "challenger": predictions_wanted(schema) if status.get("gates") else "there is no gate to challenge yet",

@@ -19,8 +19,9 @@ INSTRUCTIONS = (
     "A sealed holdout answers questions about a population, thousands of times; every interval stays true, however you "
     "choose your questions. Call `describe` first. Work on your own training rows, make a guess there, and ask with "
     "it: guesses that hold are free. To improve a model, `challenge` the champion and go on from it only when the "
-    "verdict is 'promoted'; 'kept' means revert. What was asked before is free, so after a lost connection ask the "
-    "same again. What is refused costs nothing. When the budget is spent, stop."
+    "verdict is 'promoted'; 'kept' means revert. Members of declared families, which `describe` lists, are answered "
+    "exactly and cost no question and no surprise; their widths never change. What was asked before is free, so after "
+    "a lost connection ask the same again. What is refused costs nothing. When the budget is spent, stop."
 )
 
 LANGUAGE = (
@@ -57,8 +58,18 @@ def next_step(status: Mapping[str, Any]) -> str:
     """After `describe` and `status`."""
     if status["closed"]:
         return "the study was unsealed, so nothing new is answered; what was asked before stays free; stop here"
+    if not all(status["remaining"].values()) and status.get("outlook") and not status.get("analyst"):
+        return (
+            "the planned budget is spent; queries are still answered, with wider intervals: `worth` in the status says "
+            "how wide; members of declared families keep their widths"
+        )
     if not all(status["remaining"].values()):
         return f"some of the budget is spent, and questions that could cost it are refused; {_SPENT}"
+    if status.get("declared") and not status.get("gates"):
+        return (
+            "ask members of the declared families, which cost nothing; for other queries, compute a guess on rows of "
+            "your own and ask with it"
+        )
     if status.get("gates"):
         return "improve your model on rows of your own, then challenge the champion; or ask, with a guess"
     return "compute a guess on rows of your own and ask with it; quote says beforehand what a question would cost"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.asking.model_names import with_names
 from everhold.certificate.numbers import counted
 from everhold.dependence import Independent
+from everhold.display import at_most
 from everhold.errors import DependenceError, QueryRejected
 from everhold.ledger.gates import VERDICTS
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
@@ -30,6 +31,7 @@ __all__ = ["FEEDBACK_IN_WORDS", "SAID_OF", "View"]
 _SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate")
 _DISTANCES = (1, 2, 5, 10, 20, 50, 100)
 _MOST_SETS = 10
+_OUTLOOK = 2  # widths of a confirmed guess: now and later
 _WORDS = {"overfits": "surprises"}
 
 SAID_OF = {
@@ -123,6 +125,29 @@ class View:
             counted = "Every new question counts; asking the same again is free."
         surprises = any(part["name"] == "overfits" for part in self.parts)
         return counted + " A surprise, or overfit, is an answer that had to correct its guess." * surprises
+
+    @property
+    def worth(self) -> list[dict[str, Any]]:
+        """Half-widths of the next answers by kind of query; none of a competition, whose answers are scores."""
+        return [] if self.competition else self.status.get("worth", [])
+
+    @property
+    def widest(self) -> float:
+        """The largest of these half-widths."""
+        return max((half for row in self.worth for half in (row["now"], row["later"]) if half), default=0.5)
+
+    @property
+    def undeclared(self) -> str:
+        """What the widths of the next confirmed guess are, in a sentence; empty where nothing is to be said."""
+        outlook = [at_most(half) for half in self.status.get("outlook", {}).values()]
+        if len(outlook) != _OUTLOOK:
+            return ""
+        return f"A confirmed guess is within {outlook[0]} now, and within {outlook[1]} after five more surprises."
+
+    @cached_property
+    def families(self) -> list[dict[str, Any]]:
+        """Declared families with the widths of their members."""
+        return self.whole.declared.families().to_rows() if "declared" in self.status else []
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:

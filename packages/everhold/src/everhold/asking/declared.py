@@ -273,6 +273,17 @@ class Refits(Display):
 class HoldoutFamilies(HoldoutAccessor):
     """`holdout.declared`: the families of a holdout."""
 
+    def check(self, families: Mapping[str, Family]) -> None:
+        """Check that several families could be declared now.
+
+        Raises:
+            QueryRejected: If one of them cannot. Nothing was changed.
+        """
+        accounts = self._executor.head().accounts
+        for name, family in families.items():
+            _check_free(accounts, checked_name(name))
+            _bound(family, self._executor.compiler)
+
     def families(self) -> DeclaredFamilies:
         """Each family with what it holds and how wide the interval of a member can be."""
         levels, mechanism = FamilyLevels(self._executor.schema), self._executor.mechanism

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, place_of
 from everhold.cli.create_options import DependenceOptions, PlanOptions, RowOptions
-from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.failures import arguments_checked
 from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_sentence
 from everhold.display import at_most
@@ -120,8 +120,6 @@ def _create(
     settings: Mapping[str, Any],
 ) -> Holdout:
     """Seal the rows here, or in a service."""
-    if is_address(storage) and "declared" in settings:
-        raise Misuse("a service takes no --protocol yet; create the holdout beside its storage; nothing was created")
     if is_address(storage) and isinstance(holdout, Path) and (training is None or isinstance(training, Path)):
         return remote_storage(storage).create(storage, name, holdout=holdout, training=training, **settings)
     from everhold.asking.create_settings import settings_from

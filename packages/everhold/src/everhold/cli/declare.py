@@ -54,7 +54,7 @@ def declare(
     Exit codes:
       0  declared or printed
       4  no such holdout
-      5  a family cannot be declared; those before it in the file are
+      5  a family cannot be declared; nothing was changed
       6  no query is left that a family could take
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
@@ -63,8 +63,7 @@ def declare(
         if protocol is not None:
             from everhold.families.protocol import protocol as read
 
-            for family_name, family in read(protocol).families.items():
-                holdout.declare(family_name, family)
+            holdout.declare_all(read(protocol).families)
         found = holdout.declared.families()
     show_list(found.to_rows(), _COLUMNS, form, document=found.to_dict())
     if form is Format.TABLE and not found.rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,7 +26,9 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    queries: Annotated[int, typer.Option(help="Number of adaptive questions.")],
+    queries: Annotated[
+        int | None, typer.Option(help="Number of adaptive questions; may be left out with --protocol.")
+    ] = None,
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None,
     surprises: Annotated[
         int | None,
@@ -65,6 +67,10 @@ def plan(
             "expected rests on it, and no promise does."
         ),
     ] = None,
+    protocol: Annotated[
+        Path | None,
+        typer.Option(help="A TOML file of declared families: print widths for each, and for all other queries."),
+    ] = None,
     chart: Annotated[
         Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
     ] = None,
@@ -74,6 +80,7 @@ def plan(
 
     Example:
       everhold plan --rows 50000 --queries 1000 --surprises 10 --radius 0.05
+      everhold plan --rows 20000 --protocol study.toml
 
     A radius is the half-width that holds for all answers at once, whatever
     happens. What is 'expected' is narrower where guesses hold; a second table
@@ -84,12 +91,32 @@ def plan(
     they come in groups of 5, such as households, that are independent; --alike
     .05 says how alike rows of one group are expected to be.
 
+    A study protocol has widths before there are any data:
+      queries = 500                  # not declared, such as models
+      \[families."end points"]
+      members = 30
+      \[families.subgroups]
+      members = 200
+      \[families.texts]
+      texts = 40
+    To declare such a family, replace 'members'; see 'everhold declare --help'.
+
     Exit codes:
       0  done
       1  the chart cannot be written, or a package for it is missing
       2  the wish is not valid, or no number of rows reaches the radius
       9  the file holds no dependence model, or the model does not suit the wish
     """
+    if protocol is not None:
+        if (radius, slack, disagreement, alike) != (None, 0.0, None, None):
+            raise Misuse("--protocol takes no --radius, --slack, --disagreement and --alike; leave them out")
+        _plan_study(
+            protocol, chart, form, rows=rows, queries=queries, overfits=surprises, confidence=confidence,
+            dependence=_dependence(model, group_size), training_rows=training_rows,
+        )  # fmt: skip
+        return
+    if queries is None:
+        raise Misuse("--queries is missing; expected the number of adaptive questions, or --protocol")
     from everhold.planning import plan as make_plan
 
     if alike is not None and model is None and group_size is None:
@@ -109,6 +136,25 @@ def plan(
             if table is not None:
                 more = table.to_rows()
                 show_list(more, list(more[0]), form, document=more)
+        for sentence in made.explain().splitlines():
+            note(sentence)
+
+
+def _plan_study(protocol: Path, chart: Path | None, form: Format, *, rows: int | None, **wish: Any) -> None:
+    from everhold.planning.study import plan_study
+
+    if rows is None:
+        raise Misuse("--rows is missing; a protocol is planned for a number of sealed rows")
+    with arguments_checked():
+        made = plan_study(protocol, rows=rows, **wish)
+    if chart is not None:
+        from everhold.charts import save_chart
+
+        with arguments_checked():
+            save_chart(made.chart(), chart, title="The plan: width of every kind of query", caption=made.explain())
+    lines = made.to_rows()
+    show_list(lines, list(lines[0]), form, document=made.to_dict())
+    if form is Format.TABLE:
         for sentence in made.explain().splitlines():
             note(sentence)
 

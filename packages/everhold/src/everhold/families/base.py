@@ -35,6 +35,14 @@ class Family(ABC):
             QueryRejected: If it cannot be declared there. Nothing is charged.
         """
 
+    def planned_nats(self, *, training: bool) -> float | None:
+        """ln(1 / weight) of its least likely member, as far as that is known without any rows; else None.
+
+        Args:
+            training: Whether there are to be training rows.
+        """
+        return None
+
 
 class BoundFamily(ABC):
     """A family of one holdout.

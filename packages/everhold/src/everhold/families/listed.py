@@ -30,7 +30,7 @@ class ListedFamily(Family):
     weights: Sequence[float] | None = None
 
     def bind(self, compiler: QueryCompiler) -> BoundList:
-        """Each query by its fingerprint."""
+        """Each query by its fingerprint; a query that is there twice is refused, however it is spelled."""
         members: dict[str, tuple[str, float]] = {}
         for query, weight in zip(self.queries, self._weights(), strict=True):
             plan = compiler.silently().compile(query, None, None)
@@ -42,11 +42,15 @@ class ListedFamily(Family):
             bound = plan.prepared[0].bound
             if bound.question in members:
                 raise QueryRejected(
-                    f"{brief(query)} is listed twice, or is another spelling of a listed query; expected each query "
-                    "once, with a larger weight if it matters more; nothing was charged"
+                    f"{brief(bound.shown)} is listed twice; expected each query once, whatever its spelling; leave "
+                    "one of them out; nothing was charged"
                 )
             members[bound.question] = bound.shown[:MOST_SHOWN], -math.log(weight)
         return BoundList(members)
+
+    def planned_nats(self, *, training: bool) -> float | None:
+        """See `Family.planned_nats`."""
+        return -math.log(min(self._weights()))
 
     def _weights(self) -> list[float]:
         queries, weights = self.queries, self.weights

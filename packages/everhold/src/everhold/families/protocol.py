@@ -14,6 +14,9 @@ Such a file looks like this::
 
     [families.texts]
     texts = 40
+
+A plan may know less: ``members = 1_000_000`` says how many members a family is going to have. Where PyYAML is
+installed, the same may be written in YAML.
 """
 
 from __future__ import annotations
@@ -23,15 +26,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from everhold.arguments import brief
+from everhold.arguments import as_float, as_whole, brief
 from everhold.errors import QueryRejected
 from everhold.families.base import Family
-from everhold.families.listed import listed
-from everhold.families.subgroups import subgroups
-from everhold.families.texts import texts
+from everhold.families.listed import ListedFamily, listed
+from everhold.families.planned import PlannedFamily
+from everhold.families.subgroups import SubgroupFamily, subgroups
+from everhold.families.texts import TextFamily, texts
 from everhold.queries.mean import MeanQuery, mean
 
-__all__ = ["SHARE", "Protocol", "protocol"]
+__all__ = ["SHARE", "Protocol", "family_from", "protocol", "protocol_from", "written"]
 
 SHARE = 0.5
 """Part of the probability of failure that declared families have, where nobody says another."""
@@ -40,6 +44,7 @@ _KEYS = {
     "listed": {"weights"},
     "subgroups": {"of", "low", "high", "together", "values"},
     "texts": set[str](),
+    "members": set[str](),
 }
 """Kinds of families, with the keys that each may have beside its own."""
 
@@ -50,46 +55,99 @@ class Protocol(NamedTuple):
     Attributes:
         families: By name.
         share: Part of the probability of failure that they have.
+        queries: Planned queries that are no members; None where it is not said.
+        surprises: Planned surprises among them; None where it is not said.
     """
 
     families: dict[str, Family]
     share: float
+    queries: int | None = None
+    surprises: int | None = None
 
 
 def protocol(path: Path | str) -> Protocol:
-    """Read a protocol from a TOML file; see the module.
+    """Read a protocol from a TOML file, or a YAML file where PyYAML is installed; see the module.
 
     Raises:
         QueryRejected: If there is no such file, or it says what no protocol says. Nothing is changed.
     """
     try:
-        with Path(path).open("rb") as file:
-            said = tomllib.load(file)
+        content = Path(path).read_bytes()
+        said = _from_yaml(content) if Path(path).suffix in (".yaml", ".yml") else tomllib.loads(content.decode())
     except OSError as fault:
         raise QueryRejected(
             f"the protocol cannot be read: {fault.strerror}; expected a TOML file; nothing was changed"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise QueryRejected(f"the protocol is no TOML file: {brief(str(fault))}; nothing was changed") from None
-    _check_keys("the protocol", said, {"families", "share"})
+    return protocol_from(said)
+
+
+def _from_yaml(content: bytes) -> Any:
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise QueryRejected(
+            "a protocol in YAML needs PyYAML; install it, or write the protocol in TOML; nothing was changed"
+        ) from None
+    try:
+        return yaml.safe_load(content)
+    except yaml.YAMLError:
+        raise QueryRejected("the protocol is no YAML file; nothing was changed") from None
+
+
+def protocol_from(said: object) -> Protocol:
+    """A protocol from plain data, as TOML and JSON have it.
+
+    Raises:
+        QueryRejected: If it says what no protocol says. Nothing is changed.
+    """
+    if not isinstance(said, Mapping):
+        raise QueryRejected(f"the protocol is {brief(said)}; expected families by name; nothing was changed")
+    _check_keys("the protocol", said, {"families", "share", "queries", "surprises"})
     families = said.get("families")
-    if not isinstance(families, dict) or not families:
+    if not isinstance(families, Mapping) or not families:
         raise QueryRejected(
             "the protocol declares nothing; expected families, such as [families.texts] with texts = 40; nothing was "
             "changed"
         )
-    return Protocol({name: _family(name, table) for name, table in families.items()}, said.get("share", SHARE))
+    share = said.get("share", SHARE)
+    if isinstance(share, bool) or not 0.0 < as_float(share) < 1.0:
+        raise QueryRejected(
+            f"share is {brief(share)}; expected a number between 0 and 1, such as 0.5; nothing was changed"
+        )
+    found = {str(name): family_from(table, what=f"the family {str(name)!r}") for name, table in families.items()}
+    return Protocol(found, float(share), _count(said, "queries"), _count(said, "surprises"))
 
 
-def _family(name: str, table: object) -> Family:
-    what = f"the family {name!r}"
-    kinds = [kind for kind in _KEYS if isinstance(table, dict) and kind in table]
-    if not isinstance(table, dict) or len(kinds) != 1:
+def _count(said: Mapping[str, Any], name: str) -> int | None:
+    count = as_whole(said.get(name))
+    if name in said and (count or 0) < 1:
+        raise QueryRejected(
+            f"{name} is {brief(said[name])}; expected a whole number of at least 1; nothing was changed"
+        )
+    return count
+
+
+def family_from(table: object, *, what: str) -> Family:
+    """A family from plain data, such as ``{"texts": 40}``.
+
+    Args:
+        table: The data.
+        what: Name for messages.
+
+    Raises:
+        QueryRejected: If it is none. Nothing is changed.
+    """
+    kinds = [kind for kind in _KEYS if isinstance(table, Mapping) and kind in table]
+    if not isinstance(table, Mapping) or len(kinds) != 1:
         raise QueryRejected(f"{what} is {brief(table)}; expected one of {', '.join(_KEYS)} in it; nothing was changed")
     (kind,) = kinds
     _check_keys(what, table, {kind, *_KEYS[kind]})
     if kind == "texts":
         return texts(table["texts"])
+    if kind == "members":
+        return PlannedFamily(what, table["members"])
     if kind == "listed":
         if not isinstance(table["listed"], list):
             raise QueryRejected(f"{what} lists {brief(table['listed'])}; expected a list; nothing was changed")
@@ -112,8 +170,42 @@ def _mean(what: str, said: object) -> MeanQuery:
     return mean(said["mean"], low=said.get("low"), high=said.get("high"))
 
 
+def written(family: Family) -> dict[str, Any]:
+    """The inverse of `family_from`, for families that plain data can hold.
+
+    Raises:
+        QueryRejected: If they cannot, as predictions and models. Nothing is changed.
+    """
+    if isinstance(family, TextFamily):
+        return {"texts": family.bits}
+    if isinstance(family, SubgroupFamily):
+        values = None if family.values is None else {name: list(given) for name, given in family.values.items()}
+        said = {
+            "subgroups": list(family.columns), "of": family.of.text, "together": family.together,
+            "low": family.of.low, "high": family.of.high, "values": values,
+        }  # fmt: skip
+        return {name: value for name, value in said.items() if value is not None}
+    if isinstance(family, ListedFamily):
+        weights = {} if family.weights is None else {"weights": [float(weight) for weight in family.weights]}
+        return {"listed": [_written_mean(query) for query in family.queries], **weights}
+    raise QueryRejected(
+        f"{brief(family)} cannot be sent as plain data; declare it where the storage is; nothing was changed"
+    )
+
+
+def _written_mean(query: object) -> str | dict[str, Any]:
+    if isinstance(query, str):
+        return query
+    if not isinstance(query, MeanQuery) or query != mean(query.text, low=query.low, high=query.high):
+        raise QueryRejected(
+            f"{brief(query)} cannot be sent as plain data; expected texts and means of columns; declare other queries "
+            "where the storage is; nothing was changed"
+        )
+    return {"mean": query.text} | {n: v for n, v in (("low", query.low), ("high", query.high)) if v is not None}
+
+
 def _check_keys(what: str, said: Mapping[str, Any], known: set[str]) -> None:
-    unknown = sorted(said.keys() - known)
+    unknown = sorted(map(str, said.keys() - known))
     if unknown:
         raise QueryRejected(
             f"{what} has {', '.join(map(brief, unknown))}; expected only {', '.join(sorted(known))}; nothing was "

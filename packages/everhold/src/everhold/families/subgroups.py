@@ -55,6 +55,14 @@ class SubgroupFamily(Family):
             (self.of.text, value.low, value.high), self._categories(compiler), together, within, value
         )  # fmt: skip
 
+    def planned_nats(self, *, training: bool) -> float | None:
+        """See `Family.planned_nats`; None unless all categories are given."""
+        given = [(self.values or {}).get(name) for name in self.columns]
+        if not all(given):
+            return None
+        groups = _combinations([len(set(values)) for values in given if values], self.together)
+        return math.log(groups if training else 2 * groups)
+
     def _categories(self, compiler: QueryCompiler) -> Categories:
         schema, columns, given = compiler.schema, self.columns, dict(self.values or {})
         if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
@@ -100,10 +108,7 @@ class BoundSubgroups(BoundFamily):
     @cached_property
     def _members(self) -> int:
         """Subgroups; where each is two shares, the share of the subgroup is another one."""
-        sizes = [len(values) for values in self.categories.values()]
-        groups = sum(
-            math.prod(chosen) for count in range(self.together + 1) for chosen in combinations(sizes, count)
-        )  # fmt: skip
+        groups = _combinations([len(values) for values in self.categories.values()], self.together)
         return groups if self.within else 2 * groups
 
     def _is_member(self, bound: BoundQuery) -> bool:
@@ -165,6 +170,11 @@ class BoundSubgroups(BoundFamily):
     def most_nats(self) -> float:
         """See `BoundFamily.most_nats`."""
         return math.log(self._members)
+
+
+def _combinations(sizes: Sequence[int], together: int) -> int:
+    """Number of combinations of categories of at most so many columns."""
+    return sum(math.prod(chosen) for count in range(together + 1) for chosen in combinations(sizes, count))
 
 
 def _parts(root: Node) -> frozenset[Node]:

@@ -203,6 +203,10 @@ class TextFamily(Family):
         schema = compiler.schema
         return BoundTexts(float(self.bits), categories_of(compiler, [*schema.asked]), schema)
 
+    def planned_nats(self, *, training: bool) -> float | None:
+        """See `Family.planned_nats`."""
+        return float(self.bits) * math.log(2.0)
+
 
 @dataclass(frozen=True, slots=True)
 class BoundTexts(BoundFamily):

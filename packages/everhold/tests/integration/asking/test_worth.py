@@ -61,10 +61,21 @@ def test_members_alone_are_answered_after_unsealing_and_other_mechanisms_show_no
     holdout.unseal()
     assert list(worth(holdout)) == ["member of 'ends'"]
     (folder := tmp_path / "other").mkdir()
-    with create(folder, mechanism="gaussian") as other:
+    with create(folder, mechanism="gaussian", queries=5, allow_vacuous=True) as other:
         assert "worth" not in other.status()
 
 
 def test_what_is_refused_is_said(tmp_path):
     with create(tmp_path, mechanism=guess_and_check(overfits=1)) as ending:
         assert "refused" in str(Worth(ending.status()["worth"]))
+
+
+def test_families_of_another_process_are_noticed_with_the_status(tmp_path):
+    with create(tmp_path) as one, eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as other:
+        one.declare_all({"ends": eh.listed(["late = 1", "delay > 60"])})
+        other.status()
+        assert other.ask("late = 1").source == "declared"
+        before = one.status()
+        with pytest.raises(eh.QueryRejected, match="listed twice"):
+            one.declare_all({"texts": eh.texts(40), "twice": eh.listed(["delay > 1", "delay>1"])})
+        assert one.status() == before

@@ -47,3 +47,32 @@ def test_what_is_no_protocol_is_refused(run):
     Path("study.toml").write_text("budget = 3")
     assert "has 'budget'" in run("declare", "s.db", "flights", "--protocol", "study.toml", code=5).stderr
     assert "cannot be read" in run("declare", "s.db", "flights", "--protocol", "no.toml", code=5).stderr
+
+
+WRONG = {
+    "an unknown column": ('[families.b]\nlisted = ["height > 3"]', "height"),
+    "duplicates": ('[families.b]\nlisted = ["delay > 15", "delay>15"]', "listed twice"),
+    "weights above 1": ('[families.b]\nlisted = ["delay > 15", "delay > 16"]\nweights = [0.9, 0.9]', "at most 1"),
+    "members alone": ("[families.b]\nmembers = 30", "not which"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_protocol_with_one_wrong_family_declares_none(run, what):
+    wrong, why = WRONG[what]
+    Path("study.toml").write_text(f"[families.a]\ntexts = 40\n{wrong}")
+    before = run("status", "s.db", "flights", "--format", "json").stdout
+    assert why in run("declare", "s.db", "flights", "--protocol", "study.toml", code=5).stderr
+    assert run("status", "s.db", "flights", "--format", "json").stdout == before
+
+
+def test_a_study_is_planned_before_there_are_data(everhold, tmp_path):
+    (tmp_path / "plan.toml").write_text("queries = 50\n[families.ends]\nmembers = 30")
+    wish = ("plan", "--rows", "2000", "--protocol", str(tmp_path / "plan.toml"))
+    told = json.loads(everhold(*wish, "--format", "json").stdout)
+    assert (told["lines"][0]["queries"], told["lines"][0]["members"]) == ("ends", 30)
+    assert "ask those first" in everhold(*wish, "--chart", str(tmp_path / "plan.svg")).stderr
+    assert "ends" in (tmp_path / "plan.svg").read_text()
+    assert "--rows is missing" in everhold(*wish[:1], *wish[3:], code=2).stderr
+    assert "takes no --radius" in everhold(*wish, "--radius", ".1", code=2).stderr
+    assert "--queries is missing" in everhold("plan", "--rows", "200", code=2).stderr

@@ -4,6 +4,8 @@ import pytest
 
 import everhold as eh
 from everhold.families.listed import ListedFamily
+from everhold.families.protocol import family_from
+from everhold.families.protocol import written as plain
 from everhold.families.subgroups import SubgroupFamily
 from everhold.families.texts import TextFamily
 
@@ -66,3 +68,41 @@ def test_everything_else_is_refused(tmp_path, text, why):
 def test_a_missing_file_is_said_so(tmp_path):
     with pytest.raises(eh.QueryRejected, match="cannot be read"):
         eh.protocol(tmp_path / "nowhere.toml")
+
+
+MORE = [
+    ("share = 2\n[families.a]\ntexts = 40", "share is 2"),
+    ("queries = 0\n[families.a]\ntexts = 40", "queries is 0"),
+    ("surprises = 'many'\n[families.a]\ntexts = 40", "surprises is"),
+    ("[families.a]\nmembers = 0", "has 0 members"),
+    ("[families.a]\nmembers = 3\ntexts = 40", "expected one of"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), MORE)
+def test_numbers_that_make_no_sense_are_refused(tmp_path, text, why):
+    with pytest.raises(eh.QueryRejected, match=why):
+        eh.protocol(written(tmp_path, text))
+
+
+def test_a_protocol_may_plan_the_queries_that_are_not_declared(tmp_path):
+    found = eh.protocol(written(tmp_path, "queries = 500\nsurprises = 7\n" + "[families.a]\nmembers = 30"))
+    assert (found.queries, found.surprises, found.share) == (500, 7, 0.5)
+
+
+def test_families_as_plain_data_are_read_again(tmp_path):
+    for name, family in eh.protocol(written(tmp_path, WHOLE)).families.items():
+        again = family_from(plain(family), what=name)
+        assert plain(again) == plain(family)
+    with pytest.raises(eh.QueryRejected, match="plain data"):
+        plain(eh.listed([eh.accuracy([1, 0])]))
+
+
+def test_the_same_protocol_in_yaml(tmp_path):
+    pytest.importorskip("yaml")
+    (tmp_path / "study.yaml").write_text("share: 0.4\nfamilies:\n  texts:\n    texts: 40\n")
+    same = written(tmp_path, "share = 0.4\n[families.texts]\ntexts = 40")
+    assert eh.protocol(tmp_path / "study.yaml") == eh.protocol(same)
+    (tmp_path / "study.yaml").write_text("share: [")
+    with pytest.raises(eh.QueryRejected, match="no YAML file"):
+        eh.protocol(tmp_path / "study.yaml")

@@ -1,0 +1,202 @@
+"""A plan for a study protocol: widths for each declared family, and for queries that nobody declares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief
+from everhold.display import Display
+from everhold.errors import QueryRejected
+from everhold.families.protocol import Protocol, protocol_from
+from everhold.families.protocol import protocol as read_protocol
+from everhold.guarantees.intervals.means import OfMeans
+from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms.declared import label_nats
+from everhold.planning.widths import width_at
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from everhold.dependence import DependenceModel
+    from everhold.families.base import Family
+
+__all__ = ["VALUES", "StudyLine", "StudyPlan", "plan_study"]
+
+VALUES = (0.5, 0.9)
+"""True values of shares at which widths are planned."""
+
+_QUERIES = 1_000
+_TOLD = 10  # members that are told before the last query that is not declared
+
+
+@dataclass(frozen=True, slots=True)
+class StudyLine:
+    """Half-widths of one kind of query.
+
+    Attributes:
+        queries: The family, or the course of queries that are not declared.
+        members: Number of queries; None where a family is not finite in any useful sense.
+        bits: That its least likely member takes; None of queries that are not declared.
+        widths: Half-widths at each of `VALUES`.
+    """
+
+    queries: str
+    members: int | None
+    bits: float | None
+    widths: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyPlan(Display):
+    """Widths that a study protocol has, before there are any data.
+
+    Those of members never change. Those of other queries are for the last planned one; they depend on the surprises
+    before it, and on how many members were told before it.
+
+    Attributes:
+        rows: Number of sealed rows.
+        training_rows: Number of training rows.
+        confidence: Probability with which all intervals hold at once.
+        share: Part of the probability of failure that declared families have.
+        lines: Families in the order of the protocol, then other queries.
+    """
+
+    rows: int
+    training_rows: int
+    confidence: float
+    share: float
+    lines: tuple[StudyLine, ...]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One table row for each line."""
+        return [
+            {"queries": x.queries, "members": x.members, "bits": None if x.bits is None else round(x.bits, 1),
+             **{f"within_at_{value:g}": width for value, width in zip(VALUES, x.widths, strict=True)}}
+            for x in self.lines
+        ]  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        named = {name: getattr(self, name) for name in ("rows", "training_rows", "confidence", "share")}
+        return {**named, "lines": self.to_rows()}
+
+    def explain(self) -> str:
+        """The plan in words."""
+        families = sum(line.bits is not None for line in self.lines)
+        said = [
+            f"With {self.rows:,} sealed rows all intervals hold at once with probability "
+            f"{100.0 * self.confidence:.4g} %. Widths are for shares near {VALUES[0]:g} and {VALUES[1]:g}."
+        ]
+        if families:
+            said.append(
+                f"Members of {families} declared famil{'y' if families == 1 else 'ies'} cost nothing, and their "
+                "widths never change. Each member that is told widens the intervals of queries that are not declared: "
+                "ask those first."
+            )
+        return "\n".join(said)
+
+    def chart(self) -> alt.LayerChart:
+        """The picture: a bar for each line and value. Needs the extra ``[plots]``."""
+        from everhold.charts.studies import study_chart
+
+        return study_chart(self)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _headline(self) -> str:
+        return self.explain()
+
+
+def plan_study(
+    protocol: Protocol | Mapping[str, Any] | Path | str,
+    *,
+    rows: int,
+    queries: int | None = None,
+    overfits: int | None = None,
+    confidence: float = 0.95,
+    dependence: DependenceModel | None = None,
+    training_rows: int | None = None,
+) -> StudyPlan:
+    """Widths of a study protocol.
+
+    Args:
+        protocol: A file, or what `everhold.protocol` returns, or the same as plain data.
+        rows: Number of sealed rows.
+        queries: Planned queries that are no members; by default what the protocol says, or 1,000.
+        overfits: Planned surprises among them; likewise, or 10.
+        confidence: Probability with which all intervals hold at once.
+        dependence: How the rows depend on each other; independent by default.
+        training_rows: By default as many as are sealed; 0 for none.
+
+    Raises:
+        QueryRejected: If the protocol cannot be planned. Nothing is changed.
+        ValueError: If the numbers make no sense.
+    """
+    if isinstance(protocol, (str, Path)):
+        protocol = read_protocol(protocol)
+    elif not isinstance(protocol, Protocol):
+        protocol = protocol_from(protocol)
+    training = rows if training_rows is None else training_rows
+    more: dict[str, Any] = {} if dependence is None else {"dependence": dependence}
+    mechanism = GuessAndCheck.tuned(
+        rows=rows, queries=queries or protocol.queries or _QUERIES, overfits=overfits or protocol.surprises,
+        confidence=confidence, training_rows=training, **more,
+    ).sharing(protocol.share)  # fmt: skip
+    base = math.log(len(protocol.families))
+    lines = [_member(mechanism, name, family, base, training > 0) for name, family in protocol.families.items()]
+    return StudyPlan(
+        rows=mechanism.rows, training_rows=training, confidence=mechanism.confidence, share=protocol.share,
+        lines=(*lines, *(_undeclared(mechanism, training) if training else ())),
+    )  # fmt: skip
+
+
+def _member(mechanism: GuessAndCheck, name: str, family: Family, base: float, training: bool) -> StudyLine:
+    nats = family.planned_nats(training=training)
+    if nats is None:
+        raise QueryRejected(
+            f"the number of members of the family {brief(name)} is not known before there are rows; expected its "
+            "categories (values = {carrier = ['AA', 'UA']}), or members = 200 in its place; nothing was changed"
+        )
+    level = mechanism.described(base + nats)
+    widths = tuple(_exact(mechanism, value, level) for value in VALUES)
+    members = round(math.exp(nats)) if nats < math.log(1e12) and getattr(family, "bits", None) is None else None
+    return StudyLine(name, members, nats / math.log(2.0), widths)
+
+
+def _exact(mechanism: GuessAndCheck, value: float, nats: float) -> float:
+    """Half-width of what the sealed rows say of a yes-or-no query whose sealed share is the value."""
+    procedure = mechanism.yes_no_at(value, nats, None)
+    ends = procedure.interval(value, nats) if isinstance(procedure, OfMeans) else procedure.expected(value, nats)
+    return (min(ends[1] + mechanism.rounding, 1.0) - max(ends[0] - mechanism.rounding, 0.0)) / 2.0
+
+
+def _undeclared(mechanism: GuessAndCheck, training: int) -> Sequence[StudyLine]:
+    """The last planned query that is no member, in several courses of the study."""
+    count, most = mechanism.queries, min(mechanism.overfits, mechanism.queries - 1)
+    first, last = ([width_at(mechanism, value, charged) for value in VALUES] for charged in (0, most))
+    after = f"after {most:,} surprises"
+    lines = {
+        "guess confirmed, no surprise before": [width.confirmed for width in first],
+        f"guess confirmed, {after}": [width.confirmed for width in last],
+        f"a surprise, {after}": [width.released for width in last],
+        "unsealed, no surprise before": [width.unsealed for width in first],
+        f"unsealed, {after}": [width.unsealed for width in last],
+        f"unsealed, after {_TOLD} told members": [_after_members(mechanism, value, training) for value in VALUES],
+    }
+    return [StudyLine(f"not declared: {said}", count, None, tuple(widths)) for said, widths in lines.items()]
+
+
+def _after_members(mechanism: GuessAndCheck, value: float, training: int) -> float:
+    """Members tell labels, which every later query that is no member pays for (S9)."""
+    counts = np.array([round(value * mechanism.rows)])
+    label = label_nats(
+        counts, rows=mechanism.rows, at=np.array([value]), trained=np.array([float(training)])
+    )  # fmt: skip
+    return _exact(mechanism, value, float(mechanism.nats(mechanism.queries, 0, _TOLD * float(label[0]))))

@@ -1,0 +1,84 @@
+"""A plan for a study protocol: the widths that families and other queries then have."""
+
+import math
+
+import holdout_samples as samples
+import pytest
+
+import everhold as eh
+from everhold.charts import svg_text
+from everhold.charts.studies import study_chart
+from everhold.families.protocol import protocol_from
+
+STUDY = {
+    "queries": 500, "surprises": 10,
+    "families": {"end points": {"members": 30}, "subgroups": {"members": 200}, "models": {"members": 1_000_000}},
+}  # fmt: skip
+
+
+def lines(**wish):
+    made = eh.plan(**{"rows": 20_000, "protocol": STUDY, **wish})
+    return {line.queries: line for line in made.lines}
+
+
+def test_each_family_has_its_bits_and_widths():
+    found = lines()
+    bits = [(line.members, round(line.bits, 1)) for line in list(found.values())[:3]]
+    assert bits == [(30, 4.9), (200, 7.6), (1_000_000, 19.9)]
+    assert found["end points"].widths == pytest.approx((0.01288, 0.00774), rel=1e-2)
+    assert found["models"].widths == pytest.approx((0.0204, 0.0123), rel=1e-2)
+
+
+def test_queries_that_are_not_declared_have_the_widths_of_the_plan_and_pay_for_told_members():
+    found = lines()
+    usual = eh.plan(rows=20_000, queries=500, overfits=10, training_rows=20_000).widths
+    confirmed = {(x.at, x.surprises): x.confirmed for x in usual.lines if x.question == "yes_no"}
+    planned = found["not declared: guess confirmed, after 10 surprises"].widths[0]
+    assert confirmed[0.5, 10] < planned < 1.1 * confirmed[0.5, 10]  # half of the probability is shared
+    told, free = (found[f"not declared: unsealed, {when}"] for when in ("after 10 told members", "no surprise before"))
+    assert all(more > 2.0 * less for more, less in zip(told.widths, free.widths, strict=True))
+
+
+def test_a_family_is_as_wide_as_it_was_planned(tmp_path):
+    protocol = {"families": {"ends": {"listed": ["late = 1", "delay > 5"]}, "texts": {"texts": 40}}}
+    planned = {line.queries: line for line in eh.plan(rows=samples.ROWS, protocol=protocol).lines}
+    with samples.create(tmp_path, mechanism=None, declared=protocol_from(protocol).families) as holdout:
+        answer = holdout.ask("late = 1")
+        assert (answer.high - answer.low) / 2.0 == pytest.approx(planned["ends"].widths[0], rel=0.02)
+
+
+def test_without_training_rows_nothing_but_members_is_planned():
+    assert list(lines(training_rows=0)) == ["end points", "subgroups", "models"]
+
+
+@pytest.mark.parametrize(
+    ("family", "why"),
+    [({"subgroups": ["carrier"], "of": "delay > 3"}, "expected its categories"), ({"texts": 40, "x": 1}, "has 'x'")],
+)
+def test_what_cannot_be_planned_is_refused(family, why):
+    with pytest.raises(eh.QueryRejected, match=why):
+        lines(protocol={"families": {"a": family}})
+
+
+def test_subgroups_are_counted_by_their_categories():
+    values = {"carrier": ["UA", "AA"], "origin": ["A", "B", "C"]}
+    family = {"subgroups": ["carrier", "origin"], "of": "delay > 3", "values": values}
+    found = lines(protocol={"families": {"a": family}})["a"]
+    assert found.bits == pytest.approx(math.log2(1 + 2 + 3 + 6))
+
+
+def test_a_protocol_needs_rows_and_no_wished_radius():
+    for wish in ({"rows": None}, {"radius": 0.1}):
+        with pytest.raises(ValueError, match="planned for rows at hand"):
+            lines(**wish)
+    with pytest.raises(ValueError, match="neither queries nor a protocol"):
+        eh.plan(rows=100)
+
+
+def test_the_plan_is_shown_as_a_table_in_words_and_as_a_picture():
+    made = eh.plan(rows=20_000, protocol=STUDY)
+    assert "ask those first" in made.explain()
+    assert "subgroups" in str(made)
+    assert len(made.to_dict()["lines"]) == len(made.lines) == 9
+    for chart in (made.chart(), study_chart(made, narrow=True)):
+        assert "end points" in svg_text(chart, title="x")
