@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REVEALS", "Told", "ask_about", "check_reveal"]
 
-REVEALS = ("checked", "best", "all", "nothing")
+REVEALS = ("checked", "all", "nothing")
 
 Told = list["Answer | None"]
 
@@ -60,11 +60,8 @@ def ask_about(
     questions = [judge.question(each.model, each.outputs if own else None) for each in tried]
     guesses = [None if own and each.outputs is not None else each.score for each in tried]
     with no_false_alarms():
-        if reveal == "best":
-            choice, answers = _best(holdout, judge, questions)
-        else:
-            choice, answers = None, _answers(holdout, questions, guesses, reveal)
-    return answers, choice, time.perf_counter() - start
+        answers = _answers(holdout, questions, guesses, reveal)
+    return answers, None, time.perf_counter() - start
 
 
 def _answers(holdout: Holdout, questions: Sequence[Any], guesses: Sequence[float | None], reveal: str) -> Told:
@@ -83,15 +80,3 @@ def _answers(holdout: Holdout, questions: Sequence[Any], guesses: Sequence[float
         if found[-1] is not None and found[-1].refused:
             break
     return found
-
-
-def _best(holdout: Holdout, judge: Judge, questions: Sequence[Any]) -> tuple[Any, Told]:
-    """The best model by one choice (corollary of S9), and nothing of the others."""
-    from everhold.queries import KINDS
-
-    make = KINDS.named("choose")
-    if make is None:
-        raise QueryRejected("this version has no choices; expected reveal='checked', 'all' or 'nothing'")
-    best = "highest" if judge.greater_is_better else "lowest"
-    choice: Any = holdout.ask(make.make(questions, best=best))
-    return choice, [None] * len(questions)

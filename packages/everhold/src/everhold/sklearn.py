@@ -111,8 +111,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         verbose: Whether there is a progress bar.
         reveal: How much is told of undeclared configurations. ``"checked"``: of each whether its guess holds, and what
             the sealed rows say of surprises. ``"all"``: what the sealed rows say of each; nothing is charged, but later
-            queries pay for it. ``"best"``: the best configuration with its value and its regret, and nothing of the
-            others. ``"nothing"``: silent questions, answered when the study is unsealed.
+            queries pay for it. ``"nothing"``: silent questions, answered when the study is unsealed.
 
     Attributes:
         cv_results_: Columns of scikit-learn, of which scores are those of cross-validation, greater is better; and what
@@ -412,7 +411,7 @@ class _Line:
 
     @property
     def source(self) -> str:
-        """Where its answer comes from."""
+        """The source of its answer."""
         if self.answer is not None:
             return self.answer.source
         return _FAILED if self.fault else _UNTOLD
