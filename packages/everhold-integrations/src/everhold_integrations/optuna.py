@@ -17,6 +17,7 @@ from everhold.answers import UNSEALED, Answer
 from everhold.arguments import as_whole, brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
+from everhold.families.grid import GridFamily
 from everhold.queries.difference import DifferenceQuery, difference
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import Query
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
     from everhold.holdout import Holdout
 
-__all__ = ["ATTRIBUTES", "Asked", "BestTrials", "SealedObjective"]
+from everhold_integrations.optuna_spaces import declared_space, suggested
+
+__all__ = ["ATTRIBUTES", "Asked", "BestTrials", "SealedObjective", "declared_space"]
 
 Asked = Query[Any] | str | tuple[Query[Any] | str, float | None] | Answer
 """Result of an objective: a query, a query and a guess of its answer, or an answer."""
@@ -53,15 +56,19 @@ _NOTHING_HAPPENED = "Nothing was released, charged or closed."
 class SealedObjective:
     """An objective that asks a holdout; nothing is charged for trials that fail or are pruned.
 
-    Before and after each trial, the remaining budget is compared with what the end of the study and the running trials
-    may need. If it is not larger, the study is stopped. This works across threads and processes that share one study
-    storage. If others ask the same holdout, pass ``holdout.analyst(name)`` with an allotment, whose limit is exact.
+    A holdout that goes on beyond its plan answers every trial, with wider intervals after surprises. Elsewhere, and for
+    the view of an analyst, the remaining budget is compared before and after each trial with what the end of the study
+    and the running trials may need. If it is not larger, the study is stopped. This works across threads and processes
+    that share one study storage. If others ask the same holdout, pass ``holdout.analyst(name)`` with an allotment,
+    whose limit is exact.
 
     Args:
         objective: From a trial to a query such as ``accuracy(model)``. For a better guess than the training estimate,
-            return it too, as in ``(accuracy(model), cross_validated)``.
+            return it too, as in ``(accuracy(model), cross_validated)``. Or a space that is declared on the holdout,
+            such as `declared_space` makes: each trial suggests a point, which is answered exactly and for nothing.
         holdout: The open holdout; one for each process.
         keep: Queries that are left for the end of the study: a silent comparison of each of its best trials costs one.
+        silent: Ask silently: nothing is told before the study is unsealed, and the value of a trial is its guess.
 
     Raises:
         ValueError: If ``keep`` is not a number of queries.
@@ -81,11 +88,18 @@ class SealedObjective:
         'guess'
     """
 
-    def __init__(self, objective: Callable[[Trial], Asked], holdout: Holdout, *, keep: int = 10) -> None:
+    def __init__(
+        self, objective: Callable[[Trial], Asked] | GridFamily, holdout: Holdout, *, keep: int = 10,
+        silent: bool = False,
+    ) -> None:  # fmt: skip
         whole = as_whole(keep)
         if whole is None or whole < 0:
             raise ValueError(f"keep is {brief(keep)}. Pass a number of queries, 0 or more.")
-        self._objective, self._holdout, self._keep = objective, holdout, whole
+        self._objective: Callable[[Any], Asked] = objective if not isinstance(objective, GridFamily) else (
+            lambda trial: objective.at(suggested(trial, objective))
+        )  # fmt: skip
+        self._holdout, self._keep, self._silent = holdout, whole, silent
+        self._is_free = isinstance(objective, GridFamily)
 
     def __call__(self, trial: Trial) -> float:
         """The answer's value, with its interval in the trial's user attributes.
@@ -97,9 +111,12 @@ class SealedObjective:
         if self._spare(trial.study, before=trial.number) < 1:
             trial.study.stop()
             raise TrialPruned("The remaining budget is kept for the end of the study. Nothing was charged.")
-        answer = self._ask(self._objective(trial))
+        returned = self._objective(trial)
+        answer = self._ask(returned)
         for name in ATTRIBUTES:
             trial.set_user_attr(f"everhold_{name}", getattr(answer, name, None))
+        if self._silent and not answer.refused:
+            return _guess_of(returned)
         if answer.value is None:
             trial.study.stop()
             raise TrialPruned("The remaining budget may not cover the query. Nothing was charged.")
@@ -112,6 +129,8 @@ class SealedObjective:
 
     def _spare(self, study: Study, before: int | None = None) -> int:
         """Number of further trials that may ask, beside running trials with a smaller number."""
+        if self._is_free or _goes_on(self._holdout):
+            return 1
         left, mechanism = self._holdout.remaining, self._holdout.mechanism
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         ahead = sum(before is None or trial.number < before for trial in running)
@@ -127,7 +146,9 @@ class SealedObjective:
         if isinstance(returned, Answer):
             return returned
         question, guess = _question_of(returned)
-        return self._holdout.ask(question, guess=guess)
+        if self._silent:
+            _guess_of(returned)
+        return self._holdout.ask(question, guess=guess, silent=self._silent)
 
     def unseal_best(
         self, study: Study, *, best: int = 10, question: Callable[[FrozenTrial], Asked] | None = None
@@ -219,6 +240,23 @@ class BestTrials(Display):
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each trial."""
         return [dict(row) for row in self.rows]
+
+
+def _goes_on(holdout: Holdout) -> bool:
+    """True for a holdout that answers beyond its plan, and is asked on nobody's allotment."""
+    executor = getattr(holdout, "_executor", None)
+    return executor is not None and executor.analyst is None and getattr(holdout.mechanism, "endless", False)
+
+
+def _guess_of(returned: Asked) -> float:
+    """The guess that stands for the value of a silent trial."""
+    guess = None if isinstance(returned, Answer) else _question_of(returned)[1]
+    if guess is None:
+        raise TypeError(
+            "A silent trial has no value but its guess. Return a query and a guess of its answer, such as "
+            "(accuracy(model), 0.8). Nothing was charged."
+        )
+    return float(guess)
 
 
 def _question_of(returned: Any) -> tuple[Query[Any] | str, float | None]:

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
 from everhold.errors import QueryRejected
-from everhold_integrations.optuna import ATTRIBUTES, BestTrials, SealedObjective
+from everhold_integrations.optuna import ATTRIBUTES, BestTrials, SealedObjective, declared_space
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -219,9 +219,9 @@ def test_two_hundred_trials_are_answered_with_cross_validated_guesses(tmp_path, 
 
 
 @pytest.mark.slow
-def test_without_them_the_budget_ends_long_before(tmp_path, rows):
+def test_without_them_intervals_widen_and_trials_are_answered(tmp_path, rows):
     holdout, _, study = tuned(tmp_path, rows, lambda *_: None, trials=200, queries=220)
-    assert states(study).count(TrialState.COMPLETE) < 100
+    assert states(study).count(TrialState.COMPLETE) == 200
     assert holdout.remaining["overfits"] == 0
     holdout.close()
 
@@ -295,3 +295,56 @@ def test_without_the_package_it_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "everhold_integrations.optuna")
     with pytest.raises(ImportError, match=r"pip install 'everhold\[optuna\]'"):
         importlib.import_module("everhold_integrations.optuna")
+
+
+SPACE = {
+    "max_depth": optuna.distributions.IntDistribution(1, 6),
+    "ccp_alpha": optuna.distributions.FloatDistribution(0.0, 0.02, step=0.01),
+}
+
+
+def labelled(tmp_path, **wish):
+    return eh.Holdout.create(
+        f"sqlite:///{tmp_path}/study.db", "study", holdout=holdout_samples.rows(0), training=holdout_samples.rows(1),
+        label="late", **wish,
+    )  # fmt: skip
+
+
+def tree_space():
+    return declared_space(DecisionTreeClassifier(), SPACE, features=["delay"])
+
+
+def test_a_declared_space_is_a_study_that_costs_nothing(tmp_path):
+    with labelled(tmp_path, declared={"trees": tree_space()}) as holdout:
+        before, study = holdout.remaining, study_of()
+        asked = SealedObjective(tree_space(), holdout)
+        study.optimize(asked, n_trials=12, callbacks=[asked.stop_in_time])
+        assert states(study) == [TrialState.COMPLETE] * 12
+        assert {trial.user_attrs["everhold_source"] for trial in study.get_trials()} == {"declared"}
+        assert holdout.remaining == before
+        trial = study.best_trial
+        assert holdout.ask(tree_space().at(trial.params)).value == trial.value
+
+
+def test_a_space_without_steps_cannot_be_declared():
+    with pytest.raises(QueryRejected, match=r"C is .*has no steps.*step=0\.01.*nothing was charged"):
+        declared_space(DecisionTreeClassifier(), {"C": optuna.distributions.FloatDistribution(0.1, 1.0)})
+
+
+def test_a_silent_study_goes_by_its_guesses(tmp_path):
+    with labelled(tmp_path) as holdout:
+        study = study_of()
+        study.optimize(SealedObjective(lambda trial: (cut(trial), 0.5), holdout, silent=True), n_trials=2)
+        assert [trial.value for trial in study.get_trials()] == [0.5, 0.5]
+        assert {trial.user_attrs["everhold_source"] for trial in study.get_trials()} == {"silent"}
+        with pytest.raises(TypeError, match="no value but its guess"):
+            study.optimize(SealedObjective(cut, holdout, silent=True), n_trials=1)
+
+
+def test_a_holdout_without_an_end_answers_every_trial(tmp_path):
+    with labelled(tmp_path, queries=3, surprises=1) as holdout:
+        study = study_of()
+        asked = SealedObjective(lambda trial: (cut(trial), 0.99), holdout)
+        study.optimize(asked, n_trials=6, callbacks=[asked.stop_in_time])
+        assert states(study) == [TrialState.COMPLETE] * 6
+        assert holdout.remaining["overfits"] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from everhold.answers import UNSEALED, Answer, QuotedPrice, Transcript, Unsealed
 from everhold.arguments import brief
@@ -716,6 +716,7 @@ class Holdout:
         *,
         guesses: Sequence[float | None] | None = None,
         silent: bool = False,
+        reveal: Literal["checked", "all"] = "checked",
     ) -> list[Answer]:
         """Ask questions that do not depend on each other's answers, in order for as long as the budget pays.
 
@@ -727,13 +728,20 @@ class Holdout:
             questions: As for `ask`, without those that are made of several or have a price of their own.
             guesses: One guess or None for each question.
             silent: As for `ask`.
+            reveal: With ``"all"`` everything is told: intervals are as narrow as those of surprises, and nothing is
+                charged, but later questions have wider ones, because they pay for what was told.
 
         Raises:
             QueryRejected: If one of them cannot be asked; then none is, and nothing was charged.
         """
+        if reveal not in ("checked", "all") or (silent and reveal == "all"):
+            raise QueryRejected(
+                f"reveal is {brief(reveal)}; expected 'checked', or 'all' for queries that are not silent; nothing was "
+                "charged"
+            )
         self._check_questions()
         with progress("asking"):
-            return self._executor.ask_apart(self._compiler(silent).batch(questions, guesses))
+            return self._executor.ask_apart(self._compiler(silent).batch(questions, guesses, told=reveal == "all"))
 
     def _check_questions(self) -> None:
         for accessor in self._in_charge():

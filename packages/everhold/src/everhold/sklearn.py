@@ -1,7 +1,7 @@
 """A search and a scorer for scikit-learn that ask a sealed holdout; needs the extra ``[sklearn]``.
 
 `SealedSearchCV` fits each configuration as `RandomizedSearchCV` does, fits it once more on all rows, and asks the
-holdout one question about that model, for which cross-validation is the guess. `SealedScorer` goes wherever
+holdout about all of these models together, for which cross-validation is the guess. `SealedScorer` goes wherever
 scikit-learn takes a scorer. What is asked and what it costs is in the ledger alone: workers ask the same budget, and
 whatever was asked before is free.
 """
@@ -22,7 +22,9 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.charts.searches import search_chart
 from everhold.errors import BudgetExhausted, EverholdWarning, warn_caller
+from everhold.families.grid import GridFamily
 from everhold.queries.models import CrossValidated, Judge, cross_validate, no_false_alarms, require_sklearn, splits_of
+from everhold.search_reveals import ask_about, check_reveal
 
 require_sklearn("everhold.sklearn")
 
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["SealedScorer", "SealedSearchCV"]
 
 _FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
+_UNTOLD = "not told"  # of one of which the choice of the best tells nothing
 _SHARED_AT_ONCE = 8  # holdouts that a worker process keeps open
 
 
@@ -83,11 +86,15 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     A configuration is cross-validated, fitted on all rows, and asked about; cross-validation is the guess. Where the
     holdout confirms the guess, the answer is the guess and costs no surprise; where it contradicts it, the answer is
     what the sealed rows say. All intervals hold at once, with the probability of the holdout's promise, also those of
-    the search before and after. The search ends when the budget does, and says so.
+    the search before and after. Nothing in a search depends on an answer, so its questions are one step: all have the
+    levels of its start, and surprises are paid for by later queries. All models are kept in memory until they are
+    asked about. Where the budget ends, as that of an allotment, the search says so.
 
     Args:
         estimator: Whose parameters are searched; a pipeline, for one.
-        param_distributions: As for `RandomizedSearchCV`.
+        param_distributions: As for `RandomizedSearchCV`. Or a space that is declared on the holdout, made by
+            `everhold.grid` with the same estimator: its points are fitted by everhold, without cross-validation,
+            answered exactly, and cost nothing.
         holdout: An open `Holdout`, or the view of an analyst, who pays from their allotment. Estimators are fitted on
             rows with its columns.
         metric: What is asked; see `Holdout.evaluate`.
@@ -102,6 +109,9 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         error_score: ``"raise"``, or what stands for the score of a configuration that cannot be fitted, which is not
             asked about.
         verbose: Whether there is a progress bar.
+        reveal: How much is told of undeclared configurations. ``"checked"``: of each whether its guess holds, and what
+            the sealed rows say of surprises. ``"all"``: what the sealed rows say of each; nothing is charged, but later
+            queries pay for it. ``"nothing"``: silent questions, answered when the study is unsealed.
 
     Attributes:
         cv_results_: Columns of scikit-learn, of which scores are those of cross-validation, greater is better; and what
@@ -142,7 +152,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     def __init__(
         self, estimator: Any, param_distributions: Any, *, holdout: Holdout, metric: Any = "accuracy", n_iter: int = 10,
         cv: Any = None, refit: Any = True, n_jobs: int | None = None, pre_dispatch: Any = "2*n_jobs",
-        random_state: Any = None, error_score: Any = np.nan, verbose: int = 0,
+        random_state: Any = None, error_score: Any = np.nan, verbose: int = 0, reveal: str = "checked",
     ) -> None:  # fmt: skip
         self.estimator = estimator
         self.param_distributions = param_distributions
@@ -156,6 +166,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self.random_state = random_state
         self.error_score = error_score
         self.verbose = verbose
+        self.reveal = reveal
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:  # noqa: N803
         """Search; one question for each configuration, as long as the budget pays.
@@ -182,11 +193,15 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
                 "metadata routing is switched on and the search does not route; expected groups= and arguments of fit "
                 "without sklearn.set_config(enable_metadata_routing=True); nothing was charged"
             )
+        check_reveal(self.reveal)
         rows, labels, groups = indexable(X, y, groups)
         judge = Judge(self.metric, self.holdout.schema)
         own = _are_training_rows(self.holdout, labels)
         if own and groups is None:
             groups = _groups_of(self.holdout)
+        if isinstance(self.param_distributions, GridFamily):
+            self._ask_declared(self.param_distributions)
+            return self
         splits = splits_of(self.cv, rows, labels, groups=groups, classifier=is_classifier(self.estimator))
         candidates = list(ParameterSampler(self.param_distributions, self.n_iter, random_state=self.random_state))
         tasks = (
@@ -204,26 +219,49 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         return self
 
     def _ask_all(self, judge: Judge, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
-        """Ask about one configuration after the other, and keep what was said."""
-        greater, models = judge.greater_is_better, _Models(keep_all=callable(self.refit))
-        lines: list[_Line] = []
-        self.budget_ended_ = False
-        for params, tried in zip(_with_bar(candidates, shown=bool(self.verbose)), found, strict=True):
-            line = _asked(self.holdout, judge, params, tried, own=own)
-            if line.answer is not None and line.answer.refused:
-                self.budget_ended_ = True
-                break
-            models.offer(len(lines), line.score(greater=greater), tried)
+        """Ask about all configurations together, and keep what was said."""
+        judge.greater_is_better  # noqa: B018  # refuses what is no metric before models are fitted
+        tried = [each for _, each in zip(_with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
+        fitted = [each for each in tried if not isinstance(each, _Line)]
+        told, choice, seconds = (
+            ask_about(self.holdout, judge, fitted, own=own, reveal=self.reveal) if fitted else ([], None, 0.0)
+        )
+        answers, lines, models = iter(told), list[_Line](), list[Any]()
+        for params, each in zip(candidates, tried, strict=True):
+            line = replace(each, params=params) if isinstance(each, _Line) else _line_of(params, each)
+            if not isinstance(each, _Line):
+                line = replace(line, answer=next(answers, None), answer_seconds=seconds / len(fitted))
+                if line.answer is not None and line.answer.refused:
+                    break
             lines.append(line)
-        self._check(lines, planned=len(candidates))
-        self.cv_results_ = _table(lines, greater=greater)
+            models.append(None if isinstance(each, _Line) else each.model)
+        self._keep(judge, lines, models, planned=len(candidates), choice=choice)
+
+    def _ask_declared(self, space: GridFamily) -> None:
+        """Ask about points of a declared space, which everhold fits itself."""
+        grids = [{name: [*values] for name, values in grid.items()} for grid in space.space.grids]
+        count = min(self.n_iter, space.space.size)
+        points = [*ParameterSampler(grids, count, random_state=self.random_state)]
+        lines, judge = list[_Line](), Judge(space.metric, self.holdout.schema)
+        for point in _with_bar(points, shown=bool(self.verbose)):
+            start = time.perf_counter()
+            answer = self.holdout.ask(space.at(point))
+            nothing = (float("nan"),)
+            lines.append(_Line(point, nothing, nothing, nothing, 0.0, answer, time.perf_counter() - start))
+        self._keep(judge, lines, _Refitted(self.holdout, space, points), planned=count, choice=None)
+
+    def _keep(self, judge: Judge, lines: list[_Line], models: Any, *, planned: int, choice: Any) -> None:
+        """The table, and the best configuration."""
+        self.budget_ended_ = len(lines) < planned
+        self._check(lines, planned=planned)
+        self.cv_results_ = _table(lines, greater=judge.greater_is_better)
         self.answers_ = [line.answer for line in lines]
         self.n_splits_ = len(lines[0].scores)
-        self._choose(models, judge)
+        self._choose(models, judge, choice, [place for place, line in enumerate(lines) if not line.fault])
 
     def _check(self, lines: Sequence[_Line], *, planned: int) -> None:
         """Say what went wrong."""
-        failed = [line for line in lines if line.answer is None]
+        failed = [line for line in lines if line.fault]
         if failed:
             text = f"{len(failed)} of {planned} configurations could not be fitted, and were not asked about"
             if len(failed) == len(lines):
@@ -243,17 +281,20 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             )
         )
 
-    def _choose(self, models: _Models, judge: Judge) -> None:
+    def _choose(self, models: Any, judge: Judge, choice: Any, fitted: Sequence[int]) -> None:
         self.judge_, results = judge, self.cv_results_
-        self.best_index_ = int(np.argmin(results["rank_answer"]))
+        ranks = "rank_test_score" if np.all(np.isnan(results["answer"])) else "rank_answer"
+        self.best_index_ = int(np.argmin(results[ranks]))
+        if choice is not None and choice.index is not None:
+            self.best_index_ = fitted[choice.index]
         if callable(self.refit):
             self.best_index_ = _checked_index(self.refit(results), len(results["params"]))
         self.best_params_ = results["params"][self.best_index_]
-        self.best_answer_ = self.answers_[self.best_index_]
+        self.best_answer_ = self.answers_[self.best_index_] if choice is None else choice
         sign = 1.0 if judge.greater_is_better else -1.0
-        self.best_score_ = sign * float(results["answer"][self.best_index_])
+        self.best_score_ = sign * _number(self.best_answer_, "value")
         if self.refit:
-            self.best_estimator_ = models.fitted(self.best_index_)
+            self.best_estimator_ = models[self.best_index_]
             if hasattr(self.best_estimator_, "feature_names_in_"):
                 self.feature_names_in_ = self.best_estimator_.feature_names_in_
 
@@ -368,6 +409,13 @@ class _Line:
     answer_seconds: float = 0.0
     fault: str = ""
 
+    @property
+    def source(self) -> str:
+        """The source of its answer."""
+        if self.answer is not None:
+            return self.answer.source
+        return _FAILED if self.fault else _UNTOLD
+
     def score(self, *, greater: bool) -> float:
         """Value of the answer, greater is better; minus infinity without an answer."""
         if self.answer is None or self.answer.value is None:
@@ -375,22 +423,16 @@ class _Line:
         return self.answer.value if greater else -self.answer.value
 
 
-class _Models:
-    """Fitted model with the best answer so far; or all models, where a function decides at the end."""
+@dataclass(frozen=True, slots=True)
+class _Refitted:
+    """Models of a declared space by the place of their point; each is fitted when it is wanted."""
 
-    def __init__(self, *, keep_all: bool) -> None:
-        self._keep_all, self._best, self._kept = keep_all, -np.inf, dict[int, Any]()
+    holdout: Holdout
+    space: GridFamily
+    points: Sequence[Mapping[str, Any]]
 
-    def offer(self, place: int, score: float, tried: CrossValidated | _Line) -> None:
-        if isinstance(tried, _Line):
-            return
-        if self._keep_all:
-            self._kept[place] = tried.model
-        elif score > self._best or not self._kept:
-            self._best, self._kept = score, {place: tried.model}
-
-    def fitted(self, place: int) -> Any:
-        return self._kept[place]
+    def __getitem__(self, place: int) -> Any:
+        return self.holdout.declared.model(self.space, self.points[place])
 
 
 def _tried(
@@ -409,18 +451,9 @@ def _tried(
         return _Line(params, (float(error_score),) * len(nothing), nothing, nothing, float("nan"), fault=said)
 
 
-def _asked(holdout: Holdout, judge: Judge, params: Mapping[str, Any], tried: Any, *, own: bool) -> _Line:
-    """What the holdout says of a configuration; nothing of one that failed."""
-    if isinstance(tried, _Line):
-        return replace(tried, params=params)
-    start = time.perf_counter()
-    training = tried.outputs if own else None
-    with no_false_alarms():
-        answer = holdout.ask(judge.question(tried.model, training), guess=tried.score if training is None else None)
-    seconds = time.perf_counter() - start
-    return _Line(
-        params, tried.scores, tried.fit_seconds, tried.score_seconds, tried.refit_seconds, answer, seconds
-    )  # fmt: skip
+def _line_of(params: Mapping[str, Any], tried: CrossValidated) -> _Line:
+    """A configuration that was fitted, before it is asked about."""
+    return _Line(params, tried.scores, tried.fit_seconds, tried.score_seconds, tried.refit_seconds)
 
 
 def _are_training_rows(holdout: Holdout, labels: Any) -> bool:
@@ -441,7 +474,7 @@ def _table(lines: Sequence[_Line], *, greater: bool) -> dict[str, Any]:
     """All lines as scikit-learn has them: one array for each column."""
     sign = 1.0 if greater else -1.0
     scores = np.array([line.scores for line in lines])
-    failed = np.array([line.answer is None for line in lines])
+    failed = np.array([bool(line.fault) for line in lines])
     scores[~failed] *= sign
     table: dict[str, Any] = {}
     for name in ("fit", "score"):
@@ -454,7 +487,7 @@ def _table(lines: Sequence[_Line], *, greater: bool) -> dict[str, Any]:
     table["rank_test_score"] = _ranks(table["mean_test_score"])
     for column, name in (("answer", "value"), ("answer_low", "low"), ("answer_high", "high")):
         table[column] = np.array([_number(line.answer, name) for line in lines])
-    table["answer_source"] = np.array([_FAILED if line.answer is None else line.answer.source for line in lines])
+    table["answer_source"] = np.array([line.source for line in lines])
     table["answer_charged"] = np.array([0 if line.answer is None else line.answer.charged for line in lines])
     table["answer_time"] = np.array([line.answer_seconds for line in lines])
     table["rank_answer"] = _ranks(np.array([line.score(greater=greater) for line in lines]))

@@ -147,12 +147,14 @@ def test_without_refit_there_is_a_table_and_no_model(holdout):
 
 
 def test_it_stops_when_the_budget_ends_and_says_so(tmp_path):
-    with create(tmp_path, mechanism=mechanism(queries=5)) as holdout:
+    with create(tmp_path, mechanism=mechanism(queries=5)) as whole:
+        whole.allot("search", questions=5, charges=3)
+        holdout = whole.analyst("search")
         rows, labels = holdout.training_rows()
-        with pytest.warns(EverholdWarning, match=r"the budget ended after (\d+) of 300 configurations"):
-            search = search_of(holdout, n_iter=300, cv=2).fit(rows, labels)
+        with pytest.warns(EverholdWarning, match=r"the budget ended after (\d+) of 9 configurations"):
+            search = search_of(holdout, n_iter=9, cv=2).fit(rows, labels)
         answered = len(search.cv_results_["params"])
-        assert 5 <= answered < 300
+        assert 3 <= answered <= 5
         assert answered == len(holdout.transcript())
         assert search.budget_ended_
         assert search.best_answer_ in search.answers_
@@ -343,3 +345,39 @@ def test_the_picture_shows_every_configuration(holdout):
 def test_a_dummy_and_a_pipeline_have_the_methods_of_their_kind(holdout):
     assert not hasattr(SealedSearchCV(make_pipeline(StandardScaler(), Ridge()), {}, holdout=holdout), "predict_proba")
     assert hasattr(SealedSearchCV(DummyClassifier(), {}, holdout=holdout), "predict_proba")
+
+
+def test_all_configurations_are_one_step_and_can_all_be_told(tmp_path):
+    with create(tmp_path, mechanism=mechanism(queries=200, tolerance=0.3)) as holdout:
+        rows, labels = holdout.training_rows()
+        told = search_of(holdout, n_iter=6, cv=2, reveal="all").fit(rows, labels)
+        assert set(told.cv_results_["answer_source"]) == {"chosen"}
+        assert (holdout.remaining["overfits"], told.cv_results_["answer_charged"].sum()) == (3, 0)
+        widths = told.cv_results_["answer_high"] - told.cv_results_["answer_low"]
+        checked = search_of(holdout, n_iter=6, cv=2, random_state=5).fit(rows, labels)
+        later = checked.cv_results_["answer_high"] - checked.cv_results_["answer_low"]
+        assert later.max() > 1.5 * widths.max()  # what was told is paid for by what comes later
+        assert told.best_answer_.value == told.cv_results_["answer"].max()
+
+
+def test_nothing_is_told_of_a_silent_search(holdout):
+    search = search_of(holdout, n_iter=3, cv=2, reveal="nothing").fit(*holdout.training_rows())
+    assert set(search.cv_results_["answer_source"]) == {"silent"}
+    assert np.isnan(search.cv_results_["answer"]).all()
+    assert search.best_index_ == np.argmin(search.cv_results_["rank_test_score"])
+    assert hasattr(search.best_estimator_, "tree_")
+    with pytest.raises(QueryRejected, match=r"reveal is 'some'; expected one of 'checked'.*nothing was charged"):
+        search_of(holdout, reveal="some").fit(*holdout.training_rows())
+
+
+def test_a_declared_space_is_searched_for_nothing(tmp_path):
+    space = eh.grid(TREE, SPACE)
+    with create(tmp_path, mechanism=None, declared={"trees": space}) as holdout:
+        before = holdout.remaining
+        search = SealedSearchCV(TREE, space, holdout=holdout, n_iter=4, random_state=0).fit(*holdout.training_rows())
+        assert set(search.cv_results_["answer_source"]) == {"declared"}
+        assert holdout.remaining == before
+        best = search.best_params_
+        fitted = clone(TREE).set_params(**best).fit(*holdout.training_rows())
+        rows, _ = holdout.training_rows()
+        assert (search.best_estimator_.predict(rows) == fitted.predict(rows)).all()

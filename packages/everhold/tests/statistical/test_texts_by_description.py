@@ -11,6 +11,7 @@ from everhold.guarantees.description_length import QuestionTree
 from everhold.mechanisms.described import Description
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.told import cell_nats, tell_all
 from everhold.randomness import SeededNoise
 
 ROWS, TEXTS, CONFIDENCE = 40, 25, 0.9
@@ -90,3 +91,34 @@ def test_a_family_that_is_declared_after_its_answers_needs_a_later_level(pays_fo
     later = float(made.nats(state.asked + 1, state.charged, state.labels / 1e6))
     _, reply = told(made, [right], [rows // 2], [later if pays_for_answers else made.described(0.0)])
     assert (reply.lows[0] <= 0.5) == pays_for_answers  # the truth is 1/2
+
+
+@pytest.mark.parametrize(("at", "guessed"), [(0.5, True), (0.03, True), (0.999, True), (0.5, False)])
+def test_the_labels_of_cells_have_a_prior(at, guessed):
+    made = GuessAndCheck.tuned(rows=2_000, queries=100, training_rows=2_000)
+    cells = {made.cells.told(count * made.unit): count for count in range(2_001)}
+    assert len(cells) == made.grid
+    nats = [cell_nats(made, count * made.unit, at=at, guessed=guessed) for count in cells.values()]
+    assert 0.99 < np.exp(-np.array(nats)).sum() <= 1.0 + 1e-9
+    assert not guessed or min(nats) < 2.2
+
+
+@pytest.mark.parametrize("labels_are_paid", [True, False])
+def test_a_step_of_which_everything_is_told_is_paid_for_by_the_next(labels_are_paid):
+    """Freedman's paradox again, with a step of the tree in place of a family."""
+    rows, columns, rng = 400, 400, np.random.default_rng(5)
+    made = GuessAndCheck.tuned(rows=rows, queries=1_000, training_rows=rows)
+    label, votes = rng.integers(0, 2, rows), rng.integers(0, 2, (columns, rows))
+    agree = (votes == label).sum(axis=1)
+    step = Evaluations(
+        agree[:, None] * made.unit, np.full(columns, rows // 2 * made.unit), rows, made.unit,
+        procedures=[made.yes_no_procedure] * columns,
+    )  # fmt: skip
+    state, replies = tell_all(made, made.start(SeededNoise(1)), step)
+    assert (state.asked, state.charged) == (columns, 0)
+    assert np.all((replies.lows <= 0.5) & (replies.highs >= 0.5))
+    signs = np.where(replies.values > 0.5, 1, -1)
+    right = int((((signs[:, None] * (2 * votes - 1)).sum(axis=0) > 0) == label).sum())
+    asked_from = state if labels_are_paid else made.start(SeededNoise(1)).after(asked=columns, charged=0)
+    _, reply, _ = asked(made, right, right, None, asked_from)
+    assert (not reply.lows[0] > 0.5) == labels_are_paid

@@ -57,6 +57,9 @@ class Confirming:
         self.schema = Schema(10, 0, {"y": ColumnKind.NUMBER}, label="y", label_kind="number")
         self.mechanism = SimpleNamespace(dependence=SimpleNamespace(group_column=None))
 
+    def ask_many(self, questions, *, guesses, silent, reveal):
+        return [self.ask(question, guess=guess) for question, guess in zip(questions, guesses, strict=True)]
+
     def ask(self, question, *, guess=None, strict=False):
         """The guess, confirmed."""
         return Answer(guess, guess - 0.1, guess + 0.1, "guess", 0, {}, "", False, "", 0.95)

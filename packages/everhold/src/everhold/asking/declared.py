@@ -298,6 +298,10 @@ class HoldoutFamilies(HoldoutAccessor):
             )  # fmt: skip
         return DeclaredFamilies(rows)
 
+    def model(self, family: GridFamily, point: Mapping[str, Any]) -> Any:
+        """The model at a point of a space, fitted on the training rows as it is asked about; nothing is asked."""
+        return family.model(self._executor.compiler, family.space.point(point))
+
     def refit(self, family: GridFamily, *, sample: int = 10, seed: int = 0) -> Refits:
         """Fit models of told points of a declared space again, and compare them with those that were asked about.
 

@@ -76,7 +76,7 @@ class GridFamily(Family):
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """Whatever decides the models, as plain JSON data."""
+        """All that decides the models, as plain JSON data."""
         return {
             "kind": BoundGrid.kind, "estimator": described(self.estimator), "space": self.space.to_list(),
             "seed": self.seed, "metric": self.metric, "size": str(self.space.size),
@@ -131,7 +131,7 @@ class GridFamily(Family):
         return behaviour_digest([self.outputs(compiler, model)])
 
     def outputs(self, compiler: QueryCompiler, model: Any) -> Any:
-        """What a model says of the first training rows."""
+        """A model's predictions for the first training rows."""
         rows, _ = open_rows(compiler, self.features)
         return Judge(self.metric, compiler.schema).outputs(model, rows[:_COMPARED])
 
@@ -153,7 +153,7 @@ class BoundGrid(BoundFamily):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of whatever decides the models."""
+        """SHA-256 of all that decides the models."""
         return digest(self.facts)
 
     def to_dict(self) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from everhold.answers import Answer, QuotedPrice
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.declarations import DECLARED
-from everhold.mechanisms import Source
+from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.declared import tell_declared, widest_declared
 from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.told import tell_all
 from everhold.queries.procedures import how_made, what_narrows
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying
 from everhold.queries.readings import READING, Reading
@@ -110,6 +111,7 @@ class Means(QueryPlan[Result]):
         mechanism: The mechanism that answers.
         silent: Whether nothing is told before the study is unsealed.
         keeping: For so many silent questions there has to be room afterwards.
+        told: Whether everything is told, by labels for which later questions pay.
     """
 
     prepared: Sequence[Prepared]
@@ -117,6 +119,7 @@ class Means(QueryPlan[Result]):
     mechanism: Mechanism
     silent: bool = field(default=False, kw_only=True)
     keeping: int = field(default=0, kw_only=True)
+    told: bool = field(default=False, kw_only=True)
 
     def silently(self) -> Self:
         """See `QueryPlan.silently`."""
@@ -205,6 +208,8 @@ class Means(QueryPlan[Result]):
         if self.is_free:
             nats = np.array([means[row].declared for row in rows])
             state, replies = tell_declared(self.mechanism, state, every.some(rows), nats)
+        elif self.told and isinstance(self.mechanism, GuessAndCheck):
+            state, replies = tell_all(self.mechanism, state, every.some(rows))
         else:
             state, replies = self.mechanism.answer_many(state, every.some(rows), noise)
         return state, [self._outcome(means[row], replies, place) for place, row in enumerate(rows)]

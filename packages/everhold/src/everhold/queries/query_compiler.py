@@ -13,6 +13,7 @@ from everhold.arguments import as_float, brief
 from everhold.diagnosis.questions import DependenceMonitor, dependence_monitor, warn_of_questions
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
+from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
 from everhold.progress import progress
 from everhold.queries.fitted import FittedQuery
@@ -144,14 +145,21 @@ class QueryCompiler:
         (prepared,) = self._guessed([bound], [guess])
         return prepared if tolerance is None else self._wished(prepared, tolerance)
 
-    def batch(self, questions: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None) -> Batch:
-        """Means that are asked at once.
+    def batch(
+        self, questions: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *, told: bool = False
+    ) -> Batch:
+        """Means that are asked at once; everything is told of them, or only whether guesses hold.
 
         Raises:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
         """
         self._check_silence()
-        return Batch(self.prepare(questions, guesses), self.schema, self.mechanism, silent=self.silent)
+        if told and not isinstance(self.mechanism, GuessAndCheck):
+            raise QueryRejected(
+                f"{self.mechanism.name} tells no more than it answers; expected reveal='checked', or a holdout with "
+                "guess_and_check; nothing was charged"
+            )
+        return Batch(self.prepare(questions, guesses), self.schema, self.mechanism, silent=self.silent, told=told)
 
     def _check_silence(self) -> None:
         """Refuse to ask aloud where nothing is told before the end."""

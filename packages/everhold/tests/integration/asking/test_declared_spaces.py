@@ -42,7 +42,8 @@ def data(seed, columns=4, count=COUNT):
 
 def create(folder, declared, columns=4, count=COUNT):
     return eh.Holdout.create(
-        f"sqlite:///{folder}/study.db", "study", holdout=data(0, columns, count), training=data(1, columns, count), label="y",
+        f"sqlite:///{folder}/study.db", "study", holdout=data(0, columns, count), label="y",
+        training=data(1, columns, count),
         declared=declared, share=0.99,
     )  # fmt: skip
 

@@ -1,0 +1,106 @@
+"""A step of which everything is told: each question by a label of its sealed interval, and later questions pay (S9).
+
+The questions take their places, and no word of the step has a mark, so nothing is a surprise. The label of the step is
+made of one for each question. Its prior is their product, and it sums to at most 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.guarantees.intervals.means import OfMeans
+from everhold.mechanisms.base import Replies, Source, State
+from everhold.mechanisms.declared import label_nats
+from everhold.mechanisms.described import all_narrower
+from everhold.mechanisms.labels import Offsets, in_millionths
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+
+__all__ = ["cell_nats", "tell_all"]
+
+_SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or fewer: cross-validation misses by more
+
+
+def tell_all(mechanism: GuessAndCheck, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
+    """Replies to all questions at the levels of the step's start; as many as have room.
+
+    Args:
+        mechanism: The mechanism.
+        state: Before.
+        evaluations: The questions; a guess makes a label cheaper, and changes nothing else.
+    """
+    replies, count = Replies.refused(len(evaluations)), mechanism.surely_answers(state, len(evaluations))
+    if not count:
+        return state, replies
+    questions = evaluations.some([*range(count)])
+    nats = mechanism.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
+    at = np.where(questions.guesses >= 0, questions.guesses / mechanism.steps, 0.5)
+    procedures = [
+        mechanism.procedure_at(*each)
+        for each in zip(mechanism.procedures_of(questions), at.tolist(), nats.tolist(), strict=False)
+    ]
+    if questions.described is not None:
+        procedures, nats = all_narrower(procedures, nats, questions.described)
+    labels = 0
+    for place, procedure in enumerate(procedures):
+        labels += _tell(mechanism, replies, place, procedure, questions, float(nats[place]))
+    replies.nats[:count], replies.procedures[:count] = nats, procedures
+    return state.after(asked=count, charged=0, labels=labels), replies
+
+
+def _tell(
+    mechanism: GuessAndCheck, replies: Replies, place: int, procedure: Procedure, questions: Evaluations, nats: float
+) -> int:
+    """The reply to one of them; returns what its label costs, in millionths of a nat."""
+    total, guess = int(questions.totals[place].sum()), int(questions.guesses[place])
+    mean, rounding = total / mechanism.steps, mechanism.rounding
+    seen = None if questions.seen is None else questions.seen[place]
+    at, where = (guess / mechanism.steps if guess >= 0 else 0.5), slice(place, place + 1)
+    low, high = procedure.interval(mean if seen is None else seen, nats)
+    sealed = np.clip([mean, low - rounding, high + rounding], 0.0, 1.0)
+    if isinstance(procedure, OfMeans):
+        first, last = mechanism.cells.told(total)
+        ends = procedure.span(first, last, nats)
+        value, low, high = (first + last) / 2.0, float(ends[0]) - rounding, float(ends[1]) + rounding
+        cost = in_millionths(cell_nats(mechanism, total, at=at, guessed=guess >= 0))
+    else:
+        value, (low, high), cost = Offsets.of(procedure, at, nats).told(*sealed[1:].tolist())
+    replies.put(where, np.array([value]), (np.array([low]), np.array([high])), Source.CHOSEN)
+    replies.sealed[place] = sealed
+    return cost
+
+
+def cell_nats(mechanism: GuessAndCheck, total: int, *, at: float, guessed: bool) -> float:
+    """ln(1 / prior) of the cell of a sealed mean: uniform over the cells, and around the guess where there is one.
+
+    Args:
+        mechanism: The mechanism, whose cells it has.
+        total: The sum over the sealed rows, in grid units.
+        at: The guess, in [0, 1].
+        guessed: Whether there is one.
+    """
+    uniform = 1.0 / mechanism.grid
+    if not guessed:
+        return -math.log(uniform)
+    rows, unit = mechanism.rows, mechanism.steps // mechanism.rows
+    first, last = (round(end * mechanism.steps) for end in mechanism.cells.told(total))
+    counts = np.arange(-(-first // unit), last // unit + 1)
+    parts = [uniform] + [
+        _around(counts, rows, at, mechanism.effective_training / scatter) for scatter in _SCATTER
+    ]  # fmt: skip
+    return -math.log(sum(parts) / len(parts))
+
+
+def _around(counts: NDArray[np.int64], rows: int, at: float, trained: float) -> float:
+    """Probability that the prior around a guess gives to these counts."""
+    every = label_nats(counts, rows=rows, at=np.array(at), trained=np.array(trained))
+    mixed = np.exp(-every) - 0.5 / (rows + 1.0)  # without the uniform half
+    return float(np.clip(2.0 * mixed.sum(), 0.0, 1.0))

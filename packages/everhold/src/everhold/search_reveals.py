@@ -1,0 +1,82 @@
+"""Asking about the configurations of a search: all of them together, and as much is told as the search wants (S9).
+
+Nothing in a random or grid search depends on an answer. So its configurations are one step, with the levels of its
+start, however many there are.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.queries.means import RowwiseQuery
+from everhold.queries.models import no_false_alarms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.answers import Answer
+    from everhold.holdout import Holdout
+    from everhold.queries.models import CrossValidated, Judge
+
+__all__ = ["REVEALS", "Told", "ask_about", "check_reveal"]
+
+REVEALS = ("checked", "all", "nothing")
+
+Told = list["Answer | None"]
+
+
+def check_reveal(reveal: object) -> None:
+    """Check what is to be told of a search.
+
+    Raises:
+        QueryRejected: If it is nothing of the kind.
+    """
+    if not isinstance(reveal, str) or reveal not in REVEALS:
+        raise QueryRejected(
+            f"reveal is {brief(reveal)}; expected one of {', '.join(map(repr, REVEALS))}; nothing was charged"
+        )
+
+
+def ask_about(
+    holdout: Holdout, judge: Judge, tried: Sequence[CrossValidated], *, own: bool, reveal: str
+) -> tuple[Told, Any, float]:
+    """Ask about fitted models at once.
+
+    Args:
+        holdout: The open holdout.
+        judge: The metric.
+        tried: The models, each with what cross-validation said of it.
+        own: Whether they were fitted on the holdout's own training rows.
+        reveal: How much is told; see `SealedSearchCV`.
+
+    Returns:
+        One answer for each model, None where nothing was told of it; the choice of the best one, where that is all that
+        is told; and the seconds that it took.
+    """
+    start = time.perf_counter()
+    questions = [judge.question(each.model, each.outputs if own else None) for each in tried]
+    guesses = [None if own and each.outputs is not None else each.score for each in tried]
+    with no_false_alarms():
+        answers = _answers(holdout, questions, guesses, reveal)
+    return answers, None, time.perf_counter() - start
+
+
+def _answers(holdout: Holdout, questions: Sequence[Any], guesses: Sequence[float | None], reveal: str) -> Told:
+    silent = reveal == "nothing"
+    if all(isinstance(question, RowwiseQuery) for question in questions):
+        told = "all" if reveal == "all" else "checked"
+        return [*holdout.ask_many(questions, guesses=guesses, silent=silent, reveal=told)]  # type: ignore[arg-type]
+    if reveal == "all":
+        raise QueryRejected(
+            "everything is told of means only, such as accuracy, error, brier and risk; expected reveal='checked' for "
+            "this metric; nothing was charged"
+        )
+    found: Told = []
+    for question, guess in zip(questions, guesses, strict=True):
+        found.append(holdout.ask(question, guess=guess, silent=silent))
+        if found[-1] is not None and found[-1].refused:
+            break
+    return found
