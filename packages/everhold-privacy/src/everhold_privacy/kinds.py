@@ -8,8 +8,6 @@ __all__ = ["CHOOSE", "FIRST_ABOVE", "GRADIENT", "LOW_SENSITIVITY", "QUANTILE", "
 
 _RANGE = same("low", "high")
 _DETAILS = {
-    "level": Detail(Form.NUMBER, "Which quantile; 0.5, the median, by default."),
-    "bins": Detail(Form.WHOLE, "Number of bins, all equally wide; 100 by default."),
     "dimension": Detail(Form.WHOLE, "Length of the vectors."),
     "clip": Detail(Form.NUMBER, "Longer vectors are shortened to this length."),
     "sensitivity": Detail(Form.NUMBER, "The most that replacing one row can move the statistic."),
@@ -81,7 +79,7 @@ QUANTILE = Kind(
     {**_RANGE, **same("bins", "price", level="quantile")},
     recorded=("quantile",),
     loss="choice",
-    brings=_brought("level", "bins", "price"),
+    brings=_brought("price"),
 )
 
 SYNTHESIZE = Kind(
