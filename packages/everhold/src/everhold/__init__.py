@@ -14,12 +14,13 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "everhold.answers": "Answer Transcript",
+    "everhold.asking.case_gate": "CaseGate",
     "everhold.asking.gate": "Gate",
     "everhold.certificate": "Certificate verify_certificate",
     "everhold.dependence": "DependenceModel GaussianAR1 Groups Independent MarkovChain",
     "everhold.diagnosis.diagnosis": "Diagnosis",
     "everhold.errors": (
-        "AuthError BudgetExhausted BudgetWarning DependenceError DependenceWarning EverholdError EverholdWarning "
+        "AuthError BudgetExhausted BudgetWarning CaseRejected DependenceError DependenceWarning EverholdError EverholdWarning "
         "HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected SmallHoldoutWarning "
         "Unavailable VacuousGuaranteeWarning"
     ),
@@ -33,6 +34,7 @@ _HOMES = {
     "everhold.planning": "Plan least_step plan queries_allowed rows_needed",
     "everhold.queries.prediction_columns": "predictions_in",
     "everhold.sealing.settings": "Planning Rows",
+    "everhold.suites": "seal_cases",
 }
 """Where the public names of the core live, beside its kinds of queries; one is imported when it is first used.
 

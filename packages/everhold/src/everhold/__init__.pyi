@@ -4,6 +4,7 @@ from typing import Any
 
 from everhold.answers import Answer as Answer
 from everhold.answers import Transcript as Transcript
+from everhold.asking.case_gate import CaseGate as CaseGate
 from everhold.asking.gate import Gate as Gate
 from everhold.certificate import Certificate as Certificate
 from everhold.certificate import verify_certificate as verify_certificate
@@ -16,6 +17,7 @@ from everhold.diagnosis.diagnosis import Diagnosis as Diagnosis
 from everhold.errors import AuthError as AuthError
 from everhold.errors import BudgetExhausted as BudgetExhausted
 from everhold.errors import BudgetWarning as BudgetWarning
+from everhold.errors import CaseRejected as CaseRejected
 from everhold.errors import DependenceError as DependenceError
 from everhold.errors import DependenceWarning as DependenceWarning
 from everhold.errors import EverholdError as EverholdError

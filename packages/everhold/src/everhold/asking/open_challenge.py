@@ -15,7 +15,7 @@ import numpy as np
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.asking.budget import affordable
+from everhold.asking.budget import SPENT, affordable
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Head
     from everhold.ledger.gates import GateAccount
     from everhold.ledger.tally import Tally
+    from everhold.mechanisms import State
     from everhold.queries.case_evidence import UnitPlan
     from everhold.queries.challenge import Verdict
     from everhold.sealing.result_store import ResultStore
@@ -88,7 +89,7 @@ class OpenChallenge:
     def verdict(self) -> Verdict | None:
         """The verdict, if the challenge has ended."""
         if self._verdict is None and self._opened(self._executor.data()) is None:
-            self._verdict = self._plan(self._now(), None, [], []).decided(self._executor)
+            self._verdict = self._decided(self._now())
         return self._verdict
 
     def next_cases(self) -> list[Any]:
@@ -106,10 +107,14 @@ class OpenChallenge:
             CaseRejected: If a case is missing, was not handed out, is doubled, crashed or has no number. Nothing was
                 charged, and the challenge stays as it was.
             QueryRejected: If the challenge is not open, or others reported meanwhile.
+            BudgetExhausted: If the analyst's allotment would not pay for a promotion. Nothing was charged.
         """
-        opened = self._opened(self._executor.data())
+        data = self._executor.data()
+        opened = self._opened(data)
         if opened is None:
             raise QueryRejected("the challenge has ended; expected an open one; nothing was charged")
+        if not _pays(self._executor, self._executor.state_from(data), Accounts.from_state(data), questions=1):
+            raise BudgetExhausted(SPENT)  # before anything is compared: a refusal at the end would tell
         places = self._batch(opened)
         values = self._units.suite.values(results, [self._ids[place] for place in places])
         name = self._store.digest_of(values)
@@ -128,6 +133,13 @@ class OpenChallenge:
         if opened is None:
             raise QueryRejected("the challenge has ended; expected an open one; nothing was charged")
         return self._end(self._plan(self._now(), opened, [], []))
+
+    def _decided(self, now: GateAccount) -> Verdict | None:
+        """The verdict that is in the ledger; None if there is none."""
+        if now.champion == challenger_digest(self._gate.name, self._challenger):
+            return self._gate._itself(now, self._challenger)
+        challenge = self._plan(now, None, [], []).challenge
+        return None if self._executor.find(challenge.question) is None else self._executor.ask(challenge)
 
     def _end(self, plan: _Plan) -> Verdict:
         self._verdict = self._executor.ask(plan.challenge)
@@ -224,12 +236,6 @@ class _Plan:
     proves: Any
     challenge: CaseChallenge
 
-    def decided(self, executor: QueryExecutor) -> Verdict | None:
-        """The verdict that is in the ledger; None if there is none."""
-        if executor.find(self.challenge.question) is None:
-            return None
-        return executor.ask(self.challenge)
-
 
 def open_challenge(
     gate: CaseGate, executor: QueryExecutor, store: ResultStore, challenger: str, *, batch: int | None
@@ -294,7 +300,7 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
     gate.check_complete(now)
     nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
     worst = nats + (math.log(looks) if gate.suite.population == NEW_RUNS else 0.0)
-    paid = affordable(state, accounts, executor.analyst, 2, pricing=Pricing(1, lambda _, count: count)) >= 2
+    paid = _pays(executor, state, accounts, questions=2)
     if now.left < 1 or not paid or not gate._units.can_prove(worst):
         raise BudgetExhausted(
             "what is left does not pay for the challenge, or no results could prove its claims; nothing was charged; "
@@ -302,6 +308,13 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
         )
     identity = challenger_digest(gate.name, challenger)
     return Opened(gate.name, identity, now.champion, nats, looks, head.sequence + 1)
+
+
+def _pays(executor: QueryExecutor, state: State, accounts: Accounts, *, questions: int) -> bool:
+    """Whether the analyst's part surely pays for so many places and a promotion."""
+    free, promoted = (Pricing(most, lambda _, count: count) for most in (0, 1))
+    places = affordable(state, accounts, executor.analyst, questions, pricing=free)
+    return places >= questions and affordable(state, accounts, executor.analyst, 1, pricing=promoted) >= 1
 
 
 def _looks(units: UnitPlan, batch: int | None) -> int:

@@ -42,6 +42,8 @@ OWN = {
     "unseal": ("unsealing", "End the study: print what the sealed rows say about all questions asked."),
     "diagnose": ("diagnose", "Look for rows that depend on each other more than declared; reads training rows only."),
     "gate": ("gate", "Keep or revert: a champion and proved promotions: create, challenge, status."),
+    "suite": ("suite", "Seal the cases of a suite with their results, and open a gate for them."),
+    "challenge": ("suite", "Compare a file of results with the champion of a gate: for continuous integration."),
     "dependence": ("dependence", "Rows that depend on each other: fit a model, describe it, find its quilts."),
     "ledger": ("ledger", "The record of everything that was asked: show, spent, verify, recover."),
     "certificate": ("certificate", "The promise as a signed document: show, save, verify."),

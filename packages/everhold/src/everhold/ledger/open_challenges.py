@@ -63,7 +63,8 @@ class Opened:
     @classmethod
     def read(cls, stored: list[Any]) -> Self:
         """The inverse of `stored`."""
-        return cls(*stored[:-1], tuple(stored[-1]))
+        gate, challenger, champion, nats, looks, entry, results = stored
+        return cls(gate, challenger, champion, nats, looks, entry, tuple(results))
 
     def after(self, results: str) -> Opened:
         """After one more look."""
@@ -121,7 +122,7 @@ class OpenChallenges(LedgerExtension):
         """
         if source == OPENED:
             named = ("gate", "challenger", "champion", "nats", "looks", "entry")
-            made = Opened(*(description.get(name) for name in named))  # type: ignore[arg-type]  # checked there
+            made = Opened.read([*(description.get(name) for name in named), []])
             if made.gate in self.by_gate:
                 raise ValueError("the gate has an open challenge already")
             self.by_gate[made.gate] = made

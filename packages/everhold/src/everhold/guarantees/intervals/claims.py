@@ -165,7 +165,7 @@ def most_nats(units: int, floor: float, *, gain: float = 1.0) -> float:
 
     Examples:
         >>> round(most_nats(60, 0.0, gain=0.1), 2)
-        5.43
+        5.45
     """
     null = (1.0 + floor) / 2.0
     return units * math.log1p(MOST_STAKE * ((1.0 + gain) / 2.0 - null) / null)

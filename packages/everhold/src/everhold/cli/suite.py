@@ -1,0 +1,154 @@
+"""Commands for continuous integration: suite seals cases, challenge compares a file of results with the champion."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, FormatOption, opened
+from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.output import Format, note, show_record, show_sentence
+from everhold.errors import BudgetExhausted, EverholdError
+
+if TYPE_CHECKING:
+    from everhold.asking.case_gate import CaseGate
+
+__all__ = ["register"]
+
+_KEPT, _FAULT, _SPENT = 1, 2, 3
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="JUnit XML, promptfoo JSON, or CSV with a column case.")]
+StorageOption = Annotated[str | None, typer.Option(help=f"Path or URL of the storage; or set {STORAGE_VARIABLE}.")]
+HoldoutOption = Annotated[str, typer.Option("--holdout", help="Name of the holdout of the cases.")]
+GateOption = Annotated[str, typer.Option("--gate", help="Name of the gate.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add both commands."""
+    app.command()(suite)
+    app.command()(challenge)
+
+
+def suite(
+    file: FileArgument, *, better: Annotated[str, typer.Option(help="Metric that has to get better.")] = "passed",
+    not_worse: Annotated[
+        list[str] | None, typer.Option(help="A guard, as METRIC=SLACK: at most so much worse than now.")
+    ] = None,
+    ranges: Annotated[
+        list[str] | None, typer.Option("--range", help="Range of a metric, as METRIC=LOW:HIGH; by default 0:1.")
+    ] = None,
+    units: Annotated[str, typer.Option(help="'runs': these cases, new runs; 'cases': cases like these.")] = "runs",
+    margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0,
+    challenges: Annotated[int, typer.Option(help="Challenges that are planned.")] = 200,
+    gate: GateOption = "main", holdout: HoldoutOption = "suite", storage: StorageOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:  # fmt: skip
+    """Seal the cases of a suite with the results of the present version, and open a gate for them.
+
+    Example:
+      pytest --junitxml results.xml
+      everhold suite results.xml --better passed --not-worse duration=0.5 \\
+        --range duration=0:10 --storage suite.db
+      everhold challenge results.xml --gate main --storage suite.db
+
+    Exit codes:
+      0  sealed
+      1  the file cannot be read
+      2  wrong usage
+      3  the cases cannot be sealed
+      5  the results or claims cannot be used
+    """
+    from everhold.queries.case_files import read_case_file
+    from everhold.suites import seal_cases
+
+    slacks = {name: _number(value) for name, value in map(_pair, not_worse or [])}
+    limits = {name: _range(value) for name, value in map(_pair, ranges or [])}
+    with arguments_checked():
+        made = seal_cases(
+            _storage(storage), holdout, results=read_case_file(file), challenges=challenges, gate=gate, better=better,
+            not_worse=slacks, ranges=limits, units=units, margin=margin,
+        )  # fmt: skip
+        with made:
+            show_record(made.gate(name=gate).status(), form)
+
+
+def challenge(
+    file: FileArgument, *, gate: GateOption = "main",
+    challenger: Annotated[
+        str | None, typer.Option(help="Its name, such as a commit: named again, it has the same verdict, for nothing.")
+    ] = None,
+    summary: Annotated[Path | None, typer.Option(help="Append the verdict in Markdown to this file.")] = None,
+    holdout: HoldoutOption = "suite", storage: StorageOption = None, analyst: AnalystOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:  # fmt: skip
+    """Compare a file of results with the champion of a gate, and leave with the verdict as the exit code.
+
+    Example:
+      everhold challenge results.xml --gate main --challenger "$GITHUB_SHA" \\
+        --storage suite.db --summary "$GITHUB_STEP_SUMMARY"
+
+    Promoted means that all claims are proved: the success against the champion,
+    each guard against the fixed baseline. Kept promises nothing, and never says
+    which claim failed.
+
+    Exit codes:
+      0  promoted: it is the champion from now on
+      1  kept
+      2  an error: a case is missing, doubled or crashed, or the file or storage
+         cannot be used; nothing was charged
+      3  refused: what is left of the budget does not pay for it
+    """
+    from everhold.queries.case_files import read_case_file
+    from everhold.queries.case_summary import markdown_of
+
+    try:
+        with arguments_checked(), opened(_storage(storage), holdout, analyst) as found:
+            asked: CaseGate = found.gate(name=gate)  # type: ignore[assignment]  # it is about cases, or refuses the file
+            verdict = asked.challenge(read_case_file(file), challenger=challenger)
+            facts: dict[str, Any] = dict(asked.status())
+    except BudgetExhausted as fault:
+        _leave(fault, _SPENT)
+    except (EverholdError, OSError, Misuse) as fault:
+        _leave(fault, _FAULT)
+    show_sentence(str(verdict), verdict.to_dict(), form)
+    if summary is not None:
+        with summary.open("a", encoding="utf-8") as report:
+            report.write(markdown_of(verdict, facts))
+    code = 0 if verdict.promoted else _SPENT if verdict.refused else _KEPT
+    raise typer.Exit(code)
+
+
+def _leave(fault: Exception, code: int) -> None:
+    note(f"error: {fault}")
+    raise typer.Exit(code)
+
+
+def _storage(given: str | None) -> str:
+    found = given or os.environ.get(STORAGE_VARIABLE)
+    if not found:
+        raise Misuse(f"no storage is named; expected --storage or {STORAGE_VARIABLE}")
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise Misuse(f"{text!r} is no pair; expected METRIC=VALUE")
+    return name, value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Misuse(f"{text!r} is no number; expected one such as 0.02") from None
+
+
+def _range(text: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise Misuse(f"{text!r} is no range; expected LOW:HIGH, such as 0:10")
+    return _number(low), _number(high)

@@ -1,0 +1,285 @@
+"""Gates about cases: claims with guards, runs, early stops, crashes, and results that cannot be used."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.asking.open_challenge import OpenChallenge
+
+CASES = 60
+
+
+def results(success, *, cost=0.3, seed=0, runs=1, ids=range(CASES)):
+    """Metrics of each case: so many right, and a cost."""
+    rng = np.random.default_rng(seed)
+    return {
+        f"t{case}": [{"accuracy": int(rng.random() < success), "cost": cost} for _ in range(runs)] for case in ids
+    }
+
+
+def create(folder, *, queries=100, **wish):
+    rows = {"case": [f"t{n}" for n in range(CASES)], "site": [n // 3 for n in range(CASES)]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", eh.EverholdWarning)
+        return eh.Holdout.create(
+            f"sqlite:///{folder}/study.db", "suite", holdout=rows, rows=eh.Rows(row_id="case"),
+            planning=eh.Planning(allow_vacuous=True), mechanism="guess_and_check", queries=queries, **wish,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def holdout(tmp_path):
+    with create(tmp_path) as made:
+        yield made
+
+
+def spent(holdout):
+    status = holdout.status()
+    return status["questions_asked"], status["charged"], status["ledger_head"]["sequence"]
+
+
+def test_promoted_if_better_and_no_guard_is_violated(holdout):
+    gate = holdout.gate(better="accuracy", not_worse={"cost": 0.2}, champion=results(0.3), challenges=9)
+    assert not gate.challenge(results(0.35, seed=1), challenger="noise").promoted
+    assert not gate.challenge(results(0.99, cost=0.6), challenger="dear").promoted
+    verdict = gate.challenge(results(0.99), challenger="good")
+    assert (verdict.promoted, verdict.low, verdict.high, verdict.charged) == (True, 0.0, 1.0, 1)
+    assert verdict.challenges == 3
+    assert "cost at most 0.2 worse than the baseline" in verdict.metric
+    assert [each["over"] for each in gate.promotions()] == [gate.status()["first_champion"]]
+    again = gate.challenge(results(0.1), challenger="good")
+    assert again.promoted
+    assert again.repeated
+    assert holdout.gate().challenge(results(0.1), challenger="dear").repeated is False  # another champion by now
+
+
+def test_a_kept_verdict_does_not_tell_which_claim_failed(holdout):
+    gate = holdout.gate(better="accuracy", not_worse={"cost": 0.2}, champion=results(0.3))
+    dear = gate.challenge(results(0.99, cost=0.6), challenger="a").to_dict()
+    poor = gate.challenge(results(0.3, seed=5), challenger="a2").to_dict()
+    differing = {name for name in dear if dear[name] != poor[name]}
+    assert differing == {"question", "challenges", "remaining"}
+    assert "t1" not in repr(gate) + repr(gate.suite) + str(gate.status())
+
+
+def test_guards_are_held_against_the_fixed_baseline_also_after_promotions(holdout):
+    gate = holdout.gate(better="accuracy", not_worse={"cost": 0.2}, champion=results(0.1, cost=0.3))
+    assert gate.challenge(results(0.6, cost=0.3), challenger="one").promoted
+    assert not gate.challenge(results(1.0, cost=0.6), challenger="two").promoted
+
+
+def test_any_of_several_successes_is_enough(holdout):
+    gate = holdout.gate(any_of=["accuracy", "cost"], champion=results(0.5, cost=0.8), name="any")
+    assert gate.challenge(results(0.5, cost=0.1, seed=1)).promoted
+
+
+def test_the_population_is_named(holdout):
+    gate = holdout.gate(better="accuracy", units="runs", champion=results(0.5, runs=4), name="runs")
+    verdict = gate.challenge(results(0.9, runs=4, seed=1))
+    assert verdict.promoted
+    assert verdict.about == "new runs of these cases"
+    assert "new runs of these cases" in verdict.explain()
+    assert gate.status()["population"] == "these cases, new runs"
+
+
+def test_runs_of_one_case_are_one_unit_for_new_cases(holdout):
+    one = holdout.gate(better="accuracy", champion=results(0.5, runs=16), name="new")
+    these = holdout.gate(better="accuracy", units="runs", champion=results(0.5, runs=16), name="these")
+    assert one.status()["sees"] > 3 * these.status()["sees"]
+    shares = one.shares(results(0.9, runs=16, seed=2))
+    assert shares.between_cases < 0.2
+    assert "more" in str(shares)
+
+
+def test_a_table_and_a_mapping_are_the_same(holdout):
+    gate = holdout.gate(better="accuracy", champion=results(0.5, runs=2))
+    mapping = results(0.5, runs=2, seed=3)
+    rows = [(case, run, each["accuracy"]) for case, runs in mapping.items() for run, each in enumerate(runs)]
+    table = dict(zip(("case", "run", "accuracy"), map(list, zip(*rows, strict=True)), strict=True))
+    np.testing.assert_array_equal(gate.suite.values(table), gate.suite.values(mapping))
+    pandas = pytest.importorskip("pandas")
+    np.testing.assert_array_equal(gate.suite.values(pandas.DataFrame(table)), gate.suite.values(mapping))
+
+
+def _changed(change):
+    broken = results(0.5, seed=1)
+    change(broken)
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("broken", "case", "fault"),
+    [
+        (_changed(lambda r: r.pop("t7")), "t7", "missing"),
+        (_changed(lambda r: r.update(other=r["t1"])), "other", "unknown"),
+        (_changed(lambda r: r["t3"].append(r["t3"][0])), "t3", "doubled"),
+        (_changed(lambda r: r.update(t5=[{"accuracy": math.nan, "cost": 0.1}])), "t5", "not a number"),
+        (_changed(lambda r: r.update(t5=[{"accuracy": "yes", "cost": 0.1}])), "t5", "not a number"),
+        (_changed(lambda r: r.update(t5=[{"accuracy": 0.5, "cost": 0.1}])), "t5", "not a number"),
+        (_changed(lambda r: r.update(t9=None)), "t9", "crashed"),
+        (_changed(lambda r: r.update(t9=[{"accuracy": 1}])), "t9", "crashed"),
+    ],
+)  # fmt: skip
+def test_results_that_cannot_be_used_name_the_case_and_cost_nothing(holdout, broken, case, fault):
+    gate = holdout.gate(better="accuracy", not_worse={"cost": 0.2}, champion=results(0.5))
+    before = spent(holdout)
+    with pytest.raises(eh.CaseRejected, match="nothing was charged") as found:
+        gate.challenge(broken)
+    assert (found.value.data["case"], found.value.data["fault"]) == (case, fault)
+    assert spent(holdout) == before
+
+
+def test_a_run_twice_in_a_table_is_doubled(holdout):
+    gate = holdout.gate(better="accuracy", champion={f"t{n}": 1 for n in range(CASES)})
+    table = {"case": [f"t{n}" for n in range(CASES)] + ["t4"], "run": [0] * (CASES + 1), "accuracy": [1] * (CASES + 1)}
+    with pytest.raises(eh.CaseRejected, match="'t4' has run 0 twice"):
+        gate.challenge(table)
+
+
+def test_another_gate_of_that_name_is_refused(holdout):
+    holdout.gate(better="accuracy", champion=results(0.5))
+    assert holdout.gate(better="accuracy", champion=results(0.5)).name == "gate"
+    for other in ({"margin": 0.1}, {"units": "runs"}, {"not_worse": {"cost": 0.1}}):
+        with pytest.raises(eh.QueryRejected, match="another gate named"):
+            holdout.gate(better="accuracy", champion=results(0.5), **other)
+
+
+def test_without_a_way_to_prove_it_the_challenge_is_refused(tmp_path):
+    with create(tmp_path) as holdout:
+        gate = holdout.gate(better="accuracy", margin=0.8, champion=results(0.1))
+        assert gate.status()["sees"] is None
+        before = spent(holdout)
+        assert gate.challenge(results(1.0)).refused
+        with pytest.raises(eh.BudgetExhausted):
+            gate.open("commit")
+        assert spent(holdout) == before
+
+
+def go_on(opened, source):
+    """Report until it ends; returns the last reply."""
+    while True:
+        reply = opened.report({case: source[case] for case in opened.next_cases()})
+        if not reply.goes_on:
+            return reply
+
+
+def test_an_open_challenge_ends_early_and_its_champion_runs_the_other_cases_afterwards(holdout):
+    gate = holdout.gate(better="accuracy", not_worse={"cost": 0.3}, champion=results(0.1))
+    good = results(1.0)
+    opened = gate.open("commit 1", batch=5)
+    reply = go_on(opened, good)
+    assert reply.verdict.promoted
+    assert reply.reported < 40
+    assert opened.next_cases() == []
+    assert opened.verdict.promoted
+    left = gate.cases_left()
+    assert len(left) == CASES - reply.reported
+    with pytest.raises(eh.QueryRejected, match="promoted early"):
+        gate.challenge(good)
+    gate.complete({case: good[case] for case in left})
+    assert gate.cases_left() == []
+    assert not gate.challenge(good, challenger="same").promoted
+    labels = holdout._executor.state().labels
+    assert labels >= 1e6 * math.log(12)  # the look is a label, which later queries pay for
+
+
+def test_an_open_challenge_of_runs_is_kept_at_the_end(holdout):
+    gate = holdout.gate(better="accuracy", units="runs", champion=results(0.5, runs=2))
+    reply = go_on(gate.open("commit", batch=20), results(0.5, runs=2, seed=9))
+    assert not reply.verdict.promoted
+    assert reply.reported == CASES
+
+
+def test_cases_of_groups_are_handed_out_together(tmp_path):
+    with create(tmp_path, dependence=eh.Groups("site")) as holdout:
+        gate = holdout.gate(better="accuracy", champion=results(0.3))
+        cases = gate.open("commit", batch=2).next_cases()
+        assert len(cases) == 6
+        assert {int(case[1:]) // 3 for case in cases} == {int(cases[0][1:]) // 3, int(cases[3][1:]) // 3}
+        gate.open("commit").withdraw()
+        assert gate.challenge(results(1.0)).promoted
+
+
+def test_each_challenge_has_an_order_of_its_own(holdout):
+    gate = holdout.gate(better="accuracy", champion=results(0.5))
+    first = gate.open("one", batch=30)
+    cases = first.next_cases()
+    assert cases == gate.open("one").next_cases()
+    first.withdraw()
+    assert cases != gate.open("two", batch=30).next_cases()
+
+
+def test_while_a_challenge_is_open_the_gate_answers_no_other(holdout):
+    gate = holdout.gate(better="accuracy", champion=results(0.5))
+    opened = gate.open("one")
+    for other in (lambda: gate.open("two"), lambda: gate.challenge(results(0.5))):
+        with pytest.raises(eh.QueryRejected, match="is open"):
+            other()
+    assert not opened.withdraw().promoted
+    assert gate.challenge(results(0.5)).challenges == 2
+
+
+def test_bad_reports_leave_the_challenge_as_it_was(holdout):
+    gate = holdout.gate(better="accuracy", champion=results(0.5))
+    opened, source = gate.open("one"), results(0.5)
+    before, cases = spent(holdout), opened.next_cases()
+    other = next(case for case in source if case not in cases)
+    for bad in ({}, {case: source[case] for case in [*cases, other]}, {case: math.nan for case in cases}):
+        with pytest.raises(eh.QueryRejected):
+            opened.report(bad)
+    assert (spent(holdout), opened.next_cases()) == (before, cases)
+
+
+@pytest.mark.parametrize(("point", "batch"), [("file", 10), ("look", 3), ("verdict", 10), ("after", 10)])
+def test_a_crash_at_any_point_leaves_the_challenge_where_the_ledger_is(tmp_path, monkeypatch, point, batch):
+    with create(tmp_path) as holdout:
+        gate = holdout.gate(better="accuracy", champion=results(0.1))
+        opened, good = gate.open("commit", batch=batch), results(1.0)
+        opened.report({case: good[case] for case in opened.next_cases()})
+        cases = opened.next_cases()
+
+        class Crash(BaseException):
+            pass
+
+        def crash(*_, **__):
+            raise Crash
+
+        with monkeypatch.context() as patch:
+            if point == "file":
+                patch.setattr(type(opened._store), "keep", crash)
+            elif point == "look":
+                patch.setattr(OpenChallenge, "_look", crash)
+            elif point == "verdict":
+                patch.setattr(OpenChallenge, "_end", crash)
+            try:
+                opened.report({case: good[case] for case in cases})
+            except Crash:
+                pass
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "suite") as holdout:
+        again = holdout.gate().open("commit")
+        assert again.next_cases() == ([] if point == "after" else cases)
+        if point != "after":
+            assert go_on(again, good).verdict.promoted
+        assert again.verdict.promoted
+        assert holdout.gate().promotions()[0]["over"] == holdout.gate().status()["first_champion"]
+
+
+def test_analysts_spend_their_allotment(holdout):
+    holdout.gate(better="accuracy", champion=results(0.1))
+    holdout.allot("bot", questions=3, charges=1)
+    gate = holdout.analyst("bot").gate()
+    opened = gate.open("commit", batch=30)
+    assert go_on(opened, results(1.0)).verdict.analyst == "bot"
+    assert holdout.allotments()["bot"].asked == 2
+    assert holdout.allotments()["bot"].charged == 1
+
+
+def test_the_certificate_counts_open_challenges(holdout, tmp_path):
+    gate = holdout.gate(better="accuracy", champion=results(0.1))
+    assert go_on(gate.open("commit", batch=10), results(1.0)).verdict.promoted
+    certificate = holdout.certificate()
+    certificate.save(tmp_path / "study.json")
+    assert eh.verify_certificate(tmp_path / "study.json", public_key=certificate.public_key).ok

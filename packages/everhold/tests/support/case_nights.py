@@ -1,0 +1,203 @@
+"""Whole nights at a gate about cases: an agent who knows the population climbs, and no challenger is really better.
+
+Each protection of the gate can be removed, by name; then nights end with wrong promotions.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from everhold.guarantees.intervals.claims import Claim, Units, first_proof, stakes_for
+from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.queries.case_challenge import look_label
+
+DISAGREEMENT = 0.2
+SLACK = 0.15
+
+
+@dataclass(frozen=True)
+class Night:
+    """One kind of night.
+
+    Attributes:
+        world: ``"cases"``, ``"runs"``, ``"groups"``, ``"early cases"``, ``"early runs"`` or ``"guards"``.
+        removed: The protection that is taken away; empty for none.
+        cases: Cases of the suite.
+        runs: Runs of each.
+        challenges: Challenges in the night.
+    """
+
+    world: str
+    removed: str = ""
+    cases: int = 100
+    runs: int = 1
+    challenges: int = 2_000
+
+    def wrong(self, seed):
+        """Wrong promotions of one night."""
+        rng = np.random.default_rng([seed, 27])
+        mechanism = GuessAndCheck.tuned(rows=self.cases, queries=self.challenges, overfits=10)
+        world = _WORLDS[self.world](self, rng)
+        asked = charged = labels = promoted = 0
+        for _ in range(self.challenges):
+            nats = float(mechanism.nats(asked + 1, charged, labels / 1e6))
+            if self.removed == "adaptivity":
+                nats = np.log(20.0)
+            asked += 1
+            if world.challenge(nats):
+                promoted += 1
+                charged += 1
+                labels += look_label(world.looks)
+                if promoted > 20:
+                    break
+        return promoted
+
+
+class _Cases:
+    """Coins as labels: a challenger turns some predictions round, and is no better for new labels."""
+
+    looks = 1
+
+    def __init__(self, night, rng):
+        self.night, self.rng = night, rng
+        self.labels = rng.integers(0, 2, night.cases)
+        self.champion = rng.integers(0, 2, night.cases)
+
+    def turned(self):
+        changed = self.rng.random(self.night.cases) < DISAGREEMENT
+        return np.where(changed, 1 - self.champion, self.champion)
+
+    def challenge(self, nats):
+        challenger = self.turned()
+        gains = (challenger == self.labels).astype(float) - (self.champion == self.labels)
+        if proved := self.proves(gains, nats):
+            self.champion = challenger
+        return proved
+
+    def proves(self, gains, nats):
+        values = Units((1.0 + gains) / 2.0, np.ones(len(gains)), signs=True)
+        return proof(self.night, [Claim("a", 0.0)], [values], nats, [len(gains)])
+
+
+class _Groups(_Cases):
+    """Groups of 1 to 8 cases that share a label and are turned together."""
+
+    def __init__(self, night, rng):
+        sizes = []
+        while sum(sizes) < night.cases:
+            sizes.append(min(int(rng.integers(1, 9)), night.cases - sum(sizes)))
+        self.sizes = np.array(sizes, dtype=float)
+        super().__init__(replace(night, cases=len(sizes)), rng)
+
+    def proves(self, gains, nats):
+        sums = self.sizes * (1.0 + gains) / 2.0
+        values = Units(sums, self.sizes, self.sizes.max())
+        if self.night.removed == "groups":
+            single = np.repeat(gains, self.sizes.astype(int))
+            values = Units((1.0 + single) / 2.0, np.ones(len(single)))
+        return proof(self.night, [Claim("a", 0.0)], [values], nats, [len(values.sums)])
+
+
+class _EarlyCases(_Cases):
+    """Cases in a file: easy ones, where a challenger gains, come before those where it loses as much."""
+
+    looks = 20
+
+    def challenge(self, nats):
+        night, rng = self.night, self.rng
+        gains = np.where(np.arange(night.cases) < night.cases // 2, 0.4, -0.4)
+        gains = np.where(rng.random(night.cases) < 0.5, gains, 0.0)
+        if self.night.removed != "order":
+            # one law for each case: drawn from the population, then shuffled with the key
+            gains = rng.choice([0.4, 0.0, 0.0, -0.4], night.cases)
+        looks = [night.cases * look // self.looks for look in range(1, self.looks + 1)]
+        return proof(night, [Claim("a", 0.0)], [Units((1.0 + gains) / 2.0, np.ones(night.cases))], nats, looks)
+
+
+class _Runs:
+    """New runs of these very cases, of unlike chances; the champion's runs are the lucky ones that made it win."""
+
+    looks = 1
+
+    def __init__(self, night, rng):
+        self.night, self.rng = night, rng
+        self.chances = rng.choice([0.05, 0.5, 0.95], night.cases)
+        self.champion = self.run()
+
+    def run(self):
+        return (self.rng.random((self.night.cases, self.night.runs)) < self.chances[:, None]).astype(float)
+
+    def challenge(self, nats):
+        challenger = self.run()
+        values = (1.0 + challenger - self.champion) / 2.0
+        if proved := proof(
+            self.night, [Claim("a", 0.0)], [Units(values.ravel(), np.ones(values.size))], nats, [values.size]
+        ):
+            self.champion = challenger
+        return proved
+
+
+class _EarlyRuns:
+    """These cases, handed out early: on one half a challenger always wins, on the other it always loses.
+
+    Removed protections: ``"case units"`` takes runs for units at early looks; ``"fresh order"`` hands out the same
+    cases first each time, and the challenger was made to win on those.
+    """
+
+    looks = 20
+
+    def __init__(self, night, rng):
+        self.night, self.rng = night, rng
+
+    def challenge(self, nats):
+        night, rng = self.night, self.rng
+        gains = np.where(np.arange(night.cases) < night.cases // 2, 1.0, -1.0)
+        order = np.arange(night.cases) if night.removed == "fresh order" else rng.permutation(night.cases)
+        values, level = (1.0 + gains[order]) / 2.0, nats + np.log(self.looks)
+        looks = [night.cases * look // self.looks for look in range(1, self.looks)]
+        if night.removed == "case units":
+            values, looks = np.repeat(values, night.runs), [look * night.runs for look in looks]
+        return proof(night, [Claim("a", 0.0)], [Units(values, np.ones(len(values)))], level, looks)
+
+
+class _Guards:
+    """A success that is really proved, beside guards of which one is violated by a hair."""
+
+    looks = 1
+
+    def __init__(self, night, rng):
+        self.night, self.rng = night, rng
+
+    def challenge(self, nats):
+        cases, rng = self.night.cases, self.rng
+        success = Units(np.ones(cases), np.ones(cases))
+        bad = rng.random(cases) < SLACK  # worse by 1 on this share: the mean gain is the floor
+        kept = Units((1.0 - bad) / 2.0, np.ones(cases))
+        fine = Units(np.full(cases, 0.5), np.ones(cases))
+        claims = [Claim("a", 0.0), Claim("b", -SLACK, guard=True), Claim("c", -SLACK, guard=True)]
+        if self.night.removed == "guard level":
+            return bool(kept.sums.mean() > claims[1].null)  # the guard by its score alone
+        return proof(self.night, claims, [success, kept, fine], nats, [cases])
+
+
+def proof(night, claims, units, nats, looks):
+    """Whether the claims are proved, with a protection removed where it is one of bets."""
+    if night.removed == "peeking stakes":
+        return _peeks(claims, units, nats, looks)
+    return first_proof(claims, units, planned=len(units[0].sums), nats=nats, looks=looks) is not None
+
+
+def _peeks(claims, units, nats, looks):
+    """The best stake for each unit, chosen in the light of its result's two neighbours and of itself."""
+    (claim,), (values,) = claims, units
+    stakes = stakes_for(len(values.sums), nats)
+    excess = (values.sums - claim.null) / claim.null
+    window = np.convolve(excess, np.ones(3), mode="same")
+    chosen = np.where(window > 0.0, stakes[0], stakes[-1])
+    return bool(np.cumsum(np.log1p(chosen * excess))[np.asarray(looks) - 1].max() >= nats)
+
+
+_WORLDS = {
+    "cases": _Cases, "groups": _Groups, "runs": _Runs, "early cases": _EarlyCases, "early runs": _EarlyRuns,
+    "guards": _Guards,
+}  # fmt: skip

@@ -1,0 +1,112 @@
+"""S11 by enumeration: bets on claims are fair for units of unlike laws, in any order at fixed looks, and by Lemma M."""
+
+import math
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from everhold.guarantees.intervals.claims import (
+    Claim,
+    Units,
+    first_proof,
+    log_capital,
+    most_nats,
+    sign_nats,
+    stakes_for,
+)
+
+STAKES = np.array([0.95, 0.57, 0.34])
+
+
+def capital(values, null=0.5, stakes=STAKES):
+    values = np.asarray(values, dtype=float)
+    return np.exp(log_capital(Units(values, np.ones(len(values))), null, stakes))
+
+
+@pytest.mark.parametrize("means", [(0.5, 0.5, 0.5, 0.5), (0.9, 0.1, 0.7, 0.3), (1.0, 1.0, 0.0, 0.0)])
+def test_expected_capital_is_at_most_one_for_coins_of_unlike_laws(means):
+    expected = sum(
+        math.prod(mean if each else 1.0 - mean for each, mean in zip(values, means, strict=True)) * capital(values)[-1]
+        for values in product((0.0, 1.0), repeat=len(means))
+    )
+    assert expected <= 1.0 + 1e-12
+
+
+def test_units_of_unlike_sizes_are_fair_for_the_mean_over_cases():
+    sizes, means = np.array([3.0, 1.0, 2.0]), (0.2, 0.9, 0.75)
+    assert float(sizes @ np.array(means)) / 6.0 == pytest.approx(0.5)
+    expected = sum(
+        math.prod(mean if each else 1.0 - mean for each, mean in zip(values, means, strict=True))
+        * math.exp(log_capital(Units(sizes * np.array(values), sizes, 3.0), 0.5, STAKES)[-1])
+        for values in product((0.0, 1.0), repeat=3)
+    )
+    assert expected <= 1.0
+
+
+def test_in_a_shuffled_order_capital_at_a_fixed_look_is_fair_and_with_runs_for_units_it_is_not():
+    cases, runs = np.array([1.0, 1.0, 0.0, 0.0]), 4
+    orders = list(permutations(cases))
+    for look in range(4):
+        assert np.mean([capital(order)[look] for order in orders]) <= 1.0 + 1e-12
+    of_runs = np.mean([capital(np.repeat(order, runs))[runs - 1] for order in orders])
+    assert of_runs > 3.0
+
+
+def test_for_new_cases_the_capital_ever_reaches_one_over_the_level_that_rarely():
+    nats, total = 1.5, 0.0
+    for values in product((0.0, 0.5, 1.0), repeat=7):
+        total += (capital(values).max() >= math.exp(nats)) / 3**7
+    assert 0.0 < total <= math.exp(-nats)
+
+
+def test_a_stake_that_peeks_at_its_unit_is_not_fair():
+    total = 0.0
+    for values in product((0.0, 0.5, 1.0), repeat=7):
+        excess = (np.array(values) - 0.5) / 0.5
+        peeking = np.cumsum(np.log1p(np.where(excess > 0.0, 0.95, 0.34) * excess))
+        total += (peeking.max() >= 1.5) / 3**7
+    assert total > math.exp(-1.5)
+
+
+def test_the_sign_test_is_the_exact_tail():
+    values = np.array([1.0] * 9 + [0.0] * 1 + [0.5] * 30)
+    assert sign_nats(values) == pytest.approx(-math.log(scipy.stats.binom.sf(8, 10, 0.5)))
+    assert sign_nats(np.array([0.5, 0.5])) == pytest.approx(0.0)
+
+
+def test_guards_pay_nothing_and_successes_share_the_level():
+    units = Units(np.ones(20), np.ones(20))
+    reached = float(log_capital(units, 0.5, stakes_for(20, 5.0))[-1])
+    success, guard = Claim("a", 0.0), Claim("b", 0.0, guard=True)
+
+    def proved(claims, nats):
+        return first_proof(claims, [units] * len(claims), planned=20, nats=nats, looks=[20]) == 0
+
+    assert reached > 5.0
+    assert proved([success], reached - 1e-6)
+    assert proved([success, *[guard] * 5], reached - 1e-6)
+    assert not proved([success, Claim("c", 0.0)], reached - 1e-6)
+    assert proved([success, Claim("c", 0.0)], reached - math.log(2.0) - 1e-6)
+
+
+def test_lemma_m_the_smallest_of_many_limits_needs_one_level_and_all_single_ones_do_not():
+    """Claims whose means are at their floors: proving the smallest one is rare, proving any of them is not."""
+    rng, nats, claims = np.random.default_rng(0), math.log(20.0), 30
+    ends = np.array([[sign_nats(rng.integers(0, 2, 40).astype(float)) for _ in range(claims)] for _ in range(40)])
+    assert np.mean(ends.min(axis=1) >= nats) == 0.0
+    assert np.mean(ends.max(axis=1) >= nats) > 0.4
+
+
+def test_each_claim_may_reach_its_level_at_its_own_look():
+    early, late = np.r_[np.ones(20), np.zeros(20)], np.r_[np.full(20, 0.5), np.ones(20)]
+    units = [Units(each, np.ones(40)) for each in (early, late)]
+    claims = [Claim("a", 0.0), Claim("b", -0.5, guard=True)]
+    assert first_proof(claims, units, planned=40, nats=4.0, looks=[10, 20, 30, 40]) is not None
+    assert first_proof(claims[:1], units[:1], planned=40, nats=4.0, looks=[40]) is None
+
+
+def test_what_cannot_be_proved_is_known_beforehand():
+    assert most_nats(10, 0.0) < 8.4 < most_nats(15, 0.0)
+    assert capital(np.ones(15))[-1] <= math.exp(most_nats(15, 0.0))
