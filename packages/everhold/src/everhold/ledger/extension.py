@@ -134,7 +134,11 @@ def broken_contract(name: str, thing: Any) -> str:
 
 EXTENSIONS: Registry[type[LedgerExtension]] = Registry(
     "everhold.ledger",
-    {"gates": "everhold.ledger.gates:Gates", "declared": "everhold.ledger.declarations:Declarations"},
+    {
+        "gates": "everhold.ledger.gates:Gates",
+        "declared": "everhold.ledger.declarations:Declarations",
+        "arrivals": "everhold.ledger.arrivals:Arrivals",
+    },
     broken_contract,
 )
 """All ledger extensions by name."""
