@@ -1,4 +1,4 @@
-"""Appending rows to a holdout, and retiring old ones: acts of the steward, each one entry of the ledger (S11).
+"""Appending rows to a holdout, and retiring old ones: acts of the steward, each one entry of the ledger (S13).
 
 An append writes and checks the files of its rows first, and waits until they are on the disk. Then one transaction adds
 the entry. Killed before it, nothing arrived, and the files are removed by the next append; killed after it, everything

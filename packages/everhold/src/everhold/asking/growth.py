@@ -1,4 +1,4 @@
-"""A holdout whose rows arrived at several times, at work: one query executor for each tree of suffixes (S11).
+"""A holdout whose rows arrived at several times, at work: one query executor for each tree of suffixes (S13).
 
 The choice of the tree follows from public facts alone. All executors share the files of the rows and the ledger.
 """

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import Answer
 from everhold.arguments import brief
-from everhold.display import Display
+from everhold.display import Display, html_sentences, html_table
 from everhold.errors import QueryRejected
 
 if TYPE_CHECKING:
+    import altair as alt
+
     from everhold.asking.growth import Growth
     from everhold.asking.query_executor import QueryExecutor
     from everhold.queries.question import Query
@@ -56,17 +58,15 @@ class OverTime(Display):
         """One row for each window."""
         return [dict(row) for row in self.rows]
 
-    def plot(self) -> str:
-        """The windows with their intervals, as an SVG."""
+    def plot(self) -> alt.LayerChart:
+        """A picture of the windows with their intervals; needs the extra ``plots``."""
         from everhold.charts.over_time import over_time_chart
 
-        return over_time_chart(self.asked, self.rows)
+        return over_time_chart(self.rows, title=self.asked)
 
     def _repr_html_(self) -> str:
-        from everhold.display import html_sentences, html_table
-
         said = "the population changed between windows whose intervals do not meet" if self.changed else ""
-        return self.plot() + html_sentences(said) + html_table(self.to_rows())
+        return html_sentences(said) + html_table(self.to_rows())
 
 
 def windows_of(growth: Growth | None, by: str | int) -> list[tuple[str, int, int]]:

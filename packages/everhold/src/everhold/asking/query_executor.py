@@ -79,7 +79,7 @@ class QueryExecutor:
         training: The training rows, if there are any.
         analyst: On whose behalf it is asked; None for the steward.
         arrived: Changes of the rows that this executor knows; see `everhold.ledger.arrivals.arrived`.
-        before: What had been counted when its tree opened (S11).
+        before: What had been counted when its tree opened (S13).
         rows_from: First and last of its rows, from 1, in the order of arrival; None where no rows arrived.
         growth: All executors of the holdout, by tree; None where no rows arrived.
     """

@@ -1,4 +1,4 @@
-"""Trees of suffixes: the budget of rows that arrive is their own (S11).
+"""Trees of suffixes: the budget of rows that arrive is their own (S13).
 
 Tree 1 is about all rows. Tree k, which opens at an arrival, is about the rows from that arrival on. It has the part
 ``1 / (k (k + 1))`` of the probability of failure, and counts queries, surprises and labels since it opened. Every open
@@ -129,7 +129,7 @@ def radius_of(mechanism: GuessAndCheck, state: State) -> float:
 def narrowest(trees: Sequence[tuple[GuessAndCheck, Suffix]], state: State) -> int:
     """Place of the tree whose next answer is expected to be the narrowest; the oldest of equals.
 
-    Any choice that looks at public facts only is sound (S11).
+    Any choice that looks at public facts only is sound (S13).
     """
     widths = [radius_of(mechanism, since(state, suffix.before)) for mechanism, suffix in trees]
     return widths.index(min(widths))

@@ -155,23 +155,25 @@ def _written(
     """Read one side and write its file; returns the number of rows."""
     with _told_of_appending():
         read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS)
-        _check_columns(column_kinds(connection.view(f"{what}_source")), schema)
+        columns = column_kinds(connection.view(f"{what}_source"))
+        if dict(columns) != dict(schema.columns):
+            if not connection.execute(f"SELECT 1 FROM {what}_source LIMIT 1").fetchall():
+                raise HoldoutRejected(f"the {what} table is empty; expected at least one row; {_DONE}")
+            raise _other_columns(columns, schema)
         rows = write_rows(connection, what, dict(schema.columns), path)
         check_size(rows=rows, columns=None, most_rows=MOST_ROWS, what=what)
     return rows
 
 
-def _check_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> None:
+def _other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutRejected:
     expected = dict(schema.columns)
-    if dict(columns) == expected:
-        return
     faults = [f"no column {name!r}" for name in expected if name not in columns]
     faults += [f"a column {name!r}" for name in columns if name not in expected]
     faults += [
         f"{name!r} as {columns[name].value}, not {kind.value}"
         for name, kind in expected.items() if columns.get(name, kind) is not kind
     ]  # fmt: skip
-    raise HoldoutRejected(
+    return HoldoutRejected(
         f"the rows that arrive have {', '.join(faults[:5])}; expected the columns that were sealed, in the same "
         f"types; {_DONE}"
     )
