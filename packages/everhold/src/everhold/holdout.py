@@ -20,6 +20,7 @@ from everhold.asking.budget import (
     warn_of_promises,
 )
 from everhold.asking.certificate_answers import Choice, chosen_answers
+from everhold.asking.grown import GrowingHoldout, current
 from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor, first_noise
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.unsealing import as_row, disclosed, disclosed_at, losing_their_promise, unseal
@@ -31,6 +32,7 @@ from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
 from everhold.extensions import extra_for, required
 from everhold.ledger import LedgerStore, Outcome
 from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
+from everhold.ledger.arrivals import ARRIVALS
 from everhold.ledger.declarations import Declarations
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
@@ -48,6 +50,7 @@ from everhold.queries.readings import in_own_units
 from everhold.sealing.checks import checked_classes
 from everhold.sealing.configuration import (
     ALIKE,
+    GROWS,
     bound_state,
     check_settings,
     drawn_from_rows,
@@ -104,12 +107,12 @@ __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 _LATEST = 5  # answers that a notebook shows
 _GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
 _NOT_KEPT = (None, None, None)
-_SOME = ("estimate", "guess", "within")  # told of some questions only
+_SOME = ("estimate", "guess", "within", "rows")  # told of some questions only
 _FORMER_METHODS = {"news": "events", "readings": "readings", "model_names": "model_names"}
 _TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
 
 
-class Holdout:
+class Holdout(GrowingHoldout):
     """A sealed holdout that answers adaptive questions; made by `create` and `open`.
 
     Examples:
@@ -147,8 +150,10 @@ class Holdout:
             key=key, head_file=head_file, sealed=sealed_rows(folder, configuration, key, self._engine),
             training=training_rows(folder, configuration, self._engine),
         )  # fmt: skip
-        if Declarations.key in self._executor.data():
-            self._know_families()
+        if (kept := self._executor.data().keys()) & {Declarations.key, ARRIVALS}:
+            if Declarations.key in kept:
+                self._know_families()
+            self._see_arrivals()
         self._in_charge()
 
     @classmethod
@@ -257,7 +262,7 @@ class Holdout:
         for settings in extensions.values():
             mechanism, queries = settings.plan(mechanism, queries)
         stated = mechanism.dependence if isinstance(mechanism, Mechanism) else dependence
-        if declared is not None and mechanism is None:
+        if (declared is not None or of_planning.grows) and mechanism is None:
             mechanism = GuessAndCheck.name
         mostly_declared = declared is not None and share > 0.5  # what other queries are told matters less
         url = storage_url(storage)
@@ -286,6 +291,10 @@ class Holdout:
                 from everhold.asking.declared import sharing
 
                 chosen = sharing(chosen, share)
+            if of_planning.grows:
+                from everhold.asking.appending import growing
+
+                chosen = growing(chosen, declared=declared is not None)
             check_features(features, label=label, mechanism=chosen)
             check_worth(chosen, allow_vacuous=of_planning.allow_vacuous or mostly_declared, alike=alike)
             return chosen
@@ -293,6 +302,8 @@ class Holdout:
         def check(made: Sealed) -> None:
             if alike is not None:
                 made.configuration[ALIKE] = alike
+            if of_planning.grows:
+                made.configuration[GROWS] = True
             if extensions:
                 check_extensions(extensions, schema_from(made.configuration))
             if declared is not None:
@@ -446,12 +457,12 @@ class Holdout:
         """The promise in one sentence, as the certificate begins with it."""
         from everhold.certificate import promise_in_words
 
-        return promise_in_words(self._executor.record, self._executor.mechanism)
+        return promise_in_words(self._executor.record, self._first.mechanism)
 
     @property
     def remaining(self) -> dict[str, int]:
         """What is left of the budget, by name; for an analyst, what is left to them."""
-        return self._executor.remaining(self._executor.data())
+        return self._remaining()
 
     @property
     def planned(self) -> dict[str, int]:
@@ -554,6 +565,7 @@ class Holdout:
             ValueError: If the name or the limit cannot be used.
         """
         self._check_questions()
+        self._check_static("a gate")
         if metric is None and (better is not None or any_of is not None or self.gates.is_about_cases(name)):
             return self.gates.of_cases(
                 name, better=better, any_of=any_of, champion=champion, margin=margin, challenges=challenges, **claims
@@ -583,16 +595,17 @@ class Holdout:
     @overload
     def ask(
         self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
-        silent: bool = False,
+        silent: bool = False, as_of: int | None = None,
     ) -> Answer: ...  # fmt: skip
     @overload
     def ask(
         self, question: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
-        strict: bool = False, silent: bool = False,
+        strict: bool = False, silent: bool = False, as_of: int | None = None,
     ) -> Result: ...  # fmt: skip
+    @current
     def ask(
         self, question: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
-        strict: bool = False, silent: bool = False,
+        strict: bool = False, silent: bool = False, as_of: int | None = None,
     ) -> Any:  # fmt: skip
         """Ask one question of any kind.
 
@@ -607,6 +620,8 @@ class Holdout:
             silent: Only register the question: nothing is told of it before `unseal`. It counts as asked and costs
                 nothing else. Asked again, openly or silently, it is the same silent entry. Only with a mechanism that
                 can be unsealed, such as ``"guess_and_check"``.
+            as_of: Number of an arrival: the stored answer about the rows that had come with it, which is free. 0 for
+                the rows of the holdout's creation.
 
         Returns:
             The answer, committed to the ledger before it is returned. A repeated question returns the stored answer,
@@ -621,7 +636,11 @@ class Holdout:
                 charged yet.
         """
         self._check_questions()
-        return self._executor.ask(self._compiler(silent).compile(question, guess, tolerance), strict=strict)
+        executor = self._asked_of(as_of)
+        plan = _compiler(executor, silent).compile(question, guess, tolerance)
+        if as_of is not None:
+            executor.check_asked(plan)
+        return executor.ask(plan, strict=strict)
 
     def declare(self, name: str, family: Family) -> None:
         """Declare a family of queries: from now on its members are answered exactly, for nothing, and for ever.
@@ -641,6 +660,7 @@ class Holdout:
         """
         from everhold.asking.declared import declare
 
+        self._check_static("declaring a family")
         declare(self._executor, name, family)
         self._know_families()
 
@@ -707,9 +727,7 @@ class Holdout:
         """
         return open_rows(self._executor.compiler, features)
 
-    def _compiler(self, silent: bool) -> QueryCompiler:
-        return self._executor.compiler.silently() if silent else self._executor.compiler
-
+    @current
     def ask_many(
         self,
         questions: Sequence[RowwiseQuery | str],
@@ -741,7 +759,9 @@ class Holdout:
             )
         self._check_questions()
         with progress("asking"):
-            return self._executor.ask_apart(self._compiler(silent).batch(questions, guesses, told=reveal == "all"))
+            executor = self._asked_of(None)
+            batch = _compiler(executor, silent).batch(questions, guesses, told=reveal == "all")
+            return executor.ask_apart(batch)
 
     def _check_questions(self) -> None:
         for accessor in self._in_charge():
@@ -833,6 +853,7 @@ class Holdout:
         """
         return losing_their_promise(self._executor)
 
+    @current
     def quote(
         self, question: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuotedPrice:
@@ -855,9 +876,10 @@ class Holdout:
             )
         if question is not None:
             self._check_questions()
-        ready = None if question is None else self._executor.compiler.compile(question, guess, tolerance)
-        return self._executor.quote(ready)
+        executor = self._asked_of(None)
+        return executor.quote(None if question is None else executor.compiler.compile(question, guess, tolerance))
 
+    @current
     def status(self) -> Facts:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
         head = self._executor.head()
@@ -901,6 +923,11 @@ class Holdout:
             **({"lost": lost} if lost else {}),
             "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
         })  # fmt: skip
+
+    @current
+    def _remaining(self) -> dict[str, int]:
+        executor = self._asked_of(None)
+        return executor.remaining(executor.data())
 
     def _stays_in(self) -> dict[str, Any]:
         """The engine and the tables in which rows stay, if they do; where it is, is the steward's matter."""
@@ -1042,12 +1069,16 @@ class Holdout:
         for accessor in self._accessors(head):
             added |= accessor.certificate_facts(head, checked.tally)
         return make_certificate(
-            executor.record, mechanism=executor.mechanism, head=head, tally=checked.tally, since=checked.since,
+            executor.record, mechanism=self._first.mechanism, head=head, tally=checked.tally, since=checked.since,
             key=executor.key,
             also_sealed_as=also_sealed_as(executor.store, executor.record),
             answers=chosen_answers(executor, answers, last=head.sequence, told=told),
             extensions=added, queries=listed, timestamp=stamper,
         )  # fmt: skip
+
+
+def _compiler(executor: QueryExecutor, silent: bool) -> QueryCompiler:
+    return executor.compiler.silently() if silent else executor.compiler
 
 
 def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -> Holdout:

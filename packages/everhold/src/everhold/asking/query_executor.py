@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from everhold.answers import QuotedPrice
 from everhold.asking.budget import SPENT, affordable, allotment_of, left_to, warn_of_last_surprises
 from everhold.asking.described import DescribedTexts
-from everhold.errors import BudgetExhausted, EverholdError, IntegrityError, QueryRejected
+from everhold.errors import BudgetExhausted, EverholdError, IntegrityError, QueryRejected, Unavailable
 from everhold.ledger import EntryDraft
 from everhold.ledger.allotments import ANALYST, Accounts
+from everhold.ledger.arrivals import ARRIVALS, arrived
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import GuessAndCheck, State
+from everhold.mechanisms.suffixes import since, together
 from everhold.progress import progress
 from everhold.queries.query_compiler import QueryCompiler, never_declared
 from everhold.queries.question import IN_ONE_TRANSACTION, ExecutionResult, Pricing
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.answers import Answer
+    from everhold.asking.growth import Growth
     from everhold.ledger import Committed, Entry, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
     from everhold.ledger.head_file import HeadFile
     from everhold.ledger.ledger import Transaction
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["CLOSED_STUDY", "QueryExecutor", "first_noise", "noise_for"]
+__all__ = ["CLOSED_STUDY", "QueryExecutor", "RowsArrived", "first_noise", "noise_for"]
 
 Result = TypeVar("Result")
 
@@ -55,6 +58,10 @@ CLOSED_STUDY = (
 _SURPRISES = 20  # latest ones that guesses may learn from
 
 _REFUSED = "what is left of the budget does not surely pay for the question; nothing was charged; seal new rows"
+
+
+class RowsArrived(Unavailable):
+    """Another process appended rows since the holdout was opened; nothing was charged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +79,10 @@ class QueryExecutor:
         level_of: Of a member of a declared family ln(1 / level); None for other queries, and for a holdout without.
         training: The training rows, if there are any.
         analyst: On whose behalf it is asked; None for the steward.
+        arrived: Changes of the rows that this executor knows; see `everhold.ledger.arrivals.arrived`.
+        before: What had been counted when its tree opened (S13).
+        rows_from: First and last of its rows, from 1, in the order of arrival; None where no rows arrived.
+        growth: All executors of the holdout, by tree; None where no rows arrived.
     """
 
     store: LedgerStore
@@ -84,6 +95,10 @@ class QueryExecutor:
     training: StoredRows | None
     analyst: str | None = None
     level_of: Callable[[QueryExecutor, BoundQuery], float | None] | None = None
+    arrived: int = 0
+    before: State = State()
+    rows_from: tuple[int, int] | None = None
+    growth: Growth | None = None
 
     def ask(self, plan: QueryPlan[Result], *, strict: bool = False) -> Result:
         """Answer a query: its entries in order, as far as public state says that they are surely paid for.
@@ -118,6 +133,18 @@ class QueryExecutor:
             refused = getattr(result, "first_refused", result)
             raise BudgetExhausted(self._why_refused(entries), **getattr(refused, "to_dict", dict)())
         return result
+
+    def check_asked(self, plan: QueryPlan[Any]) -> None:
+        """Check that every part of a query was answered before.
+
+        Raises:
+            QueryRejected: If one was not. Nothing is charged.
+        """
+        if self.ledger.repeated(plan.asked) is None:
+            raise QueryRejected(
+                "this was not asked about the rows as they were then, and nothing new can be; expected a query that "
+                "was answered then; leave as_of out to ask about the rows that are there now; nothing was charged"
+            )
 
     def ask_apart(self, batch: Batch) -> list[Answer]:
         """Answer a batch: members of declared families first, for nothing, and then all others as one step."""
@@ -158,6 +185,8 @@ class QueryExecutor:
         drafts = [plan.asked[place] for place in places]
         noise = noise_for(self.record, state, [draft.fingerprint for draft in drafts], key=self.key)
         state, made = plan.answer(state, seen, rows, noise)
+        if self.rows_from is not None:
+            made = [replace(each, answer={**each.answer, "rows": list(self.rows_from)}) for each in made]
         self._charge(accounts, made, most=plan.pricing.most)
         _settle(accounts, drafts, made)
         return state, made
@@ -166,7 +195,7 @@ class QueryExecutor:
         self, transaction: Transaction, state: State, accounts: Accounts, outcomes: Sequence[Outcome | None]
     ) -> None:
         """Append the outcomes of the new entries, and the state after them."""
-        after = accounts.into({"configuration": self._settings, "mechanism": state.to_dict()})
+        after = accounts.into({"configuration": self._settings, "mechanism": together(state, self.before).to_dict()})
         transaction.record(after, outcomes)
 
     def _ask_in_rounds(
@@ -414,10 +443,16 @@ class QueryExecutor:
 
         Raises:
             IntegrityError: If the state belongs to other settings of the holdout.
+            RowsArrived: If other rows are there by now.
         """
+        if (self.arrived or ARRIVALS in data) and arrived(data) != self.arrived:
+            raise RowsArrived(
+                "rows arrived since this holdout was opened; expected the rows that are there now; nothing was "
+                "charged; ask again"
+            )
         if data.get("configuration") != self._settings:
             return state_from(data, self.record.configuration)
-        return State.from_dict(data["mechanism"])
+        return since(State.from_dict(data["mechanism"]), self.before)
 
     @cached_property
     def _settings(self) -> str:

@@ -168,6 +168,11 @@ _declared = _object(
     name=_text, holds=_text, nats=lambda value: _number(value) and value > 0, entry=_count,  # type: ignore[operator]
     later=lambda value: isinstance(value, bool), digest=_hash,
 )  # fmt: skip
+_arrived = _object(
+    entry=_count, arrival=_count, rows=_count, training_rows=_count, fingerprint=_optional(_hash),
+    training_fingerprint=_optional(_hash), until=_optional(_text), tree=_optional(_count),
+)  # fmt: skip
+_retired = _object(entry=_count, before=_count)
 _allotted = _object(analyst=_text, asked=_count, questions=_count, charged=_count, charges=_count)
 _standing = _object(
     team=_text, score=_optional(_number), low=_optional(_number), high=_optional(_number), rank=_optional(_count),
@@ -228,6 +233,8 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "gates": _list(_gate),
         "open_challenges": _object(opened=_count, looked=_count),
         "declared": _list(_declared),
+        "arrivals": _list(_arrived),
+        "retired": _list(_retired),
         "competition": _competition,
         "queries": _list(_query),
     },

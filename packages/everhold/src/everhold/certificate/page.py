@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate.arrivals import ARRIVED, arrival_items
 from everhold.certificate.counting import group_items
 from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
 from everhold.certificate.form import (
@@ -305,6 +306,7 @@ def _account(account: Mapping[str, Any], mechanism: Mapping[str, Any], *, editio
         _LOST if "lost" in account else "",
         _CLOSED if "unsealed" in account else "",
         _DECLARED if "declared" in account else "",
+        ARRIVED if "arrivals" in account else "",
     )
     items = tuple(_account_items(account, edition=edition))
     return Block("account", "What was asked, spent and left", after=tuple(filter(None, said)), items=items)
@@ -334,6 +336,7 @@ def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tupl
         yield "what surprises have told costs later questions, in nats", shown(account["labels"] / 1e6)
     yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
     yield from _family_items(account.get("declared", ()))
+    yield from arrival_items(account)
     yield from _gate_items(account.get("gates", ()), edition=edition)
     yield from _competition_items(account.get("competition"))
     allotments = account.get("allotments")

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate.arrivals import arrival_findings, arrivals_of
 from everhold.certificate.document import (
     ALGORITHM,
     SOFTWARE,
@@ -466,6 +467,7 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     received = account.get("competition", {"acts": 0})["acts"]
     acts = (
         len(account.get("declared", ()))
+        + arrivals_of(account)
         + allotments["acts"]
         + lost["recoveries"]
         + unsealed["acts"]
@@ -477,6 +479,7 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
     told = sum(account["by_source"].values()) + sum(gate["challenges"] for gate in gates)
     if not 1 <= head.get("checkpoint", {"sequence": 1})["sequence"] <= max(head["sequence"], 1):
         yield "the checkpoint is not one of the entries up to the ledger's head"
+    yield from arrival_findings(account)
     if account["asked"] != questions or account["asked"] != told + lost["questions"]:
         yield "the counts of questions do not agree with each other or with the ledger's head"
     kind, queries = MECHANISMS.get(document["mechanism"]["name"]), document["mechanism"]["queries"]

@@ -245,6 +245,14 @@ class PlanOptions:
         ),
     ] = False
 
+    grows: Annotated[
+        bool,
+        typer.Option(
+            "--grows",
+            help="Rows will be appended: half of the probability of failure is kept for them, so that the budget refills.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = False
     protocol: Annotated[
         Path | None,
         typer.Option(
@@ -265,4 +273,5 @@ class PlanOptions:
             **declared,
             "mechanism": self.mechanism, "queries": self.queries, "overfits": self.surprises,
             "confidence": self.confidence, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
+            "grows": self.grows,
         }  # fmt: skip

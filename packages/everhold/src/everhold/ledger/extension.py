@@ -138,6 +138,7 @@ EXTENSIONS: Registry[type[LedgerExtension]] = Registry(
         "gates": "everhold.ledger.gates:Gates",
         "declared": "everhold.ledger.declarations:Declarations",
         "open_challenges": "everhold.ledger.open_challenges:OpenChallenges",
+        "arrivals": "everhold.ledger.arrivals:Arrivals",
     },
     broken_contract,
 )

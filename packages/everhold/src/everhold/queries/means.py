@@ -264,6 +264,8 @@ class Means(QueryPlan[Result]):
             needed = f" {made}" if self.mechanism.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
+        if (rows := kept.get("rows")) is not None:
+            made = f"{made} It is about rows {rows[0]:,} to {rows[1]:,}, in the order of arrival.".strip()
         return Answer(
             value, low, high, kept["source"], entry.charged, told.remaining, bound.question,
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.adaptive,

@@ -449,7 +449,9 @@ class QueryCompiler:
         if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)
         if bound.sealed is not None and not bound.by_position:  # code, not an array of predictions
-            return self._tried(bound, bound.sealed)
+            bound = self._tried(bound, bound.sealed)
+        if self.schema.about and not part:  # other rows make another query
+            bound = replace(bound, description={**bound.description, **dict(self.schema.about)})
         return bound
 
     def placed(self, query: AnyLabelQuery) -> AnyLabelQuery:

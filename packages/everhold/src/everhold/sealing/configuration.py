@@ -28,19 +28,22 @@ if TYPE_CHECKING:
     from everhold.sealing.settings import ExtensionSettings
 
 __all__ = [
-    "ALIKE", "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from",
+    "ALIKE", "GROWS", "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from",
     "public_facts", "recorded_extensions", "schema_from", "state_from",
 ]  # fmt: skip
 
 ALIKE = "alike"
 """Entry of a holdout with groups: how alike rows of one group are in the label, on the training rows."""
 
+GROWS = "grows"
+"""Entry of a holdout that keeps a part of the probability of failure for rows that arrive."""
+
 _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
     "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
 }  # fmt: skip
 _SOMETIMES = {
-    "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE,
+    "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE, GROWS,
 }  # fmt: skip
 _OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from everhold.ledger import HoldoutRecord, LedgerStore
 
 __all__ = [
-    "COMPARED_FILE", "CONTENT_FILE", "Content", "Sealer", "also_sealed_as", "same_rows", "sealed_already",
-    "sealing_for", "untold_matches",
+    "COMPARED_FILE", "CONTENT_FILE", "Content", "Sealer", "also_sealed_as", "arrived_elsewhere", "as_value",
+    "same_rows", "sealed_already", "sealing_for", "untold_matches",
 ]  # fmt: skip
 
 CONTENT_FILE = "content.json"
@@ -145,7 +145,7 @@ class Content:
     ) -> Self:
         """Look at the view ``rows`` of a connection, which has the positions of its rows as ``file_row_number``."""
         key = secrets.token_hex(32) if key is None else key
-        cells = ", ".join(_as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
+        cells = ", ".join(as_value(name, columns[name]) for name in sorted(columns, key=str.casefold))
         with reading_errors_hidden("holdout"):
             ((about,),) = connection.execute(f"SELECT approx_count_distinct(hash({cells})) FROM rows").fetchall()
             below = 2**64 if about <= _COUNTED else 2**64 * _COUNTED // about
@@ -174,10 +174,10 @@ class Content:
         return cls(key, _ENGINE, int(rows), int(distinct), digest, tuple(int(value) for (value,) in sketch))
 
     @classmethod
-    def load(cls, folder: Path) -> Content | None:
+    def load(cls, folder: Path, name: str = CONTENT_FILE) -> Content | None:
         """The picture in the folder of sealed rows; None if there is none that can be read and compared."""
         try:
-            fields = json.loads((folder / CONTENT_FILE).read_bytes())
+            fields = json.loads((folder / name).read_bytes())
             found = cls(**{**fields, "sketch": tuple(fields["sketch"])})
         except (OSError, ValueError, TypeError, KeyError):
             return None
@@ -185,9 +185,9 @@ class Content:
             return found
         return None if found.table is None else replace(found, digest=found.table, sketch=())
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path, name: str = CONTENT_FILE) -> None:
         """Write the picture to a new file that only its owner can read."""
-        with os.fdopen(create_private(folder / CONTENT_FILE, mode=0o400), "w") as file:
+        with os.fdopen(create_private(folder / name, mode=0o400), "w") as file:
             json.dump(asdict(self), file)
 
     def resembles(self, other: Content) -> bool:
@@ -217,7 +217,7 @@ class Content:
         return self.rows >= _LEAST_TOLD and self.distinct >= _LEAST_SHARE_TOLD * other.distinct
 
 
-def _as_value(name: str, kind: ColumnKind) -> str:
+def as_value(name: str, kind: ColumnKind) -> str:
     """A cell as all formats have it: single precision, days without a time, nothing where a value is missing."""
     column = quoted(name)
     if kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN):
@@ -242,7 +242,11 @@ def same_rows(folder: Path, others: Sequence[HoldoutRecord], content: Callable[[
     keys: list[str | None] = [*{found.key for found in known.values()}]  # hardly ever more than one
     mine = [content(key) for key in keys or [None]]
     mine[0].save(folder)
-    same = [name for name, found in known.items() if any(found.resembles(each) for each in mine)]
+    arrived = {other.name: _arrived(folder.parent, other) for other in others}
+    same = [
+        name for name, found in known.items()
+        if any(each.resembles(one) for each in mine for one in (found, *arrived[name]))
+    ]  # fmt: skip
     sealer = _SEALER.get()
     if sealer is None:
         return same
@@ -254,6 +258,39 @@ def same_rows(folder: Path, others: Sequence[HoldoutRecord], content: Callable[[
     }  # fmt: skip
     _write_compared(folder, sealer, [name for name in same if name not in told])
     return [name for name in same if name in told]
+
+
+def arrived_elsewhere(
+    folder: Path, path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind]
+) -> list[str]:
+    """Names of other holdouts of a storage that hold rows which arrive, or most of them; keeps what they look like.
+
+    A limited steward is told nothing of holdouts that this steward may not see.
+
+    Args:
+        folder: Private folder of the holdout to which rows are appended.
+        path: File of the rows in it.
+        others: All other holdouts that the storage has.
+        columns: Kind of each column.
+    """
+    own = Content.load(folder)
+    mine = Content.of(path, columns, key=None if own is None else own.key)
+    mine.save(folder, path.with_suffix(".json").name)
+    sealer, same = _SEALER.get(), []
+    for other in others:
+        found = _content(folder.parent, other)
+        if found is None or not any(mine.resembles(each) for each in (found, *_arrived(folder.parent, other))):
+            continue
+        if sealer is None or (other.name in sealer.holdouts and mine.is_told_about(found)):
+            same.append(other.name)
+    return same
+
+
+def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:
+    """What the rows look like that were appended to a holdout."""
+    folder = parent / str(other.configuration.get("folder"))
+    found = (Content.load(folder, path.name) for path in sorted(folder.glob("arrival-*.json")))
+    return [each for each in found if each is not None]
 
 
 def _write_compared(folder: Path, sealer: Sealer, untold: list[str]) -> None:

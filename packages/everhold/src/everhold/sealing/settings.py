@@ -56,10 +56,14 @@ class Planning:
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         allow_vacuous: Seal the rows even if the guaranteed radius, and what is expected of honest guesses, is half the
             range or more, so that nothing is promised.
+        grows: Rows will be appended (`Holdout.append`): half of the probability of failure is kept for trees about
+            rows that arrive, which begin with a budget of their own. Rows can be appended without it, too; then
+            intervals narrow, and the budget stays what it is. Needs guess_and_check without a slack.
     """
 
     slack: float = 0.0
     allow_vacuous: bool = False
+    grows: bool = False
 
 
 class ExtensionSettings(Protocol):

@@ -117,6 +117,7 @@ class Schema:
         stratified: Column by whose values the table was split, so that both parts have them in the same shares; None
             where chance alone divided the rows.
         whole_groups: Columns by which whole groups were put on one side, as the values of both sides showed.
+        about: What identifies the rows that a query is about, where rows arrived; part of its identity.
     """
 
     rows: int
@@ -130,6 +131,7 @@ class Schema:
     categories: Mapping[str, tuple[str | float, ...]] = field(default_factory=dict)
     stratified: str | None = None
     whole_groups: tuple[str, ...] = ()
+    about: tuple[tuple[str, int], ...] = ()
 
     @property
     def asked(self) -> dict[str, ColumnKind]:

@@ -1,0 +1,296 @@
+"""Appending rows to a holdout, and retiring old ones: acts of the steward, each one entry of the ledger (S13).
+
+An append writes and checks the files of its rows first, and waits until they are on the disk. Then one transaction adds
+the entry. Killed before it, nothing arrived, and the files are removed by the next append; killed after it, everything
+has.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.asking.growth import Growth, arrival_question
+from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
+from everhold.dependence import Independent
+from everhold.display import Display
+from everhold.errors import HoldoutRejected, QueryRejected
+from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.arrivals import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Arrivals, arrived
+from everhold.mechanisms import State
+from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.suffixes import Suffix, opens
+from everhold.queries.question import digest
+from everhold.sealing.arriving import arriving, remove_orphans, rows_file, seal_arrival
+from everhold.sealing.configuration import GROWS, recorded_extensions
+from everhold.sealing.resealing import arrived_elsewhere
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.ledger import Head
+    from everhold.sealing.arriving import ArrivedFiles
+    from everhold.sealing.reading import RowSource
+
+__all__ = ["Arrived", "append", "check_grows", "growing", "retire"]
+
+_MEANWHILE = "rows arrived meanwhile; nothing was changed; try again"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived(Display):
+    """An arrival of rows.
+
+    Attributes:
+        arrival: Its number, from 1.
+        rows: Sealed rows that came with it.
+        training_rows: Training rows that came with it.
+        total: All sealed rows.
+        tree: Number of the tree that opened with it; None if none did.
+        within_before: Half-width of the next yes-or-no answer before it.
+        within: The same after it.
+    """
+
+    arrival: int
+    rows: int
+    training_rows: int
+    total: int
+    tree: int | None
+    within_before: float
+    within: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def growing(mechanism: Any, *, declared: bool) -> Any:
+    """The mechanism of a holdout that may grow: rows that arrive have half of the probability of failure.
+
+    Raises:
+        HoldoutRejected: If it cannot grow. Nothing was created.
+    """
+    if not isinstance(mechanism, GuessAndCheck) or not mechanism.endless:
+        raise HoldoutRejected(
+            f"grows=True needs the mechanism guess_and_check without a slack, and this is {mechanism.name}; nothing "
+            "was created"
+        )
+    if declared:
+        raise HoldoutRejected(
+            "grows=True and declared families do not go together yet; expected one of them; nothing was created"
+        )
+    return mechanism.sharing(0.5)
+
+
+def check_grows(executor: QueryExecutor) -> None:
+    """Refuse to append where nothing could be promised afterwards.
+
+    Raises:
+        QueryRejected: If rows cannot be appended. Nothing was changed.
+    """
+    configuration, mechanism = executor.record.configuration, executor.mechanism
+    head = executor.head()
+    others = sorted({e.name for e in head.accounts.extensions.values()} - {Arrivals.name} | recorded_extensions(configuration).keys())
+    reasons = {
+        "the rows stay in an engine": configuration.get("engine") is not None,
+        f"{mechanism.name} answers, which counts all rows as there from the beginning": not (
+            isinstance(mechanism, GuessAndCheck) and mechanism.endless
+        ),
+        "the rows depend on each other, and rows that arrive may depend on those that are there": not isinstance(
+            mechanism.dependence, Independent
+        ),
+        "the table was split so that both parts are alike": configuration.get("stratified") is not None,
+        f"it uses {', '.join(others)}, which do not know rows that arrive": bool(others),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise QueryRejected(
+                f"rows cannot be appended: {reason}; expected independent rows in a file, with guess_and_check and "
+                "nothing else; nothing was changed; seal the new rows as a holdout of their own"
+            )
+    _check_steward(executor, head, "append rows")
+
+
+def _check_steward(executor: QueryExecutor, head: Head, what: str) -> None:
+    if executor.analyst is not None:
+        raise QueryRejected(
+            f"an analyst cannot {what}; expected the holdout itself, as the steward opens it; nothing was changed"
+        )
+    if head.accounts.closed:
+        raise QueryRejected(CLOSED_STUDY)
+
+
+def append(
+    first: QueryExecutor, folder: Path, *, rows: RowSource | None, training: RowSource | None, until: str | None = None
+) -> Arrived:
+    """Append rows; see `everhold.holdout.Holdout.append`.
+
+    Args:
+        first: The executor of the holdout as it was created.
+        folder: Private folder of its rows.
+        rows: Rows to seal; None for none.
+        training: Open rows; None for none.
+        until: When the rows had come, as the steward says it; sorted as text.
+
+    Raises:
+        HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
+        QueryRejected: If the holdout cannot grow. Nothing was changed.
+    """
+    if rows is None and training is None:
+        raise HoldoutRejected("there are no rows to append; expected some; nothing was appended")
+    check_grows(first)
+    with arriving(folder):
+        growth = Growth.of(first, folder)
+        try:
+            return _append(growth, folder, rows=rows, training=training, until=_checked(until, growth))
+        finally:
+            growth.close()
+
+
+def _checked(until: str | None, growth: Growth) -> str | None:
+    """A time that does not run backwards."""
+    if until is None:
+        return None
+    latest = max((str(part.description["until"]) for part in growth.parts[1:] if part.description.get("until")),
+                 default="")  # fmt: skip
+    if not (isinstance(until, str) and until.isprintable() and 0 < len(until) <= 100):
+        raise HoldoutRejected("until is no date or time; expected a text such as 2026-12-01; nothing was appended")
+    if until < latest:
+        raise HoldoutRejected(
+            f"until is {until}, and rows until {latest} are there already; expected times that do not run backwards, "
+            "in one format such as 2026-12-01; nothing was appended"
+        )
+    return until
+
+
+def _append(
+    growth: Growth, folder: Path, *, rows: RowSource | None, training: RowSource | None, until: str | None
+) -> Arrived:
+    executor, number = growth.first, growth.account.arrivals + 1
+    if number > MOST_ARRIVALS:
+        raise HoldoutRejected(f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones")
+    remove_orphans(folder, arrivals=growth.account.arrivals)
+    key = hmac.digest(executor.key.seal_key, b"everhold rows that arrive", "sha256")
+    files = seal_arrival(
+        folder, number, rows=rows, training=training, schema=executor.schema,
+        with_rows=[part.number for part in growth.parts if part.rows],
+        with_training=[part.number for part in growth.parts if part.training_rows], key=key,
+    )  # fmt: skip
+    try:
+        _check_elsewhere(growth, folder, number, files)
+        before, state = _next(growth.best()), growth.state()
+        tree = _tree(growth, state, files.rows)
+        _record(growth, number, files, tree=tree, until=until)
+    except BaseException:
+        if growth.first.find(arrival_question(number)) is None:
+            remove_orphans(folder, arrivals=growth.account.arrivals)
+        raise
+    grown = Growth.of(executor, folder, known=growth)
+    opened = None if tree is None else tree.number
+    return Arrived(
+        number, files.rows, files.training_rows, grown.rows, opened, before, _next(grown.best())
+    )  # fmt: skip
+
+
+def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFiles) -> None:
+    """Check that the rows are not sealed in another holdout of the storage."""
+    if not files.rows:
+        return
+    store, record = growth.first.store, growth.first.record
+    others = [store.record(name) for name in store.names() if name != record.name]
+    same = arrived_elsewhere(folder, rows_file(folder, number), others, growth.first.schema.columns)
+    if same:
+        raise HoldoutRejected(
+            f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, same))}; "
+            "expected rows that nobody has asked about; nothing was appended",
+            names=same,
+        )
+
+
+def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
+    """The tree that opens with an arrival, from public facts; None if none does.
+
+    After a recovery none opens: answers that the ledger lost may have been about the very rows that arrive again.
+    """
+    if not growth.first.record.configuration.get(GROWS) or growth.first.head().accounts.recoveries:
+        return None
+    if not opens(growth.trees[-1], state, rows=growth.rows, arriving=arriving_rows):
+        return None
+    return Suffix(growth.account.opened + 1, growth.account.arrivals + 1, growth.rows, state)
+
+
+def _record(
+    growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | None, until: str | None
+) -> None:
+    """Add the entry, if nothing was asked or appended since the tree was decided."""
+    public = {
+        "kind": ARRIVAL, "arrival": number, "rows": files.rows, "training_rows": files.training_rows,
+        "fingerprint": files.fingerprint, "training_fingerprint": files.training_fingerprint,
+        "tree": None if tree is None else tree.stored(), "until": until,
+    }  # fmt: skip
+    shown = f"arrival {number}: {files.rows:,} rows" + (f" until {until}" if until else "")
+    draft = EntryDraft(arrival_question(number), {**public, "shown": shown})
+    executor = growth.first
+    with executor.ledger.transaction([draft]) as transaction:
+        if arrived(transaction.state) != growth.changes:
+            raise RowsArrived(_MEANWHILE)
+        accounts = Accounts.from_state(transaction.state)
+        if accounts.closed:
+            raise QueryRejected(CLOSED_STUDY)
+        now = State.from_dict(transaction.state["mechanism"])
+        if tree is not None and now != tree.before:
+            raise RowsArrived(f"somebody asked meanwhile; {_MEANWHILE.partition('; ')[2]}")
+        accounts.of(Arrivals).replay(public, ARRIVAL)
+        transaction.record(accounts.into(transaction.state), [_outcome(ARRIVAL)])
+
+
+def _outcome(source: str) -> Outcome:
+    return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
+
+
+def _next(executor: QueryExecutor) -> float:
+    from everhold.mechanisms.suffixes import radius_of
+
+    mechanism = executor.mechanism
+    return radius_of(mechanism, executor.state()) if isinstance(mechanism, GuessAndCheck) else math.inf
+
+
+def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
+    """End the trees about rows before an arrival, and open those rows; see `everhold.holdout.Holdout.retire`.
+
+    Returns:
+        The rows, as an Arrow table.
+
+    Raises:
+        QueryRejected: If there is no tree that goes on, or an analyst asks. Nothing was changed.
+    """
+    from everhold.sealing.duckdb_files import file_pattern, spilling_into
+
+    head = first.head()
+    _check_steward(first, head, "retire rows")
+    account = Arrivals.from_state(head.state)
+    opened = [line[1] for line in account.trees if line[1] > account.retired]
+    if type(before) is not int or before not in opened:
+        listed = ", ".join(map(str, opened)) or "none yet"
+        raise QueryRejected(
+            f"rows can be retired before an arrival at which a tree opened, and these are {listed}; expected one of "
+            "them; nothing was changed"
+        )
+    public = {"kind": RETIREMENT, "before": before}
+    draft = EntryDraft(digest(public), {**public, "shown": f"rows before arrival {before} are retired"})
+    with first.ledger.transaction([draft]) as transaction:
+        accounts = Accounts.from_state(transaction.state)
+        if accounts.closed:
+            raise QueryRejected(CLOSED_STUDY)
+        if accounts.of(Arrivals).stored() != account.stored():
+            raise RowsArrived(_MEANWHILE)
+        accounts.of(Arrivals).replay(public, RETIREMENT)
+        transaction.record(accounts.into(transaction.state), [_outcome(RETIREMENT)])
+    paths = [rows_file(folder, number) for number in range(before) if rows_file(folder, number).is_file()]
+    with spilling_into(folder) as connection:
+        found = connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)  # type: ignore[arg-type]
+        return found.to_arrow_table()

@@ -1,0 +1,86 @@
+"""`holdout.arrivals`: rows that were appended, and what the trees about them can still say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.asking.accessor import HoldoutAccessor
+from everhold.display import Display
+from everhold.ledger.arrivals import ARRIVAL, RETIREMENT, Arrivals
+
+if TYPE_CHECKING:
+    from everhold.ledger import Head
+    from everhold.ledger.tally import Tally
+
+__all__ = ["ArrivedRows", "HoldoutArrivals"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedRows(Display):
+    """The arrivals of a holdout.
+
+    Attributes:
+        rows: One for each: arrival, rows, training_rows, until, and the number of its entry.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"arrivals": [...]}``."""
+        return {"arrivals": self.to_rows()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each arrival."""
+        return [dict(row) for row in self.rows]
+
+
+class HoldoutArrivals(HoldoutAccessor):
+    """The arrivals of a holdout; public facts."""
+
+    def list(self) -> ArrivedRows:
+        """Every arrival with its entry in the ledger."""
+        return ArrivedRows(self._entries(ARRIVAL, ("arrival", "rows", "training_rows", "until", "tree")))
+
+    def _entries(self, kind: str, names: Sequence[str]) -> list[dict[str, Any]]:
+        head = self._executor.head()
+        return [
+            {"entry": entry.sequence, "asked_at": entry.asked_at, **{name: entry.description[name] for name in names}}
+            for entry in self._executor.entries(head.sequence)
+            if entry.answer["source"] == kind
+        ]
+
+    def status_facts(self, head: Head) -> dict[str, Any]:
+        """Rows that arrived, the trees that are open, and which one answers next."""
+        account, growth = head.accounts.of(Arrivals), self._executor.growth
+        if growth is None:
+            return {}
+        best, trees = growth.best(self._executor.analyst), growth.outlooks()
+        retired = sum(part.rows for part in growth.parts[: account.retired])
+        remaining = best.remaining(head.state)
+        return {
+            "rows": growth.rows - retired, "training_rows": growth.training_rows,
+            "questions_asked": growth.state().asked, "questions_left": remaining["questions"], "remaining": remaining,
+            "outlook": best.mechanism.outlook(best.state_from(head.state)),
+            "arrivals": {
+                "number": account.arrivals, "rows": account.rows, "training_rows": account.training_rows,
+                "retired_before": account.retired or None, "trees": trees,
+                "answers_from": growth.tree_of(best).number, "next": growth.next_arrival(),
+            },
+        }  # fmt: skip
+
+    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+        """Every arrival with its entry, rows and fingerprint, and every retirement."""
+        names = ("arrival", "rows", "training_rows", "fingerprint", "training_fingerprint", "until")
+        if not head.accounts.of(Arrivals).arrivals:
+            return {}
+        found = self._entries(ARRIVAL, (*names, "tree"))
+        retired = self._entries(RETIREMENT, ("before",))
+        return {"arrivals": [
+            {"entry": each["entry"], **{name: each[name] for name in names}, "tree": each["tree"] and each["tree"][0]}
+            for each in found
+        ], **({"retired": [{"entry": each["entry"], "before": each["before"]} for each in retired]} if retired else {})}  # fmt: skip

@@ -1,0 +1,169 @@
+"""What a `Holdout` does with rows that arrive: append, ask about earlier states, ask over time, retire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from everhold.asking.query_executor import QueryExecutor, RowsArrived
+from everhold.errors import QueryRejected
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.asking.appending import Arrived
+    from everhold.asking.over_time import OverTime
+    from everhold.queries.question import Query
+    from everhold.sealing.reading import RowSource
+
+__all__ = ["GrowingHoldout", "current"]
+
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
+Of = TypeVar("Of", bound="GrowingHoldout")
+
+_TRIES = 5
+
+
+def current(method: Callable[Concatenate[Of, Arguments], Found]) -> Callable[Concatenate[Of, Arguments], Found]:
+    """The method, done again with the rows that are there now where another process appended some."""
+
+    @wraps(method)
+    def done(self: Of, *args: Arguments.args, **named: Arguments.kwargs) -> Found:
+        for _ in range(_TRIES):
+            try:
+                return method(self, *args, **named)
+            except RowsArrived:
+                self._see_arrivals()
+        return method(self, *args, **named)
+
+    return done
+
+
+class GrowingHoldout:
+    """The part of `everhold.holdout.Holdout` that is about rows that arrive."""
+
+    _executor: QueryExecutor
+    _folder: Path
+
+    def append(
+        self, rows: RowSource | None = None, training: RowSource | None = None, *, until: str | None = None
+    ) -> Arrived:
+        """Append rows that arrived since: old answers stay true, new ones are narrower.
+
+        What is appended, and when, may depend on everything that was told, and on nothing else of the sealed rows. Rows
+        whose labels come late are appended when the labels are there, all at the same age. Asking again after an
+        arrival is a new query.
+
+        In a holdout that was created with ``planning=eh.Planning(grows=True)`` the budget refills: a tree about the new
+        rows opens where it pays. In any other one the trees stay one, and intervals narrow alone.
+
+        Args:
+            rows: Rows to seal, of the columns that were sealed; None where training rows arrive alone.
+            training: Open rows that arrived; guesses are made from all of them.
+            until: When these rows had come, such as ``"2026-12-01"``; compared as text, and never before an earlier one.
+
+        Returns:
+            Number of the arrival, all rows, and half-widths before and after it.
+
+        Raises:
+            HoldoutRejected: If the rows do not fit, are empty or are there already. Nothing was changed.
+            QueryRejected: If this holdout cannot grow. Nothing was changed.
+            RowsArrived: If somebody asked or appended in the same moment. Nothing was changed.
+        """
+        from everhold.asking.appending import append
+        from everhold.progress import progress
+
+        self._as_steward("append rows")
+        with progress("appending"):
+            arrived = append(self._first, self._folder, rows=rows, training=training, until=until)
+        self._see_arrivals()
+        return arrived
+
+    def retire(self, before: int) -> Any:
+        """End all promises to come about rows before an arrival, and open them: they are training rows from now on.
+
+        Answers that were given stay true. Later ones come from trees about the rows from that arrival on.
+
+        Args:
+            before: Number of an arrival at which a tree opened.
+
+        Returns:
+            The rows, as an Arrow table.
+
+        Raises:
+            QueryRejected: If no tree opened there. Nothing was changed.
+        """
+        from everhold.asking.appending import retire
+
+        self._as_steward("retire rows")
+        opened = retire(self._first, self._folder, before=before)
+        self._see_arrivals()
+        return opened
+
+    def over_time(
+        self, question: Query[Any] | str, by: str | int = "arrival", *, law: str = "windows",
+        guess: float | None = None,
+    ) -> OverTime:  # fmt: skip
+        """Ask one question about the rows of each window of arrivals: the natural page of monitoring.
+
+        Each window is a query of its own, whose answer stays the same when more rows arrive. All intervals hold at
+        once. So windows whose intervals do not meet prove that the population changed.
+
+        Args:
+            question: A mean, as a query or as a text.
+            by: ``"arrival"``; a number of arrivals to one window; or ``"day"``, ``"month"`` or ``"year"`` of their
+                ``until``.
+            law: ``"windows"``: each window has a population of its own. ``"one"``: all have the same, so that each
+                window narrows what is known by the others.
+            guess: As for `ask`, for all windows.
+
+        Raises:
+            QueryRejected: If it cannot be asked, or arrivals have no dates. Nothing was charged.
+        """
+        from everhold.asking.over_time import ask_over_time
+
+        return current(lambda self: ask_over_time(self._executor, question, by=by, law=law, guess=guess))(self)
+
+    @property
+    def _first(self) -> QueryExecutor:
+        """The executor of the holdout as it was created."""
+        growth = self._executor.growth
+        return replace(self._executor, analyst=None) if growth is None else growth.first
+
+    def _as_steward(self, what: str) -> None:
+        if self._executor.analyst is not None:
+            raise QueryRejected(
+                f"an analyst cannot {what}; expected the holdout itself, as the steward opens it; nothing was changed"
+            )
+
+    def _see_arrivals(self) -> None:
+        """Go on with the rows that the ledger says are there."""
+        from everhold.asking.growth import Growth
+
+        growth = Growth.of(self._first, self._folder, known=self._executor.growth)
+        if growth.changes:
+            self._executor = growth.oldest(self._executor.analyst)
+
+    def _asked_of(self, as_of: int | None) -> QueryExecutor:
+        """The executor that answers next; with an arrival the one that knows what was answered then."""
+        growth = self._executor.growth
+        if growth is None:
+            if as_of not in (None, 0):
+                raise QueryRejected(f"there was no arrival {as_of!r}, as no rows arrived yet; nothing was charged")
+            return self._executor
+        return growth.best(self._executor.analyst) if as_of is None else growth.as_of(as_of, self._executor.analyst)
+
+    def _check_static(self, what: str) -> None:
+        """Refuse what does not know rows that arrive.
+
+        Raises:
+            QueryRejected: If rows arrived. Nothing was changed.
+        """
+        if self._executor.growth is not None:
+            raise QueryRejected(
+                f"rows arrived in this holdout, and {what} does not know them; expected a holdout without arrivals; "
+                "nothing was changed"
+            )

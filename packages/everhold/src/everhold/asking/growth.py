@@ -1,0 +1,274 @@
+"""A holdout whose rows arrived at several times, at work: one query executor for each tree of suffixes (S13).
+
+The choice of the tree follows from public facts alone. All executors share the files of the rows and the ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from everhold.errors import IntegrityError, QueryRejected
+from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
+from everhold.mechanisms import State
+from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.mechanisms.suffixes import Suffix, narrowest, opens, radius_of, since, tree_of
+from everhold.queries.question import digest
+from everhold.sealing.arriving import rows_file, training_file
+from everhold.sealing.configuration import GROWS
+from everhold.sealing.engines.embedded import Embedded
+from everhold.sealing.evaluated_rows import facts_of
+from everhold.sealing.parts import parted
+from everhold.sealing.table import StoredRows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.ledger import Entry
+
+__all__ = ["Growth", "arrival_question"]
+
+
+def arrival_question(number: int) -> str:
+    """Fingerprint of the entry of an arrival."""
+    return digest({"kind": ARRIVAL, "arrival": number})
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows of one arrival; number 0 are those of the creation."""
+
+    number: int
+    rows: int
+    training_rows: int
+    sealed: StoredRows | None
+    training: StoredRows | None
+    description: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """All trees of a holdout as of one moment.
+
+    Attributes:
+        first: The executor of the holdout as it was created.
+        folder: Private folder of the rows.
+        account: Arrivals, as the ledger counts them.
+        parts: Rows by arrival, those of the creation first.
+        changes: Arrivals and retirements that are known.
+    """
+
+    first: QueryExecutor
+    folder: Path
+    account: Arrivals
+    parts: tuple[_Part, ...]
+    changes: int
+
+    @classmethod
+    def of(cls, first: QueryExecutor, folder: Path, *, known: Growth | None = None) -> Growth:
+        """The rows that the ledger says are there; files that it does not know are ignored.
+
+        Args:
+            first: The executor of the holdout as it was created.
+            folder: Private folder of the rows.
+            known: What was known before, whose files stay open.
+
+        Raises:
+            IntegrityError: If a file is not the one that was sealed.
+        """
+        data = first.data()
+        account = Arrivals.from_state(data)
+        if known is None:
+            zero = _Part(0, first.schema.rows, first.schema.training_rows, first.sealed, first.training)
+            parts: tuple[_Part, ...] = (zero,)
+        else:
+            parts = known.parts
+        for number in range(len(parts), account.arrivals + 1):
+            entry = first.find(arrival_question(number))
+            if entry is None:
+                raise IntegrityError(
+                    f"the ledger has no entry of arrival {number}; expected an unaltered ledger; nothing was charged; "
+                    "verify the ledger"
+                )
+            parts = (*parts, _part(first, folder, number, entry))
+        return cls(first, folder, account, parts, arrived(data))
+
+    @property
+    def rows(self) -> int:
+        """Sealed rows that ever arrived, retired ones included."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def training_rows(self) -> int:
+        """Training rows, with those that were retired."""
+        retired = sum(part.rows for part in self.parts[: self.account.retired])
+        return retired + sum(part.training_rows for part in self.parts)
+
+    @property
+    def mechanism(self) -> GuessAndCheck:
+        """The mechanism of the holdout's creation."""
+        return cast("GuessAndCheck", self.first.mechanism)
+
+    @cached_property
+    def trees(self) -> tuple[Suffix, ...]:
+        """Trees that are open, the oldest first."""
+        later = [Suffix.read(line) for line in self.account.trees]
+        return tuple(later if self.account.retired else [Suffix(1), *later])
+
+    @cached_property
+    def executors(self) -> tuple[QueryExecutor, ...]:
+        """The executor of each open tree, about all of its rows."""
+        return tuple(self._executor(tree, tree.arrival, self.account.arrivals) for tree in self.trees)
+
+    def best(self, analyst: str | None = None) -> QueryExecutor:
+        """The executor whose next answer is expected to be the narrowest."""
+        state = self.state()
+        trees = [(cast("GuessAndCheck", e.mechanism), t) for e, t in zip(self.executors, self.trees, strict=True)]
+        return self._for(self.executors[narrowest(trees, state)], analyst)
+
+    def oldest(self, analyst: str | None = None) -> QueryExecutor:
+        """The executor with all rows that are sealed."""
+        return self._for(self.executors[0], analyst)
+
+    def as_of(self, arrival: int, analyst: str | None = None) -> QueryExecutor:
+        """The executor that finds answers about the rows that had come with some arrival; it answers nothing new.
+
+        Raises:
+            QueryRejected: If there was no such arrival.
+        """
+        if type(arrival) is not int or not 0 <= arrival <= self.account.arrivals:
+            raise QueryRejected(
+                f"there was no arrival {arrival!r}; expected a number from 0 to {self.account.arrivals}; nothing was "
+                "charged"
+            )
+        return self._for(self._executor(Suffix(1), 0, arrival), analyst)
+
+    def window(self, first: int, last: int, analyst: str | None = None) -> QueryExecutor:
+        """The executor of queries about the rows of some arrivals alone, at the best level of a tree that has them.
+
+        Raises:
+            QueryRejected: If they are retired, or there are no such rows.
+        """
+        if not self.account.retired <= first <= last <= self.account.arrivals:
+            raise QueryRejected(
+                f"arrivals {first} to {last} have no sealed rows; expected arrivals from {self.account.retired} to "
+                f"{self.account.arrivals}; nothing was charged"
+            )
+        holding = [tree for tree in self.trees if tree.arrival <= first]
+        rows, state = sum(part.rows for part in self.parts[first : last + 1]), self.state()
+        if not rows:
+            raise QueryRejected(f"arrivals {first} to {last} brought training rows alone; nothing was charged")
+        trees = [
+            (tree_of(self.mechanism, tree, rows=rows, training_rows=self.training_rows), tree) for tree in holding
+        ]
+        tree = holding[narrowest(trees, state)]
+        about = (("window_from", first), ("window_to", last))
+        return self._for(self._executor(tree, first, last, about=about), analyst)
+
+    def state(self) -> State:
+        """What was counted in all; the first executor alone knows nothing of arrivals."""
+        return State.from_dict(self.first.data()["mechanism"])
+
+    def _for(self, executor: QueryExecutor, analyst: str | None) -> QueryExecutor:
+        return executor if analyst is None else replace(executor, analyst=analyst)
+
+    def _executor(
+        self, tree: Suffix, start: int, last: int, *, about: tuple[tuple[str, int], ...] | None = None
+    ) -> QueryExecutor:
+        """An executor at the levels of a tree, about the rows of the arrivals from one to another."""
+        parts = self.parts[start : last + 1]
+        rows, before = sum(part.rows for part in parts), sum(part.rows for part in self.parts[:start])
+        trained = self._training(last)
+        if about is None:
+            about = (("arrived", last),) if last else ()
+        training_rows = sum(each.rows for each in trained)
+        schema = replace(self.first.schema, rows=rows, training_rows=training_rows, about=about)
+        sealed = [part.sealed for part in parts if part.sealed is not None]
+        return replace(
+            self.first,
+            mechanism=tree_of(self.mechanism, tree, rows=rows, training_rows=training_rows),
+            schema=schema,
+            sealed=parted(sealed, schema, sealed=True, order_key=self.first.key.order_key),
+            training=parted(trained, schema, sealed=False) if trained else None,
+            arrived=self.changes,
+            before=tree.before,
+            rows_from=(before + 1, before + rows),
+            growth=self,
+        )
+
+    def _training(self, last: int) -> Sequence[StoredRows]:
+        """Files of training rows that had come with some arrival, and those of retired rows."""
+        found = [part.training for part in self.parts[: last + 1] if part.training is not None]
+        return [*found, *self._opened]
+
+    @cached_property
+    def _opened(self) -> tuple[StoredRows, ...]:
+        """Retired rows as training rows."""
+        retired = [part for part in self.parts[: self.account.retired] if part.sealed is not None]
+        schema = self.first.schema
+        return tuple(
+            StoredRows(part.sealed.engine, rows=part.rows, sealed=False, **facts_of(schema))
+            for part in retired if part.sealed is not None
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Close all files; they open again when needed."""
+        for part in self.parts[1:]:
+            for rows in (part.sealed, part.training):
+                if rows is not None:
+                    rows.close()
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Arrivals in public facts: number, rows, training rows, date, fingerprint."""
+        names = ("arrival", "rows", "training_rows", "until", "fingerprint")
+        return [{name: part.description.get(name) for name in names} for part in self.parts[1:]]
+
+    def tree_of(self, executor: QueryExecutor) -> Suffix:
+        """The tree of one of `executors`."""
+        return next(tree for tree in self.trees if tree.before == executor.before)
+
+    def next_arrival(self) -> dict[str, Any]:
+        """What an arrival of as many rows as the latest one would bring, from public facts."""
+        state, coming = self.state(), next((part.rows for part in self.parts[::-1] if part.rows), 0)
+        trees, later = list(self.trees), Suffix(self.account.opened + 1, len(self.parts), self.rows, state)
+        pays = self.first.record.configuration.get(GROWS, False)
+        will = bool(pays) and opens(trees[-1], state, rows=self.rows, arriving=coming)
+        trees += [later] if will else []
+        widths = [
+            radius_of(
+                tree_of(self.mechanism, tree, rows=self.rows - tree.first + coming, training_rows=self.training_rows),
+                since(state, tree.before),
+            )
+            for tree in trees
+        ]
+        return {"rows": coming, "within": min(widths), "opens_tree": will}
+
+    def outlooks(self) -> list[dict[str, Any]]:
+        """Each open tree with its rows, what was counted in it, and the half-width of its next answer."""
+        state, found = self.state(), []
+        for tree, executor in zip(self.trees, self.executors, strict=True):
+            counted = since(state, tree.before)
+            found.append({
+                "tree": tree.number, "since_arrival": tree.arrival, "rows": executor.schema.rows,
+                "questions": counted.asked, "surprises": counted.charged,
+                "within": radius_of(cast("GuessAndCheck", executor.mechanism), counted),
+            })  # fmt: skip
+        return found
+
+
+def _part(first: QueryExecutor, folder: Path, number: int, entry: Entry) -> _Part:
+    public = entry.description
+    rows, trained = int(public["rows"]), int(public["training_rows"])
+    sealed = training = None
+    known = facts_of(first.schema)
+    if rows:
+        engine = Embedded(rows_file(folder, number), fingerprint=public["fingerprint"])
+        sealed = StoredRows(engine, rows=rows, sealed=True, order_key=first.key.order_key, **known)
+    if trained:
+        file = training_file(folder, number)
+        engine = Embedded(file, fingerprint=public["training_fingerprint"], what="training")
+        training = StoredRows(engine, rows=trained, sealed=False, **known)
+    return _Part(number, rows, trained, sealed, training, public)

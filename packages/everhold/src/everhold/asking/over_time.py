@@ -1,0 +1,142 @@
+"""One question about the rows of each window of arrivals, and whether one population is credible."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.answers import Answer
+from everhold.arguments import brief
+from everhold.display import Display, html_sentences, html_table
+from everhold.errors import QueryRejected
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from everhold.asking.growth import Growth
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.queries.question import Query
+
+__all__ = ["OverTime", "ask_over_time", "windows_of"]
+
+_DIGITS = {"day": 10, "month": 7, "year": 4}
+_FIRST = "at creation"
+_LAWS = ("windows", "one")
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime(Display):
+    """A question over windows of arrivals.
+
+    Attributes:
+        asked: The question, as people read it.
+        rows: One for each window: window, rows, value, low, high, source, charged; under one law also joint_low and
+            joint_high, what all windows so far leave possible.
+        changed: Pairs of windows whose intervals do not meet. The population changed between them, with the confidence
+            of the holdout.
+    """
+
+    asked: str
+    rows: Sequence[Mapping[str, Any]]
+    changed: tuple[tuple[str, str], ...]
+
+    @property
+    def one_law_is_credible(self) -> bool:
+        """Whether all intervals meet: they do not show that the population changed."""
+        return not self.changed
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"asked", "windows", "changed"}``."""
+        return {"asked": self.asked, "windows": self.to_rows(), "changed": [list(pair) for pair in self.changed]}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each window."""
+        return [dict(row) for row in self.rows]
+
+    def plot(self) -> alt.LayerChart:
+        """A picture of the windows with their intervals; needs the extra ``plots``."""
+        from everhold.charts.over_time import over_time_chart
+
+        return over_time_chart(self.rows, title=self.asked)
+
+    def _repr_html_(self) -> str:
+        said = "the population changed between windows whose intervals do not meet" if self.changed else ""
+        return html_sentences(said) + html_table(self.to_rows())
+
+
+def windows_of(growth: Growth | None, by: str | int) -> list[tuple[str, int, int]]:
+    """Name, first and last arrival of each window that has sealed rows.
+
+    Raises:
+        QueryRejected: If there are no such windows.
+    """
+    if growth is None:
+        return [(_FIRST, 0, 0)]
+    parts = [part for part in growth.parts[growth.account.retired :] if part.rows]
+    if by == "arrival":
+        by = 1
+    if type(by) is int and by >= 1:
+        groups = [parts[start : start + by] for start in range(0, len(parts), by)]
+        return [(_name(each[0].number, each[-1].number), each[0].number, each[-1].number) for each in groups]
+    if by not in _DIGITS:
+        raise QueryRejected(
+            f"by is {brief(by)}; expected 'arrival', a number of arrivals, 'day', 'month' or 'year'; nothing was charged"
+        )
+    undated = [part.number for part in parts if part.number and not part.description.get("until")]
+    if undated:
+        raise QueryRejected(
+            f"arrival {undated[0]} has no date; expected rows that were appended with until=...; ask by='arrival'; "
+            "nothing was charged"
+        )
+    named = itertools.groupby(parts, key=lambda p: str(p.description.get("until", _FIRST))[: _DIGITS.get(str(by))]
+                              if p.number else _FIRST)  # fmt: skip
+    listed = [(name, [part.number for part in some]) for name, some in named]
+    return [(name, numbers[0], numbers[-1]) for name, numbers in listed]
+
+
+def _name(first: int, last: int) -> str:
+    names = [_FIRST if number == 0 else f"arrival {number}" for number in (first, last)]
+    return names[0] if first == last else " to ".join(names)
+
+
+def ask_over_time(
+    executor: QueryExecutor, question: Query[Any] | str, *, by: str | int, law: str, guess: float | None
+) -> OverTime:
+    """See `everhold.holdout.Holdout.over_time`.
+
+    Raises:
+        QueryRejected: If it cannot be asked. Nothing was charged.
+    """
+    if law not in _LAWS:
+        raise QueryRejected(f"law is {brief(law)}; expected 'windows' or 'one'; nothing was charged")
+    growth, rows, shown = executor.growth, list[dict[str, Any]](), ""
+    joint = (-float("inf"), float("inf"))
+    for name, first, last in windows_of(growth, by):
+        asking = executor if growth is None else growth.window(first, last, executor.analyst)
+        answer = asking.ask(asking.compiler.compile(question, guess, None))
+        if not isinstance(answer, Answer):
+            raise QueryRejected("over_time takes questions with one answer, such as a mean; ask others window by window")
+        shown = answer.shown or shown
+        row = {
+            "window": name, "rows": asking.schema.rows, "value": answer.value, "low": answer.low, "high": answer.high,
+            "source": answer.source, "charged": answer.charged,
+        }  # fmt: skip
+        if law == "one" and answer.low is not None and answer.high is not None:
+            joint = (max(joint[0], answer.low), min(joint[1], answer.high))
+            row |= {"joint_low": joint[0], "joint_high": joint[1]}
+        rows.append(row)
+    return OverTime(shown, rows, _changed(rows))
+
+
+def _changed(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    told = [row for row in rows if row["low"] is not None]
+    return tuple(
+        (str(one["window"]), str(other["window"]))
+        for one, other in itertools.combinations(told, 2)
+        if one["high"] < other["low"] or other["high"] < one["low"]
+    )

@@ -1,0 +1,57 @@
+"""Rows that arrived, on a certificate: when, how many, and by what they are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everhold.certificate.numbers import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["ARRIVED", "arrival_findings", "arrival_items", "arrivals_of"]
+
+ARRIVED = (
+    "Rows were appended after the holdout had been created. The half-width at the top is that of the rows of its "
+    "creation; what is answered later is about more rows, or about the rows since an arrival, and each answer says "
+    "which. Trees of suffixes share the probability of failure, so all intervals hold at once (statement S13). It is "
+    "assumed that what arrived, and when, depended on the sealed rows through nothing but what had been told."
+)
+"""What a certificate says where rows arrived."""
+
+
+def arrivals_of(account: Mapping[str, Any]) -> int:
+    """How many entries of the ledger are arrivals and retirements."""
+    return len(account.get("arrivals", ())) + len(account.get("retired", ()))
+
+
+def arrival_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A line for each arrival and each retirement."""
+    for each in account.get("arrivals", ()):
+        until = f" until {each['until']}" if each["until"] else ""
+        tree = f", tree {shown(each['tree'])} opened" if each["tree"] else ""
+        trained = f", {shown(each['training_rows'])} training rows" if each["training_rows"] else ""
+        known = f", {each['fingerprint']}" if each["fingerprint"] else ""
+        yield (
+            f"arrival {shown(each['arrival'])}",
+            f"{shown(each['rows'])} sealed rows{until}{trained}, entry {shown(each['entry'])}{tree}{known}",
+        )
+    for each in account.get("retired", ()):
+        yield f"rows before arrival {shown(each['before'])}", f"retired by entry {shown(each['entry'])}"
+
+
+def arrival_findings(account: Mapping[str, Any]) -> Iterator[str]:
+    """Check that arrivals are in the order in which they can be."""
+    arrivals: Sequence[Mapping[str, Any]] = account.get("arrivals", ())
+    entries = [each["entry"] for each in arrivals]
+    if [each["arrival"] for each in arrivals] != [*range(1, len(arrivals) + 1)] or entries != sorted(set(entries)):
+        yield "arrivals are not numbered in the order of their entries"
+    trees = [each["tree"] for each in arrivals if each["tree"] is not None]
+    if trees != [*range(2, len(trees) + 2)]:
+        yield "trees of suffixes are not numbered in the order in which they opened"
+    if any((each["rows"] == 0) != (each["fingerprint"] is None) for each in arrivals):
+        yield "an arrival has rows without a fingerprint, or a fingerprint without rows"
+    opened = {each["arrival"] for each in arrivals if each["tree"] is not None}
+    before = [each["before"] for each in account.get("retired", ())]
+    if before != sorted(set(before)) or not set(before) <= opened:
+        yield "rows are retired before an arrival at which no tree opened"

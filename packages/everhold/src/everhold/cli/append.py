@@ -1,0 +1,131 @@
+"""Commands about rows that arrive: append, over-time, retire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from everhold.cli.arguments import FormatOption, StorageArgument, opened_here
+from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.output import Format, note, show_list, show_record
+
+__all__ = ["register"]
+
+_NamedArgument = Annotated[str, typer.Argument(metavar="NAME", help="The holdout's name.")]
+_WINDOWS = ["window", "rows", "value", "low", "high", "source", "charged"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command()(append)
+    app.command("over-time")(over_time)
+    app.command()(retire)
+
+
+def append(
+    storage: StorageArgument,
+    name: _NamedArgument,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="New rows: Parquet or CSV.")] = None,
+    *,
+    training: Annotated[Path | None, typer.Option(help="New open rows, for guesses.")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="When these rows had come, such as 2026-12-01; never before an earlier one.")
+    ] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Append rows that arrived: old answers stay true, new ones are narrower.
+
+    Example:
+      everhold append flights.db flights march.parquet --until 2026-04-01
+
+    What is appended, and when, may depend on all answers, and on nothing else of the
+    sealed rows. Rows whose labels come late are appended when the labels are there,
+    all at the same age. Asking again after an arrival is a new query.
+    The budget refills in holdouts that were created with --grows.
+
+    Exit codes:
+      0  appended
+      3  the rows do not fit, are empty or are there already; nothing was changed
+      4  no such holdout
+      5  this holdout cannot grow; nothing was changed
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    if file is None and training is None:  # with the storage in the environment, the two are the name and the file
+        file, storage, name = Path(name), None, storage  # type: ignore[assignment]
+    with opened_here(storage, name) as holdout, arguments_checked():
+        arrived = holdout.append(file, training=training, until=until)
+    show_record(arrived.to_dict(), form)
+
+
+def over_time(
+    storage: StorageArgument,
+    name: _NamedArgument,
+    question: Annotated[str, typer.Argument(metavar="EXPRESSION", help="Such as 'arr_delay > 15'.")],
+    *,
+    by: Annotated[str, typer.Option(help="arrival, a number of arrivals, day, month or year.")] = "arrival",
+    law: Annotated[str, typer.Option(help="windows, or one: all rows are of one law.")] = "windows",
+    guess: Annotated[float | None, typer.Option(help="Your own guess, for all windows.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the picture to this SVG or PNG file.")] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Ask one question about the rows of each window of arrivals.
+
+    Example:
+      everhold over-time flights.db flights "arr_delay > 15" --by month
+
+    Each window is a query of its own, and free when it is asked again. Windows whose
+    intervals do not meet prove that the population changed.
+
+    Exit codes:
+      0  answered
+      4  no such holdout
+      5  the question cannot be asked; nothing was charged
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    with opened_here(storage, name) as holdout, arguments_checked():
+        found = holdout.over_time(question, by=int(by) if by.isdecimal() else by, law=law, guess=guess)
+    if save is not None:
+        from everhold.charts import save_chart
+
+        save_chart(found.plot(), save, title=found.asked, caption="Each window of arrivals with its interval.")
+    columns = [*_WINDOWS, *(["joint_low", "joint_high"] if law == "one" else [])]
+    show_list(found.to_rows(), columns, form, document=found.to_dict())
+    if form is Format.TABLE and found.changed:
+        note(f"the population changed: {len(found.changed):,} pairs of windows do not meet")
+
+
+def retire(
+    storage: StorageArgument,
+    name: _NamedArgument,
+    before: Annotated[int, typer.Argument(metavar="ARRIVAL", help="An arrival at which a tree opened.")],
+    *,
+    to: Annotated[Path, typer.Option(help="Parquet file for the rows that are opened.")],
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """End the trees about rows before an arrival, and open those rows.
+
+    Example:
+      everhold retire flights.db flights 6 --to opened.parquet
+
+    Answers that were given stay true. The rows are training rows from now on.
+    'everhold status' lists the trees with the arrivals at which they opened.
+
+    Exit codes:
+      0  retired
+      4  no such holdout
+      5  no tree opened at that arrival; nothing was changed
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    if to.exists():
+        raise Misuse(f"{to} is there already. Name a new file.")
+    with opened_here(storage, name) as holdout, arguments_checked():
+        opened = holdout.retire(before)
+    from pyarrow import parquet
+
+    parquet.write_table(opened, to)
+    show_record({"retired_before": before, "rows": opened.num_rows, "file": str(to)}, form)

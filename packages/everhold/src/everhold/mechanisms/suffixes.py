@@ -1,0 +1,141 @@
+"""Trees of suffixes: the budget of rows that arrive is their own (S13).
+
+Tree 1 is about all rows. Tree k, which opens at an arrival, is about the rows from that arrival on. It has the part
+``1 / (k (k + 1))`` of the probability of failure, and counts queries, surprises and labels since it opened. Every open
+tree counts every answer, because the newest rows are in all of them. A query is answered by one tree, which public
+facts choose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from everhold.mechanisms.base import State, finest_unit
+
+if TYPE_CHECKING:
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+
+__all__ = ["FIRST_SHARE", "Suffix", "narrowest", "opens", "radius_of", "since", "share_of", "together", "tree_of"]
+
+FIRST_SHARE = 0.5
+"""Part of the probability of failure that the tree of all rows leaves to later ones, in a holdout that may grow."""
+
+_NEW = 0.25  # part of all rows that must have arrived since the latest tree opened
+
+
+@dataclass(frozen=True, slots=True)
+class Suffix:
+    """One tree, from public facts.
+
+    Attributes:
+        number: k, from 1.
+        arrival: Arrival at which it opened; 0 for the rows that were sealed first.
+        first: Rows before its own.
+        before: What had been counted when it opened.
+    """
+
+    number: int
+    arrival: int = 0
+    first: int = 0
+    before: State = State()
+
+    def stored(self) -> list[int]:
+        """As plain JSON data."""
+        counts = self.before
+        return [self.number, self.arrival, self.first, counts.asked, counts.charged, counts.labels]
+
+    @classmethod
+    def read(cls, stored: Sequence[int]) -> Suffix:
+        """The inverse of `stored`.
+
+        Raises:
+            ValueError: If `stored` never returns such a thing.
+        """
+        if len(stored) != 6 or any(type(each) is not int or each < 0 for each in stored):
+            raise ValueError("a tree of suffixes is malformed")
+        number, arrival, first, asked, charged, labels = stored
+        return cls(number, arrival, first, State(asked, charged, 0, labels))
+
+
+def share_of(number: int) -> float:
+    """Part of the probability of failure that a tree has, of what there is for all of them.
+
+    Examples:
+        >>> [round(1 / share_of(k)) for k in (1, 2, 3)]
+        [2, 6, 12]
+    """
+    return 1.0 / (number * (number + 1.0))
+
+
+def tree_of(mechanism: GuessAndCheck, suffix: Suffix, *, rows: int, training_rows: int) -> GuessAndCheck:
+    """The mechanism of a tree when so many rows are in it.
+
+    Args:
+        mechanism: That of the holdout's creation, which is tree 1 and has `share_of(1)` where later ones may open.
+        suffix: The tree.
+        rows: Rows of the tree that have arrived.
+        training_rows: All training rows.
+    """
+    part = share_of(suffix.number) / share_of(1)
+    share = mechanism.share if suffix.number == 1 else 1.0 - (1.0 - mechanism.share) * part
+    trained = training_rows if mechanism.training_rows else 0
+    unit = min(mechanism.unit, finest_unit(rows))
+    # a text about other rows is another event: no text has the level of its description after an arrival (S10)
+    return replace(mechanism, rows=rows, unit=unit, share=share, training_rows=trained, text_bits=0)
+
+
+def since(state: State, before: State) -> State:
+    """What was counted since a tree opened."""
+    if before == State():
+        return state
+    return State(
+        state.asked - before.asked, state.charged - before.charged, state.carried_noise, state.labels - before.labels
+    )
+
+
+def together(state: State, before: State) -> State:
+    """The inverse of `since`."""
+    if before == State():
+        return state
+    return State(
+        state.asked + before.asked, state.charged + before.charged, state.carried_noise, state.labels + before.labels
+    )
+
+
+def opens(latest: Suffix, state: State, *, rows: int, arriving: int) -> bool:
+    """Whether a tree opens at an arrival, from public facts: it has to pay.
+
+    Without a surprise since the latest tree opened, that tree has more rows and nearly the same level. And a tree for
+    every few rows would cost more than it gives.
+
+    Args:
+        latest: The tree that opened last.
+        state: What was counted so far.
+        rows: Rows before the arrival.
+        arriving: Rows of the arrival.
+    """
+    surprised = state.charged > latest.before.charged
+    return surprised and rows - latest.first >= _NEW * rows and arriving > 0
+
+
+def radius_of(mechanism: GuessAndCheck, state: State) -> float:
+    """Half-width of the next yes-or-no answer whose guess of 1/2 holds; infinite where it would be refused."""
+    radius: float | None = mechanism.quote(state, guess=0.5, procedure=mechanism.yes_no_procedure).radius
+    return math.inf if radius is None else radius
+
+
+def narrowest(trees: Sequence[tuple[GuessAndCheck, Suffix]], state: State) -> int:
+    """Place of the tree whose next answer is expected to be the narrowest; the oldest of equals.
+
+    Any choice that looks at public facts only is sound (S13).
+    """
+    widths = [radius_of(mechanism, since(state, suffix.before)) for mechanism, suffix in trees]
+    return widths.index(min(widths))
+
+
+def facts(trees: Sequence[Suffix]) -> list[dict[str, Any]]:
+    """Trees in public facts."""
+    return [{"tree": each.number, "since_arrival": each.arrival, "rows_before": each.first} for each in trees]

@@ -1,0 +1,283 @@
+"""Rows that arrive: checked against what is sealed already, and written durably before the ledger knows them.
+
+Files of an arrival have its number in their names. Until the ledger has the entry they are nobody's: whoever appends
+next removes them. One process appends at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from everhold.errors import HoldoutRejected
+from everhold.private_files import create_private, keep_others_out
+from everhold.progress import progress
+from everhold.sealing.checks import FileSide, check_not_shared, check_row_ids, is_missing
+from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
+from everhold.sealing.equal_rows import check_equal_rows
+from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, write_rows
+from everhold.sealing.fingerprints import fingerprint
+from everhold.sealing.known_rows import KnownRows
+from everhold.sealing.reading import MOST_ROWS, check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.values.expressions.tree import ColumnKind, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from everhold.sealing.reading import RowSource
+    from everhold.values.base import Schema
+
+__all__ = ["ArrivedFiles", "arriving", "known_rows", "rows_file", "seal_arrival", "training_file"]
+
+_LOCK_FILE = "append.lock"
+_NUMBERED = re.compile(r"(?:arrival|arrived-training|known)-([0-9]{6})[-.]")
+_DONE = "nothing was appended"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedFiles:
+    """What was written of an arrival, in public facts.
+
+    Attributes:
+        rows: Number of sealed rows; 0 for none.
+        training_rows: Number of training rows; 0 for none.
+        fingerprint: SHA-256 of the file of sealed rows; None without.
+        training_fingerprint: SHA-256 of the file of training rows; None without.
+    """
+
+    rows: int
+    training_rows: int
+    fingerprint: str | None
+    training_fingerprint: str | None
+
+
+def rows_file(folder: Path, number: int) -> Path:
+    """The file with the sealed rows of an arrival; of number 0 those of the holdout's creation."""
+    return folder / (f"arrival-{number:06}.parquet" if number else HOLDOUT_FILE)
+
+
+def training_file(folder: Path, number: int) -> Path:
+    """The file with the training rows of an arrival."""
+    return folder / (f"arrived-training-{number:06}.parquet" if number else TRAINING_FILE)
+
+
+@contextmanager
+def arriving(folder: Path) -> Iterator[None]:
+    """Context in which one process appends; others wait for it."""
+    path = folder / _LOCK_FILE
+    with contextlib.suppress(FileExistsError):
+        os.close(create_private(path))
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        keep_others_out(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_orphans(folder: Path, *, arrivals: int) -> None:
+    """Remove files of arrivals that the ledger does not have; only within `arriving`."""
+    for path in folder.glob("*-[0-9][0-9][0-9][0-9][0-9][0-9][-.]*"):
+        found = _NUMBERED.match(path.name)
+        if found is not None and int(found[1]) > arrivals:
+            path.unlink()
+
+
+def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, key: bytes) -> KnownRows:
+    """The hashes of the sealed rows of an arrival, made now where they are not there."""
+    path = folder / f"known-{number:06}-{duckdb.__version__}.npy"
+    found = KnownRows.load(path)
+    if found is None:
+        found = KnownRows.of(rows_file(folder, number), columns, key=key)
+        with contextlib.suppress(FileExistsError):
+            found.save(path)
+    return found
+
+
+def seal_arrival(
+    folder: Path, number: int, *, rows: RowSource | None, training: RowSource | None, schema: Schema,
+    with_rows: Sequence[int], with_training: Sequence[int], key: bytes,
+) -> ArrivedFiles:  # fmt: skip
+    """Check rows that arrive, and write them to the folder of the holdout; on the disk before this returns.
+
+    Args:
+        folder: Private folder of the holdout's rows.
+        number: Of the arrival.
+        rows: Rows to seal; None for none.
+        training: Open rows; None for none.
+        schema: Of the holdout.
+        with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
+        with_training: Numbers of earlier arrivals with training rows, likewise.
+        key: Secret key of the hashes of rows.
+
+    Raises:
+        HoldoutRejected: If the rows do not fit or are there already. Nothing is left behind.
+    """
+    sides = [what for what, source in (("holdout", rows), ("training", training)) if source is not None]
+    paths = {"holdout": rows_file(folder, number), "training": training_file(folder, number)}
+    made = {}
+    try:
+        with spilling_into(folder) as connection, progress("writing and checking rows", 3) as line:
+            limit_memory(connection, len(schema.columns))
+            for what, source in (("holdout", rows), ("training", training)):
+                if source is not None:
+                    made[what] = _written(connection, source, what=what, schema=schema, path=paths[what])
+            line(1)
+            with _told_of_appending():
+                _check_values(connection, sides, schema)
+                _check_ids(connection, sides, schema, folder, with_rows, with_training)
+                if len(sides) > 1:
+                    check_equal_rows(connection, schema.columns, row_id=schema.row_id)
+            line(2)
+        _check_new(folder, number, sides, schema, with_rows, with_training, key)
+        for what in sides:
+            _keep(paths[what])
+        _keep(folder)
+    except BaseException:
+        remove_orphans(folder, arrivals=number - 1)
+        raise
+    prints = {what: fingerprint(paths[what]) for what in sides}
+    return ArrivedFiles(
+        made.get("holdout", 0), made.get("training", 0), prints.get("holdout"), prints.get("training")
+    )  # fmt: skip
+
+
+def _written(
+    connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path
+) -> int:
+    """Read one side and write its file; returns the number of rows."""
+    with _told_of_appending():
+        read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS)
+        columns = column_kinds(connection.view(f"{what}_source"))
+        if dict(columns) != dict(schema.columns):
+            if not connection.execute(f"SELECT 1 FROM {what}_source LIMIT 1").fetchall():
+                raise HoldoutRejected(f"the {what} table is empty; expected at least one row; {_DONE}")
+            raise _other_columns(columns, schema)
+        rows = write_rows(connection, what, dict(schema.columns), path)
+        check_size(rows=rows, columns=None, most_rows=MOST_ROWS, what=what)
+    return rows
+
+
+def _other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutRejected:
+    expected = dict(schema.columns)
+    faults = [f"no column {name!r}" for name in expected if name not in columns]
+    faults += [f"a column {name!r}" for name in columns if name not in expected]
+    faults += [
+        f"{name!r} as {columns[name].value}, not {kind.value}"
+        for name, kind in expected.items() if columns.get(name, kind) is not kind
+    ]  # fmt: skip
+    return HoldoutRejected(
+        f"the rows that arrive have {', '.join(faults[:5])}; expected the columns that were sealed, in the same "
+        f"types; {_DONE}"
+    )
+
+
+def _check_values(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], schema: Schema) -> None:
+    """Check the label, which sealed rows were sealed with."""
+    label = schema.label
+    if label is None:
+        return
+    column = quoted(label)
+    for what in sides:
+        side = FileSide(connection, what, schema.columns)
+        if side.missing(label):
+            raise HoldoutRejected(
+                f"the label column {label!r} has missing values in the {what} rows that arrive; expected a label in "
+                f"every row; append rows when their labels are there, all at the same age; {_DONE}"
+            )
+        if schema.label_kind == "binary" and not side.is_binary(label):
+            raise HoldoutRejected(
+                f"the label column {label!r} of the {what} rows that arrive holds something else than 0 and 1; "
+                f"expected the labels that were sealed; {_DONE}"
+            )
+        if schema.classes:
+            cast = "VARCHAR" if schema.columns[label] is ColumnKind.STRING else "DOUBLE"
+            listed = ", ".join("?" for _ in schema.classes)
+            sql = f"SELECT count(*) FROM {what} WHERE {column}::{cast} NOT IN ({listed})"
+            if connection.execute(sql, list(schema.classes)).fetchall()[0][0]:
+                raise HoldoutRejected(
+                    f"the {what} rows that arrive have labels that are none of the {len(schema.classes):,} classes of "
+                    f"{label!r}; expected those that were declared when the holdout was created; {_DONE}"
+                )
+
+
+def _check_ids(
+    connection: duckdb.DuckDBPyConnection, sides: Sequence[str], schema: Schema, folder: Path,
+    with_rows: Sequence[int], with_training: Sequence[int],
+) -> None:  # fmt: skip
+    """Check that row ids are new and name each row once."""
+    if schema.row_id is None:
+        return
+    check_row_ids(schema.row_id, schema.columns, [FileSide(connection, what, schema.columns) for what in sides])
+    if len(sides) > 1:
+        check_not_shared(connection, schema.row_id)
+    column = quoted(schema.row_id)
+    old = [rows_file(folder, n) for n in with_rows] + [training_file(folder, n) for n in with_training]
+    with reading_errors_hidden("holdout"):
+        connection.read_parquet([file_pattern(path) for path in old], hive_partitioning=False).create_view("old")  # type: ignore[arg-type]
+        for what in sides:
+            ids = f"SELECT {column}::VARCHAR AS i FROM {what}"
+            sql = f"SELECT count(*) FROM (SELECT {column}::VARCHAR AS i FROM old) SEMI JOIN ({ids}) USING (i)"
+            if shared := int(connection.execute(sql).fetchall()[0][0]):
+                raise HoldoutRejected(
+                    f"{shared:,} row ids of the {what} rows that arrive are in the holdout or in its training rows "
+                    f"already; expected new rows; leave them out; {_DONE}",
+                    shared=shared,
+                )
+
+
+def _check_new(
+    folder: Path, number: int, sides: Sequence[str], schema: Schema, with_rows: Sequence[int],
+    with_training: Sequence[int], key: bytes,
+) -> None:  # fmt: skip
+    """Check that rows are not there already, by their hashes."""
+    paths = {"holdout": rows_file(folder, number), "training": training_file(folder, number)}
+    new = {what: KnownRows.of(paths[what], schema.columns, key=key) for what in sides}
+    old = [known_rows(folder, each, schema.columns, key=key) for each in with_rows]
+    for what, rows in new.items():
+        if any(rows.repeats(before) for before in old):
+            said = "these rows, or most of them, are" if what == "holdout" else "training rows, or most of them, are"
+            raise HoldoutRejected(
+                f"{said} sealed in this holdout already; expected rows that are in none of its files; {_DONE}"
+            )
+    if "holdout" in new:
+        trained = [KnownRows.of(training_file(folder, each), schema.columns, key=key) for each in with_training[-1:]]
+        if any(new["holdout"].repeats(before) for before in trained):
+            raise HoldoutRejected(
+                f"these rows, or most of them, are training rows of this holdout; expected rows that nobody saw; {_DONE}"
+            )
+        new["holdout"].save(folder / f"known-{number:06}-{duckdb.__version__}.npy")
+
+
+@contextmanager
+def _told_of_appending() -> Iterator[None]:
+    """Errors of sealing, in the words of appending."""
+    try:
+        yield
+    except HoldoutRejected as error:
+        text = str(error)
+        if "nothing was created" not in text:
+            raise
+        raise HoldoutRejected(text.replace("nothing was created", _DONE), **_data(error)) from None
+
+
+def _data(error: HoldoutRejected) -> dict[str, Any]:
+    return dict(getattr(error, "data", {}))
+
+
+def _keep(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    if os.name != "posix" and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

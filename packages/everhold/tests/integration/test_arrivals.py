@@ -1,0 +1,290 @@
+"""A holdout that grows: appending, asking about earlier rows, refusals, crashes, and two processes at once."""
+
+import json
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.asking import appending
+from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
+from everhold.ledger import LedgerStore, verify
+
+
+def table(rows, seed, *, mean=5.0):
+    rng = np.random.default_rng(seed)
+    return {
+        "delay": rng.normal(mean, 30.0, rows), "late": rng.integers(0, 2, rows),
+        "carrier": rng.choice(["AA", "UA", "DL"], rows),
+    }  # fmt: skip
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return f"sqlite:///{tmp_path}/s.db"
+
+
+def created(storage, name="h", *, grows=True, **more):
+    planning = eh.Planning(grows=grows)
+    settings = {"queries": 100, "surprises": 5, "planning": planning, **more}
+    return eh.Holdout.create(storage, name, holdout=table(600, 1), training=table(600, 2), **settings)
+
+
+@pytest.fixture
+def holdout(storage):
+    with created(storage) as made:
+        yield made
+
+
+def folder_of(holdout):
+    return holdout._folder
+
+
+def files_of(holdout):
+    return sorted(path.name for path in folder_of(holdout).iterdir() if "spilled" not in path.name)
+
+
+def test_old_answers_stay_and_new_ones_are_narrower(holdout):
+    before = holdout.ask("delay > 15")
+    arrived = holdout.append(table(1_800, 3), until="2026-01-31")
+    assert (arrived.arrival, arrived.total, arrived.tree) == (1, 2_400, None)
+    after = holdout.ask("delay > 15")
+    assert not after.repeated
+    assert after.high - after.low < before.high - before.low
+    assert after.question != before.question
+    assert holdout.ask("delay > 15", as_of=0).low == before.low
+    assert holdout.ask("delay > 15").repeated
+    with pytest.raises(QueryRejected, match="as they were then"):
+        holdout.ask("delay > 40", as_of=0)
+    assert holdout.status()["rows"] == 2_400
+
+
+def test_every_tree_counts_every_answer_and_the_budget_refills(holdout):
+    for high in (10, 20, 30):
+        holdout.ask(f"delay > {high}", guess=0.97)
+    arrived = holdout.append(table(600, 3))
+    assert arrived.tree == 2
+    holdout.ask("delay > 5")
+    trees = holdout.status()["arrivals"]["trees"]
+    assert [(tree["tree"], tree["questions"], tree["surprises"]) for tree in trees] == [(1, 4, 3), (2, 1, 0)]
+    assert [tree["rows"] for tree in trees] == [1_200, 600]
+    holdout.append(table(3_000, 4))
+    assert holdout.status()["arrivals"]["answers_from"] == 2
+    holdout.ask("delay > 25")
+    assert holdout.remaining["overfits"] == 5
+    assert holdout.transcript().rows[-1]["rows"] == [601, 4_200]
+
+
+def test_a_look_at_parts_is_the_look_at_one_table(storage):
+    tables = [table(600, seed) for seed in (1, 3, 4)]
+    whole = {name: np.concatenate([each[name] for each in tables]) for name in tables[0]}
+    with created(storage) as grown:
+        grown.append(tables[1])
+        grown.append(tables[2])
+        executor = grown._executor
+        for text in ("delay > 15", "carrier == 'AA' or late == 1", "delay / 100"):
+            bound = executor.compiler.bind(eh.mean(text, low=0, high=1))
+            sums = executor.sealed.totals([bound])[0, 0]
+            values = {"delay > 15": whole["delay"] > 15, "delay / 100": np.clip(whole["delay"] / 100, 0, 1)}
+            expected = values.get(text, (whole["carrier"] == "AA") | (whole["late"] == 1))
+            assert sums / 2**30 == pytest.approx(expected.sum(), abs=1e-3)
+        predictions = np.ones(1_800)
+        assert executor.sealed.table(["late"])["late"].shape == predictions.shape
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"delay": [1.0, 2.0]}, "no column"),
+        ({**table(5, 9), "more": np.zeros(5)}, "a column 'more'"),
+        ({**table(5, 9), "delay": ["a"] * 5}, "'delay' as"),
+        (table(0, 9), "empty"),
+        (table(600, 1), "sealed in this holdout already"),
+        (table(600, 2), "are training rows"),
+        (None, "no rows"),
+    ],
+    ids=["columns missing", "columns added", "types", "empty", "sealed", "training", "none"],
+)
+def test_rows_that_do_not_fit_are_refused_and_nothing_is_changed(holdout, rows, said):
+    before, head = files_of(holdout), holdout.status()["ledger_head"]
+    with pytest.raises(HoldoutRejected, match=said):
+        holdout.append(rows)
+    left = set(files_of(holdout)) - set(before)
+    assert all(name.startswith(("append.lock", "known-000000")) for name in left)
+    assert holdout.status()["ledger_head"] == head
+
+
+def test_training_rows_that_are_sealed_are_refused(holdout):
+    with pytest.raises(HoldoutRejected, match="sealed in this holdout already"):
+        holdout.append(table(50, 4), training=table(600, 1))
+    holdout.append(table(50, 4))
+    with pytest.raises(HoldoutRejected, match="already"):
+        holdout.append(table(50, 4))
+
+
+def test_rows_of_another_holdout_are_refused(storage, holdout):
+    with eh.Holdout.create(storage, "o", holdout=table(600, 7), training=table(600, 8)):
+        with pytest.raises(HoldoutRejected, match="as 'o'"):
+            holdout.append(table(600, 7))
+        holdout.append(table(600, 9))
+        with pytest.raises(HoldoutRejected, match="as 'h'"):
+            eh.Holdout.create(storage, "p", holdout=table(600, 9), training=table(600, 10))
+
+
+def test_times_do_not_run_backwards(holdout):
+    holdout.append(table(50, 3), until="2026-02-01")
+    with pytest.raises(HoldoutRejected, match="backwards"):
+        holdout.append(table(50, 4), until="2026-01-01")
+    assert holdout.status()["arrivals"]["number"] == 1
+
+
+def test_training_rows_arrive_as_well(holdout):
+    holdout.append(table(100, 3), training=table(300, 4))
+    assert holdout.status()["training_rows"] == 900
+    assert holdout.ask("delay > 15").source in ("training", "holdout")
+
+
+@pytest.mark.parametrize("moment", ["written", "before the entry", "after the entry"])
+def test_killed_at_any_moment_it_is_there_or_not(storage, holdout, monkeypatch, moment):
+    class Killed(BaseException):
+        pass
+
+    def killed(*_args, **_named):
+        raise Killed
+
+    place = {"written": "_check_elsewhere", "before the entry": "_tree", "after the entry": "_next"}[moment]
+    real = appending._next
+    calls = iter([real, killed])
+    with monkeypatch.context() as patched:
+        patched.setattr(appending, "remove_orphans", lambda *_, **__: None)  # a killed process tidies nothing up
+        patched.setattr(appending, place, (lambda e: next(calls)(e)) if place == "_next" else killed)
+        with pytest.raises(Killed):
+            holdout.append(table(100, 3))
+    assert "arrival-000001.parquet" in files_of(holdout)
+    with eh.Holdout.open(storage, "h") as again:
+        there = moment == "after the entry"
+        assert again.status()["rows"] == (700 if there else 600)
+        assert again.ask("delay > 15").value is not None
+        if there:
+            with pytest.raises(HoldoutRejected, match="already"):
+                again.append(table(100, 3))
+        else:
+            assert again.append(table(100, 3)).total == 700
+
+
+def test_another_process_sees_rows_that_arrived(storage, holdout):
+    with eh.Holdout.open(storage, "h") as other:
+        other.append(table(600, 3))
+        assert holdout.ask("delay > 15").value is not None
+        assert holdout.transcript().rows[-1]["rows"] == [1, 1_200]
+        holdout.append(table(600, 4))
+        assert other.ask_many(["delay > 5", "delay > 6"])[0].value is not None
+        assert other.status()["rows"] == 1_800
+        assert other.quote("delay > 7").radius == holdout.quote("delay > 7").radius
+
+
+def test_a_file_that_was_altered_is_found(storage, holdout):
+    holdout.append(table(100, 3))
+    holdout.close()
+    path = folder_of(holdout) / "arrival-000001.parquet"
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-1] + b"\0")
+    with pytest.raises(IntegrityError, match="arrival-000001"):
+        eh.Holdout.open(storage, "h")
+
+
+def test_windows_over_time_show_a_change(holdout):
+    holdout.append(table(600, 3), until="2026-01-20")
+    holdout.append(table(600, 4), until="2026-01-30")
+    holdout.append(table(3_000, 5, mean=80.0), until="2026-02-28")
+    found = holdout.over_time("delay > 15", by="month")
+    assert [(row["window"], row["rows"]) for row in found.rows] == [
+        ("at creation", 600), ("2026-01", 1_200), ("2026-02", 3_000)
+    ]  # fmt: skip
+    assert not found.one_law_is_credible
+    assert ("2026-01", "2026-02") in found.changed
+    asked = holdout.status()["questions_asked"]
+    holdout.append(table(100, 6), until="2026-03-01")
+    again = holdout.over_time("delay > 15", by="month", law="one")
+    assert again.rows[:2] == [
+        {**row, "joint_low": again.rows[place]["joint_low"], "joint_high": again.rows[place]["joint_high"]}
+        for place, row in enumerate(found.rows[:2])
+    ]
+    assert holdout.status()["questions_asked"] == asked + 1
+    with pytest.raises(QueryRejected, match="expected 'windows' or 'one'"):
+        holdout.over_time("delay > 15", law="two")
+    with pytest.raises(QueryRejected, match="'arrival'"):
+        holdout.over_time("delay > 15", by="week")
+
+
+def test_retired_rows_are_opened_and_train(holdout):
+    for high in (10, 20):
+        holdout.ask(f"delay > {high}", guess=0.97)
+    with pytest.raises(QueryRejected, match="none yet"):
+        holdout.retire(1)
+    assert holdout.append(table(600, 3)).tree == 2
+    opened = holdout.retire(1)
+    assert opened.num_rows == 600
+    status = holdout.status()
+    assert (status["rows"], status["training_rows"]) == (600, 1_200)
+    answer = holdout.ask("delay > 25")
+    assert answer.value is not None
+    assert holdout.transcript().rows[-1]["rows"] == [601, 1_200]
+    with pytest.raises(QueryRejected, match="no sealed rows|have no"):
+        holdout._executor.growth.window(0, 0)
+
+
+def test_ledger_and_certificate_hold_arrivals(storage, holdout, tmp_path):
+    holdout.ask("delay > 10", guess=0.97)
+    holdout.append(table(600, 3), training=table(100, 4), until="2026-01-31")
+    holdout.retire(1)
+    holdout.ask("delay > 15")
+    with LedgerStore.open(storage) as store:
+        assert verify(store, "h", seal_key=holdout._executor.key.seal_key).ok
+    certificate = holdout.certificate()
+    account = certificate.to_dict()["account"]
+    assert [each["rows"] for each in account["arrivals"]] == [600]
+    assert account["retired"][0]["before"] == 1
+    path = tmp_path / "c.html"
+    certificate.save(path)
+    assert eh.verify_certificate(path).ok
+    assert "arrival 1" in path.read_text()
+    told = json.dumps(holdout.status().to_dict())
+    assert "arrival-0000" not in told
+
+
+@pytest.mark.parametrize("settings", [
+    {"dependence": eh.Groups(2)}, {"mechanism": "privacy_budget"}, {"declared": [eh.texts()]},
+], ids=["groups", "noise", "families"])  # fmt: skip
+def test_what_cannot_grow_is_refused(storage, settings):
+    if settings.get("mechanism") == "privacy_budget":
+        pytest.importorskip("everhold_privacy")
+    with created(storage, grows=False, **settings) as made, pytest.raises(QueryRejected, match="cannot be appended"):
+        made.append(table(100, 3))
+
+
+def test_after_an_arrival_gates_and_families_are_refused(holdout):
+    holdout.append(table(100, 3))
+    with pytest.raises(QueryRejected, match="declaring a family does not know"):
+        holdout.declare("f", eh.texts())
+    with pytest.raises(QueryRejected, match="a gate does not know"):
+        holdout.gate("accuracy", champion="late == 1")
+
+
+def test_an_analyst_appends_and_retires_nothing(holdout):
+    holdout.allot("a", questions=5)
+    holdout.append(table(100, 3))
+    analyst = holdout.analyst("a")
+    assert analyst.ask("delay > 3").value is not None
+    for act in (lambda: analyst.append(table(100, 4)), lambda: analyst.retire(1)):
+        with pytest.raises(QueryRejected, match="an analyst cannot"):
+            act()
+
+
+def test_a_holdout_without_growth_narrows_and_opens_no_tree(storage):
+    with created(storage, grows=False) as made:
+        assert "grows" not in made._executor.record.configuration
+        made.ask("delay > 10", guess=0.97)
+        arrived = made.append(table(600, 3))
+        assert arrived.tree is None
+        assert arrived.within < arrived.within_before

@@ -1,0 +1,152 @@
+"""S13 against analysts who know the population: games in which rows arrive, and the same ones without a protection.
+
+Rows are fair bits, so every mean is 1/2. The analyst has labels of many columns told, and then asks for the majority of
+them, each turned to where its label points. A game is lost if one interval misses 1/2. See docs/theory/growing.md.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from everhold.mechanisms import GuessAndCheck, State
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.suffixes import Suffix, since, together, tree_of
+from everhold.randomness import SeededNoise
+
+UNIT = 2**20
+BETA = 0.2
+GAMES = 400
+ROWS = 400  # of each of two batches
+LABELS = 101
+
+
+@cache
+def planned():
+    """The mechanism of the creation."""
+    return GuessAndCheck.tuned(rows=ROWS, queries=200, overfits=10, confidence=1.0 - BETA, unit=UNIT).sharing(0.5)
+
+
+@cache
+def of_tree(number, rows):
+    """The mechanism of a tree; made once."""
+    return tree_of(planned(), Suffix(number), rows=rows, training_rows=0)
+
+
+@cache
+def static(rows):
+    """The only tree of a holdout with one query."""
+    mechanism = GuessAndCheck.tuned(rows=50, queries=1, overfits=1, confidence=1.0 - BETA, unit=UNIT)
+    return tree_of(mechanism, Suffix(1), rows=rows, training_rows=0)
+
+
+class Study:
+    """A holdout of bits whose rows arrive in two batches."""
+
+    def __init__(self, rng, *, counted=True, copied=False):
+        first = rng.integers(0, 2, (LABELS, ROWS), dtype=np.int8)
+        second = first if copied else rng.integers(0, 2, (LABELS, ROWS), dtype=np.int8)
+        self.columns = np.hstack([first, second])
+        self.state, self.trees, self.counted = State(), [Suffix(1)], counted
+        self.rows, self.lost = ROWS, False
+
+    def arrive(self):
+        """The second batch arrives, and a tree about it opens."""
+        self.trees.append(Suffix(2, 1, self.rows, self.state))
+        self.rows = 2 * ROWS
+
+    def ask(self, bits, guess, tree=0):
+        """The middles of the intervals that are told of some means, asked as one step.
+
+        Args:
+            bits: Shape (queries, rows).
+            guess: Of all of them.
+            tree: The one that answers.
+        """
+        suffix = self.trees[tree]
+        values = bits[:, suffix.first : self.rows]
+        mechanism = of_tree(suffix.number, values.shape[1])
+        evaluation = Evaluations(
+            totals=values.sum(axis=1, dtype=np.int64)[:, None] * UNIT,
+            guesses=np.full(len(values), int(guess * mechanism.steps)), rows=values.shape[1], unit=UNIT,
+            procedures=[mechanism.yes_no_procedure] * len(values),
+        )  # fmt: skip
+        after, replies = mechanism.answer_many(since(self.state, suffix.before), evaluation, SeededNoise(0))
+        if self.counted or tree:
+            self.state = together(after, suffix.before)
+        self.lost |= bool(np.any((replies.lows > 0.5) | (replies.highs < 0.5)))
+        return replies.values
+
+    def majority(self, labels):
+        """Of all columns, each turned to where its label points."""
+        turned = np.where(np.array(labels)[:, None] > 0.5, self.columns, 1 - self.columns)
+        return (turned.sum(axis=0) * 2 > len(labels)).astype(np.int8)[None]
+
+    def climb(self):
+        """Labels of all columns, each by a guess that is no good."""
+        return self.ask(self.columns, 0.98)
+
+
+def lost(game):
+    """Share of the games that are lost."""
+    return np.mean([game(np.random.default_rng(seed)) for seed in range(GAMES)])
+
+
+def climbs_after(rng, *, counted=True):
+    """Labels are told by the tree of all rows after the other one opened; the majority is asked there."""
+    study = Study(rng, counted=counted)
+    study.arrive()
+    study.ask(study.majority(study.climb()), 0.5, tree=1)
+    return study.lost
+
+
+def climbs_before(rng, *, copied=False):
+    """Labels are told before the rows arrive, and arrive because they were surprises; the majority is asked of both."""
+    study = Study(rng, copied=copied)
+    labels = study.climb()
+    if study.state.charged:  # an arrival that depends on what was told
+        study.arrive()
+        study.ask(study.majority(labels), 0.5, tree=1)
+    study.ask(study.majority(labels), 0.5)
+    return study.lost
+
+
+def test_climbing_over_trees_keeps_the_promise():
+    assert lost(climbs_after) <= BETA
+    assert lost(climbs_before) <= BETA
+
+
+def test_answers_that_another_tree_does_not_count_break_it():
+    assert lost(lambda rng: climbs_after(rng, counted=False)) > BETA
+
+
+def test_rows_of_groups_that_began_before_the_tree_break_it():
+    assert lost(lambda rng: climbs_before(rng, copied=True)) > BETA
+
+
+def stops(rng, *, peeks):
+    """Rows arrive until something looks good; then one query is asked of all of them."""
+    sizes = np.unique(np.geomspace(50, 20_000, 200).astype(int))
+    sums = np.cumsum(rng.integers(0, 2, sizes[-1]))[sizes - 1]
+    for rows, total in zip(sizes.tolist(), sums.tolist(), strict=True):
+        now = static(rows)
+        nats = now.nats(1, 0, 0.0)
+        low, high = now.yes_no_procedure.interval(total / rows, float(nats))
+        if not low <= 0.5 <= high:
+            return True
+        if not peeks:  # a size that was fixed without a look
+            return False
+    return False
+
+
+def test_arrivals_that_peek_break_it():
+    assert lost(lambda rng: stops(rng, peeks=True)) > BETA
+    assert lost(lambda rng: stops(rng, peeks=False)) <= BETA
+
+
+@pytest.mark.parametrize("rows", [50, 400, 6_000])
+def test_rows_fixed_by_what_was_told_are_as_good_as_any(rows):
+    sums = np.random.default_rng(rows).binomial(rows, 0.5, 4_000)
+    now = static(rows)
+    low, high = now.yes_no_procedure.span(sums / rows, sums / rows, np.full(len(sums), float(now.nats(1, 0, 0.0))))
+    assert np.mean((low > 0.5) | (high < 0.5)) <= BETA
