@@ -25,11 +25,12 @@ _HOMES = {
     ),
     "everhold.families.listed": "listed",
     "everhold.families.protocol": "protocol",
+    "everhold.families.study": "plan",
     "everhold.families.subgroups": "subgroups",
     "everhold.families.texts": "texts",
     "everhold.holdout": "Holdout",
     "everhold.mechanisms": "GuessAndCheck",
-    "everhold.planning": "Plan least_step plan queries_allowed rows_needed",
+    "everhold.planning": "Plan least_step queries_allowed rows_needed",
     "everhold.queries.prediction_columns": "predictions_in",
     "everhold.sealing.settings": "Planning Rows",
 }

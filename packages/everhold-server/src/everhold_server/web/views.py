@@ -38,7 +38,7 @@ SAID_OF = {
     "training": "confirmed: training estimate",
     "guess": "confirmed: own guess",
     "holdout": "from the sealed rows",
-    "declared": "from the sealed rows: declared beforehand",
+    "declared": "declared: exact",
     "standing": "not better than the best",
     "silent": "silent until unsealed",
     "promoted": "promoted: proved to be better",
