@@ -138,7 +138,7 @@ class View:
 
     @property
     def undeclared(self) -> str:
-        """What the widths of the next confirmed guess are, in a sentence; empty where nothing is to be said."""
+        """Widths of the next confirmed guess, in a sentence; empty where nothing is to be said."""
         outlook = [at_most(half) for half in self.status.get("outlook", {}).values()]
         if len(outlook) != _OUTLOOK:
             return ""

@@ -68,7 +68,7 @@ def test_subgroups_are_counted_by_their_categories():
 
 def test_a_protocol_needs_rows_and_no_wished_radius():
     for wish in ({"rows": None}, {"radius": 0.1}):
-        with pytest.raises(ValueError, match="planned for rows at hand"):
+        with pytest.raises(ValueError, match="planned for a number of sealed rows"):
             lines(**wish)
 
 
