@@ -33,13 +33,13 @@ from everhold.errors import VacuousGuaranteeWarning as VacuousGuaranteeWarning
 from everhold.families.grid import grid as grid
 from everhold.families.listed import listed as listed
 from everhold.families.protocol import protocol as protocol
+from everhold.families.study import plan as plan
 from everhold.families.subgroups import subgroups as subgroups
 from everhold.families.texts import texts as texts
 from everhold.holdout import Holdout as Holdout
 from everhold.mechanisms import GuessAndCheck as GuessAndCheck
 from everhold.planning import Plan as Plan
 from everhold.planning import least_step as least_step
-from everhold.planning import plan as plan
 from everhold.planning import queries_allowed as queries_allowed
 from everhold.planning import rows_needed as rows_needed
 from everhold.queries.contrasts import risk_difference as risk_difference

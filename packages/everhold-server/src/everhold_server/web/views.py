@@ -38,7 +38,7 @@ SAID_OF = {
     "training": "confirmed: training estimate",
     "guess": "confirmed: own guess",
     "holdout": "from the sealed rows",
-    "declared": "from the sealed rows: declared beforehand",
+    "declared": "declared: exact",
     "standing": "not better than the best",
     "silent": "silent until unsealed",
     "promoted": "promoted: proved to be better",
@@ -138,7 +138,7 @@ class View:
 
     @property
     def undeclared(self) -> str:
-        """What the widths of the next confirmed guess are, in a sentence; empty where nothing is to be said."""
+        """Widths of the next confirmed guess, in a sentence; empty where nothing is to be said."""
         outlook = [at_most(half) for half in self.status.get("outlook", {}).values()]
         if len(outlook) != _OUTLOOK:
             return ""

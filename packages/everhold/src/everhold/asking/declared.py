@@ -336,11 +336,15 @@ class HoldoutFamilies(HoldoutAccessor):
         return {"declared": [{"name": each.name, "holds": each.shown} for each in declared]} if declared else {}
 
     def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
-        """All families with the level that their members share."""
+        """All families with the level that their members share, and the time when they were fixed."""
         declared = head.accounts.of(Declarations).by_name.values()
+
+        def fixed(entry: int) -> str:
+            return next(iter(self._executor.ledger.entries(entry - 1, 1))).asked_at
+
         facts = [
             {"name": each.name, "holds": each.shown, "nats": each.nats, "entry": each.entry, "later": each.later,
-             "digest": digest(json.loads(each.family))}
+             "fixed": fixed(each.entry), "digest": digest(json.loads(each.family))}
             for each in declared
         ]  # fmt: skip
         return {"declared": facts} if facts else {}

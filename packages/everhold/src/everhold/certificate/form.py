@@ -164,10 +164,18 @@ def _query(value: object) -> bool:
     )
 
 
-_declared = _object(
-    name=_text, holds=_text, nats=lambda value: _number(value) and value > 0, entry=_count,  # type: ignore[operator]
-    later=lambda value: isinstance(value, bool), digest=_hash,
-)  # fmt: skip
+_family: dict[str, Fits] = {
+    "name": _text, "holds": _text, "nats": lambda value: _number(value) and value > 0,  # type: ignore[operator]
+    "entry": _count, "later": lambda value: isinstance(value, bool), "digest": _hash,
+}  # fmt: skip
+_declared_before, _declared_at = _object(**_family), _object(**_family, fixed=_text)
+
+
+def _declared(value: object) -> bool:
+    """A declared family; earlier certificates do not say when it was fixed."""
+    return _declared_before(value) or _declared_at(value)
+
+
 _arrived = _object(
     entry=_count, arrival=_count, rows=_count, training_rows=_count, fingerprint=_optional(_hash),
     training_fingerprint=_optional(_hash), until=_optional(_text), tree=_optional(_count),

@@ -350,6 +350,7 @@ def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tupl
 def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for family in families:
         when = "when the holdout was created" if not family["later"] else f"by entry {shown(family['entry'])}"
+        when += f", fixed at {family['fixed']}" if "fixed" in family else ""
         level = f"a probability of failure of {math.exp(-family['nats']):.3g} in all"
         yield f"declared family {family['name']!r}", f"{family['holds']}, {when}, {level}, {family['digest']}"
 

@@ -221,7 +221,12 @@ class PlanOptions:
             rich_help_panel=_PLAN,
         ),
     ] = None
-    queries: Annotated[int, typer.Option(help="Number of questions to plan for.", rich_help_panel=_PLAN)] = 1_000
+    queries: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of questions to plan for; by default what the protocol says, or 1,000.", rich_help_panel=_PLAN
+        ),
+    ] = None
     surprises: Annotated[
         int | None,
         typer.Option(
@@ -264,14 +269,16 @@ class PlanOptions:
     def settings(self) -> dict[str, Any]:
         """What is planned, by the names of `Holdout.create`."""
         declared: dict[str, Any] = {}
+        queries, surprises = self.queries, self.surprises
         if self.protocol is not None:
             from everhold.families.protocol import protocol
 
-            families, share = protocol(self.protocol)
-            declared = {"declared": families, "share": share}
+            said = protocol(self.protocol)
+            declared = {"declared": said.families, "share": said.share}
+            queries, surprises = queries or said.queries, surprises or said.surprises
         return {
             **declared,
-            "mechanism": self.mechanism, "queries": self.queries, "overfits": self.surprises,
+            "mechanism": self.mechanism, "queries": queries or 1_000, "overfits": surprises,
             "confidence": self.confidence, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
             "grows": self.grows,
         }  # fmt: skip

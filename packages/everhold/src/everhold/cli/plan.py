@@ -141,7 +141,7 @@ def plan(
 
 
 def _plan_study(protocol: Path, chart: Path | None, form: Format, *, rows: int | None, **wish: Any) -> None:
-    from everhold.planning.study import plan_study
+    from everhold.families.study import plan_study
 
     if rows is None:
         raise Misuse("--rows is missing; a protocol is planned for a number of sealed rows")

@@ -85,7 +85,7 @@ def protocol(path: Path | str) -> Protocol:
 
 def _from_yaml(content: bytes) -> Any:
     try:
-        import yaml
+        import yaml  # type: ignore[import-untyped]  # without the package that has its types
     except ModuleNotFoundError:
         raise QueryRejected(
             "a protocol in YAML needs PyYAML; install it, or write the protocol in TOML; nothing was changed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief
 from everhold.dependence import DependenceModel, Independent
@@ -38,13 +38,7 @@ from everhold.planning.steps import Steps, steps_of
 from everhold.planning.widths import Widths, least_vacuous, sealed_units, vacuous_in_words, widths_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     import altair as alt
-
-    from everhold.families.protocol import Protocol
-    from everhold.planning.study import StudyPlan
 
 __all__ = ["Plan", "PlanLine", "PublishedLine", "plan"]
 
@@ -298,28 +292,10 @@ class Plan(Display):
         return self.explain()
 
 
-@overload
-def plan(
-    *, queries: int, rows: int | None = None, overfits: int | None = None, confidence: float = 0.95,
-    slack: float = 0.0, dependence: DependenceModel | None = None, radius: float | None = None,
-    training_rows: int | None = None, at: float = USUAL_VALUE, disagreement: float | None = None,
-    alike: float | None = None,
-) -> Plan: ...  # fmt: skip
-
-
-@overload
-def plan(
-    *, protocol: Protocol | Mapping[str, Any] | Path | str, rows: int, queries: int | None = None,
-    overfits: int | None = None, confidence: float = 0.95, dependence: DependenceModel | None = None,
-    training_rows: int | None = None,
-) -> StudyPlan: ...  # fmt: skip
-
-
 def plan(
     *,
     rows: int | None = None,
-    queries: int | None = None,
-    protocol: Protocol | Mapping[str, Any] | Path | str | None = None,
+    queries: int,
     overfits: int | None = None,
     confidence: float = 0.95,
     slack: float = 0.0,
@@ -329,7 +305,7 @@ def plan(
     at: float = USUAL_VALUE,
     disagreement: float | None = None,
     alike: float | None = None,
-) -> Plan | StudyPlan:
+) -> Plan:
     """The best parameters of every mechanism for a wish, side by side.
 
     Parameters are those with the smallest radius in the worst case. Lines are compared by what an analyst whose guesses
@@ -338,8 +314,6 @@ def plan(
     Args:
         rows: Number of sealed rows n; may be left out when a radius is given, and is then what is asked for.
         queries: Number m of adaptive questions.
-        protocol: Of a study, as a file or as `everhold.protocol` returns it; then the result is a `StudyPlan`, with
-            widths for each declared family and for all other queries. It needs rows, and no wished radius.
         overfits: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
             for each question if there are fewer.
         confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once.
@@ -367,13 +341,6 @@ def plan(
         >>> best.mechanism, round(best.radius, 3), round(best.expected, 3)
         ('guess_and_check', 0.046, 0.013)
     """
-    if protocol is not None:
-        return _of_protocol(
-            protocol, rows=rows, queries=queries, overfits=overfits, confidence=confidence, dependence=dependence,
-            training_rows=training_rows, others=(slack, radius, disagreement, alike) != (0.0, None, None, None),
-        )  # fmt: skip
-    if queries is None:
-        raise ValueError("neither queries nor a protocol is given; expected the number of adaptive questions")
     if rows is None and radius is None:
         raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius wished for")
     overfits = planned_overfits(overfits, queries)
@@ -397,18 +364,6 @@ def plan(
     )  # fmt: skip
     _warn_if_vacuous(made)
     return made
-
-
-def _of_protocol(
-    protocol: Protocol | Mapping[str, Any] | Path | str, *, rows: int | None, others: bool, **wish: Any
-) -> StudyPlan:
-    from everhold.planning.study import plan_study
-
-    if rows is None or others:
-        raise ValueError(
-            "a protocol is planned for rows at hand; expected rows, and no slack, radius, disagreement or alike"
-        )
-    return plan_study(protocol, rows=rows, **wish)
 
 
 def _line(name: str, wish: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:

@@ -7,7 +7,6 @@ import pytest
 
 import everhold as eh
 from everhold.charts import svg_text
-from everhold.charts.studies import study_chart
 from everhold.families.protocol import protocol_from
 
 STUDY = {
@@ -69,10 +68,8 @@ def test_subgroups_are_counted_by_their_categories():
 
 def test_a_protocol_needs_rows_and_no_wished_radius():
     for wish in ({"rows": None}, {"radius": 0.1}):
-        with pytest.raises(ValueError, match="planned for rows at hand"):
+        with pytest.raises(ValueError, match="planned for a number of sealed rows"):
             lines(**wish)
-    with pytest.raises(ValueError, match="neither queries nor a protocol"):
-        eh.plan(rows=100)
 
 
 def test_the_plan_is_shown_as_a_table_in_words_and_as_a_picture():
@@ -80,5 +77,5 @@ def test_the_plan_is_shown_as_a_table_in_words_and_as_a_picture():
     assert "ask those first" in made.explain()
     assert "subgroups" in str(made)
     assert len(made.to_dict()["lines"]) == len(made.lines) == 9
-    for chart in (made.chart(), study_chart(made, narrow=True)):
+    for chart in (made.chart(), made.chart(narrow=True)):
         assert "end points" in svg_text(chart, title="x")

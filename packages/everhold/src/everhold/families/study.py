@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from everhold.families.protocol import protocol as read_protocol
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.declared import label_nats
+from everhold.planning import Plan
+from everhold.planning import plan as plan_mechanisms
+from everhold.planning.request import USUAL_VALUE
 from everhold.planning.widths import width_at
 
 if TYPE_CHECKING:
@@ -26,12 +29,13 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.families.base import Family
 
-__all__ = ["VALUES", "StudyLine", "StudyPlan", "plan_study"]
+__all__ = ["VALUES", "StudyLine", "StudyPlan", "plan", "plan_study"]
 
 VALUES = (0.5, 0.9)
 """True values of shares at which widths are planned."""
 
 _QUERIES = 1_000
+_WISHES = {"queries", "overfits", "confidence", "dependence", "training_rows"}
 _TOLD = 10  # members that are told before the last query that is not declared
 
 
@@ -101,17 +105,67 @@ class StudyPlan(Display):
             )
         return "\n".join(said)
 
-    def chart(self) -> alt.LayerChart:
-        """The picture: a bar for each line and value. Needs the extra ``[plots]``."""
-        from everhold.charts.studies import study_chart
+    def chart(self, *, narrow: bool = False) -> alt.LayerChart:
+        """The picture: a bar for each line and value. Needs the extra ``[plots]``.
 
-        return study_chart(self)
+        Args:
+            narrow: For a page: as wide as a phone.
+        """
+        from everhold.charts.width_bars import width_bars
+
+        widths = {line.queries: line.widths for line in self.lines}
+        return width_bars(widths, values=VALUES, rows=self.rows, narrow=narrow)
 
     def __str__(self) -> str:
         return self.to_text()
 
     def _headline(self) -> str:
         return self.explain()
+
+
+@overload
+def plan(
+    *, queries: int, rows: int | None = None, overfits: int | None = None, confidence: float = 0.95,
+    slack: float = 0.0, dependence: DependenceModel | None = None, radius: float | None = None,
+    training_rows: int | None = None, at: float = USUAL_VALUE, disagreement: float | None = None,
+    alike: float | None = None,
+) -> Plan: ...  # fmt: skip
+
+
+@overload
+def plan(
+    *, protocol: Protocol | Mapping[str, Any] | Path | str, rows: int, queries: int | None = None,
+    overfits: int | None = None, confidence: float = 0.95, dependence: DependenceModel | None = None,
+    training_rows: int | None = None,
+) -> StudyPlan: ...  # fmt: skip
+
+
+def plan(
+    *, protocol: Protocol | Mapping[str, Any] | Path | str | None = None, rows: int | None = None, **wish: Any
+) -> Plan | StudyPlan:  # fmt: skip
+    """Plan a study, before there are any data.
+
+    Args:
+        protocol: With it, the widths that each declared family and all other queries have: see `plan_study`.
+        rows: Number of sealed rows.
+        wish: Further arguments of `plan_study` with a protocol, else of `everhold.planning.plan`, which compares all
+            mechanisms for a number of queries.
+
+    Raises:
+        QueryRejected: If the protocol cannot be planned. Nothing is changed.
+        ValueError: If the numbers make no sense.
+
+    Examples:
+        >>> print(plan(rows=20_000, training_rows=0, protocol={"families": {"end points": {"members": 30}}}))
+        queries     members  bits  within_at_0.5  within_at_0.9
+        end points       30   4.9        0.01184       0.007113
+    """
+    if protocol is None:
+        return plan_mechanisms(rows=rows, **wish)
+    if rows is None or (others := wish.keys() - _WISHES):
+        what = "rows" if rows is None else f"no {', '.join(sorted(others))}"
+        raise ValueError(f"a protocol is planned for a number of sealed rows; expected {what}")
+    return plan_study(protocol, rows=rows, **wish)
 
 
 def plan_study(
