@@ -78,7 +78,7 @@ def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, tr
     numbers = [answer["sequence"] for answer in found if "sequence" in answer]
     if len(numbers) < _REMEMBERED or numbers[0] - numbers[-1] > _FREQUENT:
         return training
-    missed = sorted(abs(answer["value"] - answer.get("guess", answer["estimate"])) for answer in found)
+    missed: list[float] = sorted(abs(answer["value"] - answer.get("guess", answer["estimate"])) for answer in found)
     wider = min(max(missed[len(missed) // 2] / reach, 1.0), _FURTHEST)
     return 1.0 / ((1.0 / rows + 1.0 / training) * wider * wider - 1.0 / rows)
 
