@@ -79,7 +79,7 @@ class SealedSearch(Experiment):
         tables = [_table(part, known) for part in (flights.sealed, flights.training)]
         short = seed % 2**32  # as scikit-learn takes them
         forest = RandomForestClassifier(self.trees, random_state=short)
-        options = {"n_iter": self.models, "cv": self.folds, "n_jobs": self.jobs, "random_state": short}
+        options: dict[str, Any] = {"n_iter": self.models, "cv": self.folds, "n_jobs": self.jobs, "random_state": short}
         with threadpool_limits(1), SealedHoldout(*tables, label="late", queries=self.models) as holdout:
             rows, labels = holdout.training_rows()
             sealed, sealed_seconds = _timed(SealedSearchCV(forest, _SPACE, holdout=holdout, **options), rows, labels)

@@ -377,7 +377,10 @@ class QueryExecutor:
             answered=lambda question: self.find(question) is not None,
             remembered=self.ledger.remembers,
             sealed_ids=None if (row_id := self.schema.row_id) is None else partial(self.sealed.row_ids, row_id),
-            surprises=lambda: [(entry.description, entry.answer) for entry in self.ledger.charged(_SURPRISES)],
+            surprises=lambda: [
+                (entry.description, {**entry.answer, "sequence": entry.sequence})
+                for entry in self.ledger.charged(_SURPRISES)
+            ],
             sealed=self.sealed,
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
         )  # fmt: skip

@@ -16,7 +16,14 @@ from everhold.guarantees.description_length import QuestionTree
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
-from everhold.mechanisms.described import MOST_TEXT_BITS, Description, all_narrower, check_text_bits, narrower
+from everhold.mechanisms.described import (
+    MOST_TEXT_BITS,
+    USUAL_TEXT_BITS,
+    Description,
+    all_narrower,
+    check_text_bits,
+    narrower,
+)
 from everhold.mechanisms.labels import (
     CHEAPEST,
     DEAREST,
@@ -584,10 +591,15 @@ class GuessAndCheck(ChecksGuesses):
         return float(self._concentration(nats)) + self.rounding + 0.25 * math.pi / self.grid
 
     def outlook(self, state: State) -> dict[str, float]:
-        """See `Mechanism.outlook`: of the next answer, and of the one after `_AHEAD` more surprises."""
+        """See `Mechanism.outlook`: of the next answer, the one after `_AHEAD` more surprises, and a usual text."""
         later = state.after(asked=_AHEAD, charged=_AHEAD, labels=_AHEAD * self.cells.cost)
         found = {"now": state, f"after {_AHEAD} more surprises": later}
         told = {name: self.quote(at, guess=0.5, procedure=self.yes_no_procedure).radius for name, at in found.items()}
+        if self.text_bits >= USUAL_TEXT_BITS:
+            text = Description(self.of_text(USUAL_TEXT_BITS * math.log(2.0)), self.yes_no_procedure)
+            told[f"a text of {USUAL_TEXT_BITS} bits"] = self.quote(
+                state, guess=0.5, procedure=self.yes_no_procedure, described=text
+            ).radius
         return {name: radius for name, radius in told.items() if radius is not None}
 
     def remaining(self, state: State) -> dict[str, int]:

@@ -13,11 +13,12 @@ from everhold.arguments import as_float, brief
 from everhold.diagnosis.questions import DependenceMonitor, dependence_monitor, warn_of_questions
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
 from everhold.progress import progress
 from everhold.queries.fitted import FittedQuery
-from everhold.queries.guesses import learned
+from everhold.queries.guesses import learned, worth_of_guesses
 from everhold.queries.identity import behaviour_digest
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, Prepared, RowwiseQuery
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
+    from everhold.queries.guesses import Surprises
     from everhold.sealing.row_store import RowStore
     from everhold.sealing.table import StoredRows
     from everhold.values.base import RowFunction, Table
@@ -235,11 +237,25 @@ class QueryCompiler:
             estimate = scaled if trained else -1
             if trained and self.mechanism.needs_guess and not (self.silent or question.by_position):  # models only
                 scaled = learned(scaled, question, surprises, self.mechanism.steps)
+                procedure = self._scattered(procedure, question, scaled, surprises)
             prepared.append(Prepared(
                 question, scaled, from_training=trained, procedure=procedure, estimate=estimate,
                 described=self._described(question, procedure, estimate),
             ))  # fmt: skip
         return prepared
+
+    def _scattered(
+        self, procedure: Procedure | None, bound: BoundQuery, guess: int, surprises: Surprises
+    ) -> Procedure | None:
+        """The procedure of a score whose guess is worth fewer rows than it was made from; its interval is the same."""
+        if not isinstance(procedure, OfMeans) or not isinstance(self.mechanism, GuessAndCheck):
+            return procedure
+        at = guess / self.mechanism.steps
+        reach = float(procedure.honest(at, self.mechanism.allowance)[1]) - at
+        worth = worth_of_guesses(
+            bound, surprises, rows=procedure.rows, training=procedure.training, reach=reach
+        )  # fmt: skip
+        return procedure if worth >= procedure.training else replace(procedure, training=worth)
 
     def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
         """The event of a text by its description; none if its procedure follows from the analyst's own guess (S10)."""

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from holdout_samples import create, guess_and_check
 
 import everhold as eh
-from everhold.queries.guesses import learned
+from everhold.queries.guesses import learned, worth_of_guesses
 from everhold.values.base import BoundQuery
 
 STEPS = 1_000
@@ -42,6 +43,20 @@ def test_losses_of_another_range_say_nothing():
     told = [surprise(0.7, 0.1, **narrow)] * 2
     assert learned(10, bound(**narrow), lambda: told, STEPS) == 410
     assert learned(10, bound(**wide), lambda: told, STEPS) == 10
+
+
+def test_frequent_surprises_make_guesses_worth_fewer_rows():
+    def worth(*sequences, missed=0.04):
+        told = [surprise(0.7 + missed, 0.7, **ACCURACY) for _ in sequences]
+        told = [
+            (about, {**answer, "sequence": number}) for (about, answer), number in zip(told, sequences, strict=True)
+        ]
+        return worth_of_guesses(bound(**ACCURACY), lambda: told, rows=1_000.0, training=1_000.0, reach=0.02)
+
+    assert worth(90, 80, 70, 60, 50) == pytest.approx(1.0 / (0.002 * 4.0 - 0.001))  # a reach of .04
+    assert worth(90, 80, 70, 60, 50, missed=0.4) == pytest.approx(1.0 / (0.002 * 6.25 - 0.001))
+    assert worth(90, 80, 70, 60) == worth(110, 80, 70, 60, 50) == 1_000.0  # few, or not frequent
+    assert worth(90, 80, 70, 60, 50, missed=0.01) == pytest.approx(1_000.0)
 
 
 def test_a_guess_stays_a_mean():
