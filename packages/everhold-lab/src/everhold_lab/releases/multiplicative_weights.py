@@ -22,7 +22,7 @@ from everhold.values.evaluation import UNIT, to_grid
 from everhold_privacy.synthetic import SyntheticTable
 from everhold_privacy.synthetic.base import ROUNDING, checked_count
 from everhold_privacy.synthetic.mwem import mean_under, taught
-from everhold_privacy.synthetic.universe import checked_histogram
+from everhold.values.universe import checked_histogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -91,7 +91,7 @@ class QuantileQuery(PricedQuery[PrivateQuantileAnswer]):
 
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
-        given = {name: getattr(self, name) for name in ("private_quantile", "low", "high", "bins", "price")}
+        given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins", "price")}
         return QuerySpec("private_quantile", self.text, given)
 
     def purchase(self, compiler: QueryCompiler) -> QuantilePurchase:
@@ -108,7 +108,7 @@ class QuantileQuery(PricedQuery[PrivateQuantileAnswer]):
             raise QueryRejected(
                 f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged"
             )
-        for name in ("private_quantile", "low", "high"):
+        for name in ("quantile", "low", "high"):
             if not math.isfinite(as_float(getattr(self, name))):
                 raise QueryRejected(
                     f"{name} is {brief(getattr(self, name))}; expected a finite number; nothing was charged"
@@ -145,7 +145,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
         """Public and canonical."""
         query = self.query
         return {
-            "kind": "private_quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
+            "kind": "quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
             "bins": query.bins, "price": self.credits, "of": self.number,
             "edges": digest([question.question for question in self.below]),
         }  # fmt: skip

@@ -4,7 +4,7 @@ from everhold_privacy.synthetic.base import Synthesizer
 from everhold_privacy.synthetic.blr import BLR
 from everhold_privacy.synthetic.mwem import MWEM
 from everhold_privacy.synthetic.table import SyntheticTable
-from everhold_privacy.synthetic.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
+from everhold.values.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
 
 __all__ = [
     "BLR",
