@@ -74,6 +74,7 @@ def questions():
         "recall": [eh.recall(LABELS)],
         "synthesize": [eh.synthesize(UNIVERSE), eh.synthesize(UNIVERSE, 1)],
         "private_synthesize": [
-            eh.private_synthesize(UNIVERSE, 2, price=50), eh.private_synthesize(UNIVERSE, 1, method="blr"),
+            eh.private_synthesize(UNIVERSE, 2, price=50),
+            eh.private_synthesize(UNIVERSE, 1, method="blr"),
         ],
     }

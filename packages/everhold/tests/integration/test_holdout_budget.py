@@ -80,7 +80,9 @@ def test_errors_and_accuracies_of_the_same_models_are_one_contest_in_mirror_imag
     labels = rows(0)["late"]
     right, wrong = labels, 1 - labels
     found = {
-        (metric.__name__, best): budget.ask(eh.private_choose([metric(right), metric(wrong)], best=best, price=np.int64(900)))
+        (metric.__name__, best): budget.ask(
+            eh.private_choose([metric(right), metric(wrong)], best=best, price=np.int64(900))
+        )
         for best in ("lowest", "highest")
         for metric in (eh.accuracy, eh.error)
     }
@@ -188,7 +190,10 @@ def test_what_cannot_be_asked_costs_nothing(budget, ask, reason):
 
 def test_other_mechanisms_say_which_one_can(tmp_path):
     with eh.Holdout.create(tmp_path / "s.db", "flights", holdout=rows(0), mechanism="gaussian", queries=40) as holdout:
-        for ask in (lambda: holdout.ask(eh.private_choose(["late = 1"])), lambda: holdout.ask("late = 1", tolerance=0.2)):
+        for ask in (
+            lambda: holdout.ask(eh.private_choose(["late = 1"])),
+            lambda: holdout.ask("late = 1", tolerance=0.2),
+        ):
             with pytest.raises(QueryRejected, match="mechanism='privacy_budget'"):
                 ask()
 

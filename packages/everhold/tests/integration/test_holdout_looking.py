@@ -38,7 +38,10 @@ QUESTIONS = {
     "choice": (PRIVACY, lambda holdout: holdout.ask(eh.private_choose(["delay > 1", "delay > 2"]))),
     "quantile": (PRIVACY, lambda holdout: holdout.ask(eh.private_quantile("delay", low=-60, high=60, bins=12))),
     "scan": (PRIVACY, lambda holdout: holdout.ask(eh.private_first_above(["delay > 9", "delay > 0"], 0.3))),
-    "synthesis": (PRIVACY, lambda holdout: holdout.ask(eh.private_synthesize(UNIVERSE, UNIVERSE.marginals(1), rounds=2))),
+    "synthesis": (
+        PRIVACY,
+        lambda holdout: holdout.ask(eh.private_synthesize(UNIVERSE, UNIVERSE.marginals(1), rounds=2)),
+    ),
     "gradient": (PRIVACY, lambda holdout: holdout.ask(eh.gradient(move, dimension=1, clip=1.0, name="move"))),
     "low sensitivity": (PRIVACY, lambda holdout: holdout.ask(eh.low_sensitivity(spread, 4 / ROWS, name="spread"))),
     "area": (PRIVACY, lambda holdout: holdout.ask(eh.auc(np.arange(ROWS) / ROWS, positives=300, negatives=300))),

@@ -16,9 +16,9 @@ from everhold.ledger import LedgerStore
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.histogram import histogram
 from everhold.queries.risk import risk
+from everhold.values.universe import BinnedColumn, ListedColumn, Universe
 from everhold_privacy.mechanisms.averages import SampleSplitting
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-from everhold.values.universe import BinnedColumn, ListedColumn, Universe
 
 ROWS = 2_000
 CONDITIONS = Universe((BinnedColumn("x", (0.0, 0.5, 1.0)), ListedColumn("y", (0, 1), rest=0)))
@@ -188,7 +188,8 @@ def test_purchases_too_have_to_read_the_label_where_features_are_public(tmp_path
     with create(tmp_path, mechanism=budget, features="public") as holdout:
         texts = ["x > 0.5", "x > 0.6"]
         refused = [
-            *purchases(["x"]), eh.private_choose(texts, loss=str), eh.private_choose(texts), eh.private_first_above(texts, 0.5),
+            *purchases(["x"]), eh.private_choose(texts, loss=str), eh.private_choose(texts),
+            eh.private_first_above(texts, 0.5),
             eh.private_quantile("x", low=0, high=1, bins=4),
         ]  # fmt: skip
         for query in refused:
@@ -198,7 +199,8 @@ def test_purchases_too_have_to_read_the_label_where_features_are_public(tmp_path
         results = [
             *map(holdout.ask, purchases(["x", "y"])),
             holdout.ask(eh.f1(array, least=500)), holdout.ask(eh.auc(Rule(), positives=9, negatives=9)),
-            holdout.ask(eh.private_choose([eh.error(array), eh.error(array + 1)])), holdout.ask(eh.private_first_above(["y = 1"], 0.5)),
+            holdout.ask(eh.private_choose([eh.error(array), eh.error(array + 1)])),
+            holdout.ask(eh.private_first_above(["y = 1"], 0.5)),
             holdout.ask(eh.private_quantile("x + y", low=0, high=2, bins=4)),
         ]  # fmt: skip
         assert all(result.about == PUBLIC_FEATURES for result in results)

@@ -54,7 +54,7 @@ class PrivateQuantileAnswer(Paid):
     error: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"low", "high", "private_quantile", "error", "charged", "remaining", "question"}``; an infinite end is None."""
+        """``{"low", "high", "quantile", "error", "charged", "remaining", "question"}``; an infinite end is None."""
         low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
         return {"low": low, "high": high, "quantile": self.quantile, "error": self.error, **self.payment()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,15 +15,14 @@ from everhold.estimand import check_label_is_read
 from everhold.ledger.chain import canonical
 from everhold.queries.question import QuerySpec
 from everhold.queries.universe_checks import check_universe, check_universe_columns, plain_universe
-from everhold.values.expressions import ColumnKind
+from everhold.values.universe import QueryFamily, QueryMatrix, Universe
+from everhold.values.universe_documents import universe_from
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, paying, whole_price
 from everhold_privacy.synthetic.base import ROUNDING
 from everhold_privacy.synthetic.blr import BLR, candidate_tables
-from everhold.values.universe_documents import universe_from
 from everhold_privacy.synthetic.mwem import MWEM
 from everhold_privacy.synthetic.table import SyntheticTable
-from everhold.values.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,9 +31,7 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
-    from everhold.values.base import Schema
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-    from everhold.values.universe import Column
 
 __all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer", "private_synthesize"]
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
-    from everhold_privacy.mechanisms.selection import ExponentialMechanism
     from everhold.values.universe import QueryFamily, Universe
+    from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
 __all__ = ["ROUNDING", "Synthesizer", "checked_count"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from everhold.display import Display
 from everhold.values.evaluation import UNIT
-from everhold_privacy.guarantees.transfer import transferred_interval
 from everhold.values.universe import Universe
+from everhold_privacy.guarantees.transfer import transferred_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,13 +6,13 @@ import pytest
 from everhold.queries.metrics import accuracy, error
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
+from everhold.values.universe import ListedColumn, Universe
 from everhold_privacy.queries.choice import BestCandidate, Choice
 from everhold_privacy.queries.first_above import PrivateFirstAbove
 from everhold_privacy.queries.gradient import VectorAnswer
 from everhold_privacy.queries.quantile import PrivateQuantileAnswer
 from everhold_privacy.queries.synthesis import SyntheticAnswer
 from everhold_privacy.synthetic import SyntheticTable
-from everhold.values.universe import ListedColumn, Universe
 
 PAID = {
     "charged": 1_000, "remaining": {"questions": 9, "credits": 1_200}, "question": "ab" * 32, "repeated": False,

@@ -97,7 +97,9 @@ class Paid(Display):
         )
 
 
-def checks_guesses(compiler: QueryCompiler, what: str, *, guess: float | None, tolerance: float | None) -> GuessAndCheck:
+def checks_guesses(
+    compiler: QueryCompiler, what: str, *, guess: float | None, tolerance: float | None
+) -> GuessAndCheck:
     """The mechanism that answers a label of the sealed rows without noise.
 
     Args:

@@ -130,8 +130,8 @@ class Synthesis(Paid):
         assert self.table is not None
         made = f", corrected by {self.table.marks} counts of the sealed rows" if self.table.marks else ""
         return (
-            f"each of the table's {self.table.counts:,} shares is within {at_most(self.within or 0.0)} of the truth. The "
-            f"table was made from the training rows{made}. Look at it with .table, which may be queried for ever at no "
+            f"each of the table's {self.table.counts:,} shares is within {at_most(self.within or 0.0)} of the truth. "
+            f"The table was made from the training rows{made}. Look at it with .table, which may be queried for ever at no "
             "further cost. More sealed rows, or training rows that are more like them, make it closer."
         )
 
@@ -162,14 +162,10 @@ class TableQuery(Query[Synthesis]):
         universe = plain_universe(self.universe)
         if universe.cells > _MOST_CELLS:
             raise QueryRejected(
-                f"the universe has {universe.cells:,} cells; expected at most {_MOST_CELLS:,}; list fewer columns, fewer "
-                "values or wider bins; nothing was charged"
+                f"the universe has {universe.cells:,} cells; expected at most {_MOST_CELLS:,}; list fewer columns, "
+                "fewer values or wider bins; nothing was charged"
             )
-        if not 1 <= (as_whole(self.marginals) or 0) <= len(universe.columns):
-            raise QueryRejected(
-                f"marginals is {brief(self.marginals)}; expected a number of columns from 1 to "
-                f"{len(universe.columns)}; nothing was charged"
-            )
+        _check_width(universe, self.marginals)
         counts = universe.marginals(int(self.marginals))
         if len(counts) > _MOST_COUNTS:
             raise QueryRejected(
@@ -250,9 +246,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
         """The share of sealed rows of each count; secret."""
         return self._summed(sealed, self._procedures[0].needs)
 
-    def tell(
-        self, nats: float, seen: SealedValues
-    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def tell(self, nats: float, seen: SealedValues) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
         """Marked counts, and the largest error of the table that follows from them."""
         marks, weights, label = list[list[float]](), self._first, math.log(2.0)
         mark_nats = math.log(2.0 * len(self.counts)) + self.mechanism.cells.cost / 1e6
@@ -357,4 +351,13 @@ def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2, **for
     if isinstance(universe, Mapping):
         universe = universe_from(universe, called="the document")
     check_universe(universe)
+    _check_width(universe, questions)
     return TableQuery(universe, questions)
+
+
+def _check_width(universe: Universe, width: object) -> None:
+    if not 1 <= (as_whole(width) or 0) <= len(universe.columns):
+        raise QueryRejected(
+            f"the width is {brief(width)}; expected a number of columns from 1 to {len(universe.columns)}, whose counts "
+            "are promised; nothing was charged"
+        )

@@ -17,6 +17,11 @@ __all__ = ["check_universe", "check_universe_columns", "plain_universe"]
 
 
 def check_universe(universe: object) -> None:
+    """Check that it is a universe.
+
+    Raises:
+        QueryRejected: If not. Nothing is charged.
+    """
     if not isinstance(universe, Universe):
         raise QueryRejected(
             f"the universe is a {type(universe).__name__}; expected Universe((ListedColumn(...), ...)); "

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import QueryRejected
 
 if TYPE_CHECKING:
-    from everhold.values.universe import Universe
-    from everhold.values.universe import Column
+    from everhold.values.universe import Column, Universe
 
 __all__ = ["check_marginals", "universe_from"]
 

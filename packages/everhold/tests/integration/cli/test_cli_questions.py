@@ -25,7 +25,18 @@ CHOOSE = [
     "--price",
     "900",
 ]
-ABOVE = ["ask", *PLACE, "--private-first-above", "0.4", "--mean", "delay > 60", "--mean", "delay > -20", "--price", "900"]
+ABOVE = [
+    "ask",
+    *PLACE,
+    "--private-first-above",
+    "0.4",
+    "--mean",
+    "delay > 60",
+    "--mean",
+    "delay > -20",
+    "--price",
+    "900",
+]
 QUANTILE = ["ask", *PLACE, "--private-quantile", "delay", "--low", "-60", "--high", "80", "--price", "900"]
 SYNTHESIZE = ["ask", *PLACE, "--private-synthesize", "cells.json", "--price", "900"]
 
@@ -189,7 +200,10 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
             ["ask", *PLACE, "--private-choose", "lowest", "--mean", "late = 1", "--error", "sealed_predictions.csv"],
             "found --mean and --error",
         ),
-        (["ask", *PLACE, "--private-choose", "lowest", "--error", "sealed_predictions.csv", "--low", "0"], "belongs to --mean"),
+        (
+            ["ask", *PLACE, "--private-choose", "lowest", "--error", "sealed_predictions.csv", "--low", "0"],
+            "belongs to --mean",
+        ),
         (["ask", *PLACE, "--private-first-above", "0.1", "--mean", "late = 1", "--column", "x"], "--column belongs to"),
         (["ask", *PLACE, "--private-first-above", "0.1", "--questions", "empty.txt"], "holds no question"),
         (["ask", *PLACE, "--private-first-above", "0.1", "--questions", "bytes.txt"], "not text in UTF-8"),
@@ -197,7 +211,8 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
         (["ask", *PLACE, "--private-quantile", "delay", "--low", "0"], "needs --high"),
         (
             ["ask", *PLACE, "--mean", "late = 1", "--questions", "empty.txt"],
-            "--questions belongs to --difference, --choose and --first-above",
+            "--questions belongs to --difference, --choose, --first-above, --all-above, "
+            "--private-choose and --private-first-above",
         ),
         (["ask", *PLACE, "--mean", "late = 1", "--output", "t.csv"], "--output belongs to --synthesize"),
         (["ask", *PLACE, "--auc", "sealed_predictions.csv", "--positives", "9"], "needs --negatives"),
