@@ -13,7 +13,6 @@ _DETAILS = {
     "sensitivity": Detail(Form.NUMBER, "The most that replacing one row can move the statistic."),
     "columns": Detail(Form.LIST, "Columns that the function reads; all by default."),
     "called": Detail(Form.TEXT, "What makes a function the same question another time; FILE.py:NAME by default."),
-    "marginals": Detail(Form.WHOLE, "Promise all counts of so many columns at a time; 2 by default."),
     "method": Detail(Form.TEXT, "'mwem', or 'blr' for universes of a few cells."),
     "rounds": Detail(Form.WHOLE, "Rounds of mwem; by default the best number."),
     "price": Detail(Form.WHOLE, "Credits that it may cost, 100 by default, as a mean; more of them come closer."),
@@ -89,5 +88,5 @@ SYNTHESIZE = Kind(
     "A table of weighted cells, made with noise: see --output.",
     same("method", "rounds", "price", marginals="questions"),
     recorded=("synthesis",),
-    brings=_brought("marginals", "method", "rounds", "price"),
+    brings=_brought("method", "rounds", "price"),
 )

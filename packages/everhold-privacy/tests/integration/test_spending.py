@@ -101,7 +101,7 @@ def test_a_holdout_says_what_it_told(tmp_path):
         before = holdout.spent()
         for cut in range(5):
             holdout.ask(f"delay > {cut}")
-        holdout.ask(eh.quantile("delay", low=0, high=20, bins=10, price=300))
+        holdout.ask(eh.private_quantile("delay", low=0, high=20, bins=10, price=300))
         after = holdout.spent()
     assert (before.answers, before.epsilon, before.epsilon_if_fixed) == (0, 0.0, None)
     assert after.answers == 6

@@ -33,6 +33,10 @@ def create(folder, name="study", mechanism="privacy_budget", **wish):
     return eh.Holdout.create(f"{folder}/wire.db", name, holdout=SEALED, mechanism=mechanism, **settings_from(wish))
 
 
+WITHOUT_NOISE = ("choose", "first_above", "all_above", "quantile", "synthesize")
+"""Kinds that a holdout with a privacy budget refuses."""
+
+
 def questions():
     """Questions by kind, made anew; some hold arrays, tables, rules, other questions or infinite numbers."""
     return {
@@ -57,12 +61,20 @@ def questions():
         "covariance": [eh.covariance("x", "y = 1", low=-2, high=2)],
         "correlation": [eh.correlation("y = 1", "x", other_low=-2, other_high=2)],
         "histogram": [eh.histogram("x", [-np.inf, 0, 1.5], missing=False), eh.histogram("arm", ["A", "B"])],
-        "choose": [eh.choose([0, 1], loss=lambda cut: f"x > {cut}", best="highest", price=7)],
-        "first_above": [eh.first_above(["x > 1", eh.mean("x > 0")], 0.3, price=9)],
-        "quantile": [eh.quantile("x", 0.3, low=-3, high=3, bins=9)],
+        "choose": [eh.choose([0, 1], loss=lambda cut: f"x > {cut}", best="highest", most=2), eh.choose(["x > 0"])],
+        "first_above": [eh.first_above(["x > 1", eh.mean("x > 0")], 0.3)],
+        "all_above": [eh.all_above(["x > 1", eh.mean("x > 0")], 0.3)],
+        "quantile": [eh.quantile("x", 0.3, low=-3, high=3, bins=9), eh.quantile("x")],
+        "private_choose": [eh.private_choose([0, 1], loss=lambda cut: f"x > {cut}", best="highest", price=7)],
+        "private_first_above": [eh.private_first_above(["x > 1", eh.mean("x > 0")], 0.3, price=9)],
+        "private_quantile": [eh.private_quantile("x", 0.3, low=-3, high=3, bins=9)],
         "auc": [eh.auc(SCORES, positives=150, negatives=150), eh.auc(BY_ID, positives=9, negatives=9, tolerance=5.0)],
         "f1": [eh.f1(LABELS, least=200), eh.f1(LABELS)],
         "precision": [eh.precision(LABELS, training=LABELS)],
         "recall": [eh.recall(LABELS)],
-        "synthesize": [eh.synthesize(UNIVERSE, 2, price=50), eh.synthesize(UNIVERSE, 1, method="blr")],
+        "synthesize": [eh.synthesize(UNIVERSE), eh.synthesize(UNIVERSE, 1)],
+        "private_synthesize": [
+            eh.private_synthesize(UNIVERSE, 2, price=50),
+            eh.private_synthesize(UNIVERSE, 1, method="blr"),
+        ],
     }

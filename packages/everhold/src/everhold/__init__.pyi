@@ -42,6 +42,7 @@ from everhold.planning import Plan as Plan
 from everhold.planning import least_step as least_step
 from everhold.planning import queries_allowed as queries_allowed
 from everhold.planning import rows_needed as rows_needed
+from everhold.queries.choice import choose as choose
 from everhold.queries.contrasts import risk_difference as risk_difference
 from everhold.queries.contrasts import risk_ratio as risk_ratio
 from everhold.queries.difference import difference as difference
@@ -54,12 +55,16 @@ from everhold.queries.moments import correlation as correlation
 from everhold.queries.moments import covariance as covariance
 from everhold.queries.moments import variance as variance
 from everhold.queries.prediction_columns import predictions_in as predictions_in
+from everhold.queries.quantile import quantile as quantile
 from everhold.queries.ranking_scores import auc as auc
 from everhold.queries.ranking_scores import f1 as f1
 from everhold.queries.rates import precision as precision
 from everhold.queries.rates import recall as recall
 from everhold.queries.ratio import ratio as ratio
 from everhold.queries.risk import risk as risk
+from everhold.queries.scan import all_above as all_above
+from everhold.queries.scan import first_above as first_above
+from everhold.queries.synthesis import synthesize as synthesize
 from everhold.sealing.settings import Planning as Planning
 from everhold.sealing.settings import Rows as Rows
 

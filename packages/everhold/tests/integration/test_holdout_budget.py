@@ -62,17 +62,17 @@ def test_a_question_with_another_tolerance_is_another_question(budget):
 
 
 def test_the_best_threshold_is_chosen(budget):
-    chosen = budget.ask(eh.choose(thresholds(), best="lowest", price=1_000))
+    chosen = budget.ask(eh.private_choose(thresholds(), best="lowest", price=1_000))
     assert chosen.index == 9  # delay > 15, the label itself
     assert "15" in chosen.candidate
     assert 0.0 < chosen.regret < 0.25
     assert (chosen.charged, budget.remaining["credits"]) == (1_000, 3_000)
-    again = budget.ask(eh.choose(thresholds(), best="lowest", price=1_000))
+    again = budget.ask(eh.private_choose(thresholds(), best="lowest", price=1_000))
     assert (again.index, again.charged, again.repeated) == (9, 0, True)
 
 
 def test_highest_is_the_mirror_image(budget):
-    highest = budget.ask(eh.choose(thresholds(), best="highest", price=1_000))
+    highest = budget.ask(eh.private_choose(thresholds(), best="highest", price=1_000))
     assert highest.index == 0
 
 
@@ -80,7 +80,9 @@ def test_errors_and_accuracies_of_the_same_models_are_one_contest_in_mirror_imag
     labels = rows(0)["late"]
     right, wrong = labels, 1 - labels
     found = {
-        (metric.__name__, best): budget.ask(eh.choose([metric(right), metric(wrong)], best=best, price=np.int64(900)))
+        (metric.__name__, best): budget.ask(
+            eh.private_choose([metric(right), metric(wrong)], best=best, price=np.int64(900))
+        )
         for best in ("lowest", "highest")
         for metric in (eh.accuracy, eh.error)
     }
@@ -91,8 +93,8 @@ def test_errors_and_accuracies_of_the_same_models_are_one_contest_in_mirror_imag
 
 
 def test_values_beyond_the_range_belong_to_the_outer_bins(budget):
-    above = budget.ask(eh.quantile("delay + 1000", low=0, high=10, bins=10, price=900))
-    below = budget.ask(eh.quantile("delay", low=5_000, high=6_000, bins=10, price=900))
+    above = budget.ask(eh.private_quantile("delay + 1000", low=0, high=10, bins=10, price=900))
+    below = budget.ask(eh.private_quantile("delay", low=5_000, high=6_000, bins=10, price=900))
     assert (above.low, above.high) == (9.0, float("inf"))
     assert (below.low, below.high) == (float("-inf"), 5_100.0)
     assert (above.to_dict()["high"], below.to_dict()["low"]) == (None, None)
@@ -110,23 +112,23 @@ def test_the_least_tolerance_can_be_paid(queries):
 def test_units_of_the_candidates_carry_over_to_the_regret(budget):
     wide = [eh.mean("delay", low=-100, high=100), eh.mean("-delay", low=-100, high=100)]
     narrow = [eh.mean("delay > 0"), eh.mean("delay > 10")]
-    regrets = [budget.ask(eh.choose(candidates, price=500)).regret for candidates in (wide, narrow)]
+    regrets = [budget.ask(eh.private_choose(candidates, price=500)).regret for candidates in (wide, narrow)]
     assert regrets[0] == pytest.approx(200 * regrets[1])
 
 
 def test_a_median_is_found_in_its_bin(budget):
-    found = budget.ask(eh.quantile("delay", low=-60, high=80, bins=70, price=500))
+    found = budget.ask(eh.private_quantile("delay", low=-60, high=80, bins=70, price=500))
     assert found.low - 4 < 10.0 < found.high + 4
     assert found.high - found.low == pytest.approx(2.0)
     assert 0.0 < found.error < 0.2
-    assert budget.ask(eh.quantile("delay", low=-60, high=80, bins=70, price=500)).repeated
-    assert not budget.ask(eh.quantile("delay", low=-60, high=80, bins=71, price=500)).repeated
+    assert budget.ask(eh.private_quantile("delay", low=-60, high=80, bins=70, price=500)).repeated
+    assert not budget.ask(eh.private_quantile("delay", low=-60, high=80, bins=71, price=500)).repeated
 
 
 def test_everything_is_in_the_ledger_and_the_certificate(budget, tmp_path):
     budget.ask("late = 1", tolerance=0.2)
-    budget.ask(eh.choose(thresholds(), price=300))
-    budget.ask(eh.quantile("delay", low=-60, high=80, price=200))
+    budget.ask(eh.private_choose(thresholds(), price=300))
+    budget.ask(eh.private_quantile("delay", low=-60, high=80, price=200))
     shown = [line["asked"] for line in budget.transcript().to_rows()]
     assert "within 0.2" in shown[0]
     assert shown[1].startswith("the lowest of 19: ")
@@ -140,17 +142,17 @@ def test_everything_is_in_the_ledger_and_the_certificate(budget, tmp_path):
 
 
 def test_a_reopened_budget_goes_on_where_it_stopped(budget, tmp_path):
-    before = budget.ask(eh.choose(thresholds(), price=300))
+    before = budget.ask(eh.private_choose(thresholds(), price=300))
     with eh.Holdout.open(tmp_path / "s.db", "flights") as again:
         assert again.remaining == budget.remaining
-        assert again.ask(eh.choose(thresholds(), price=300)).index == before.index
+        assert again.ask(eh.private_choose(thresholds(), price=300)).index == before.index
 
 
 def test_when_the_credits_end_choices_are_refused_and_cost_nothing(budget):
-    budget.ask(eh.choose(thresholds(), price=3_990))
-    refused = budget.ask(eh.choose(thresholds(), price=11))
+    budget.ask(eh.private_choose(thresholds(), price=3_990))
+    refused = budget.ask(eh.private_choose(thresholds(), price=11))
     assert (refused.index, refused.candidate, refused.regret, refused.charged) == (None, None, None, 0)
-    assert budget.ask(eh.quantile("delay", low=0, high=1, price=11)).low is None
+    assert budget.ask(eh.private_quantile("delay", low=0, high=1, price=11)).low is None
     with pytest.raises(BudgetExhausted):
         budget.ask("late = 1", strict=True)
     assert budget.remaining["credits"] == 10
@@ -164,19 +166,19 @@ def test_when_the_credits_end_choices_are_refused_and_cost_nothing(budget):
         (lambda h: h.ask("late = 1", tolerance="wide"), "tolerance is 'wide'"),
         (lambda h: h.ask(eh.variance("delay", low=0, high=1), tolerance=0.1), "made of several takes no tolerance"),
         (lambda h: h.quote(tolerance=0.2), "needs a question"),
-        (lambda h: h.ask(eh.quantile("delay) < 0 or (delay", low=0, high=9)), "nothing was charged"),
-        (lambda h: h.ask(eh.quantile("nonsense !! (", low=0, high=9, bins=1)), "nothing was charged"),
-        (lambda h: h.ask(eh.quantile("delay", low=0, high=9, bins=10**9)), "from 1 to 10,000"),
-        (lambda h: h.ask(eh.choose(["late = 1"], price=True)), "price is True"),
-        (lambda h: h.ask(eh.choose(["late = 1"], price=10**400)), "price is 1000"),
-        (lambda h: h.ask(eh.choose([])), "there are 0 candidates"),
-        (lambda h: h.ask(eh.choose(["late = 1"], best="best")), "expected 'lowest' or 'highest'"),
-        (lambda h: h.ask(eh.choose(["late = 1"], price=0)), "price is 0"),
-        (lambda h: h.ask(eh.choose(["late = 1", eh.mean("delay", low=0, high=9)])), "different units"),
-        (lambda h: h.ask(eh.quantile("delay", low=5, high=5)), "low is 5 and high is 5"),
-        (lambda h: h.ask(eh.quantile("delay", low=0, high=9, quantile=1.5)), "quantile is 1.5"),
-        (lambda h: h.ask(eh.quantile("delay", low=0, high=9, bins=0)), "bins is 0"),
-        (lambda h: h.ask(eh.quantile("speed", low=0, high=9)), "speed"),
+        (lambda h: h.ask(eh.private_quantile("delay) < 0 or (delay", low=0, high=9)), "nothing was charged"),
+        (lambda h: h.ask(eh.private_quantile("nonsense !! (", low=0, high=9, bins=1)), "nothing was charged"),
+        (lambda h: h.ask(eh.private_quantile("delay", low=0, high=9, bins=10**9)), "from 1 to 10,000"),
+        (lambda h: h.ask(eh.private_choose(["late = 1"], price=True)), "price is True"),
+        (lambda h: h.ask(eh.private_choose(["late = 1"], price=10**400)), "price is 1000"),
+        (lambda h: h.ask(eh.private_choose([])), "there are 0 candidates"),
+        (lambda h: h.ask(eh.private_choose(["late = 1"], best="best")), "expected 'lowest' or 'highest'"),
+        (lambda h: h.ask(eh.private_choose(["late = 1"], price=0)), "price is 0"),
+        (lambda h: h.ask(eh.private_choose(["late = 1", eh.mean("delay", low=0, high=9)])), "different units"),
+        (lambda h: h.ask(eh.private_quantile("delay", low=5, high=5)), "low is 5 and high is 5"),
+        (lambda h: h.ask(eh.private_quantile("delay", low=0, high=9, quantile=1.5)), "quantile is 1.5"),
+        (lambda h: h.ask(eh.private_quantile("delay", low=0, high=9, bins=0)), "bins is 0"),
+        (lambda h: h.ask(eh.private_quantile("speed", low=0, high=9)), "speed"),
     ],
 )
 def test_what_cannot_be_asked_costs_nothing(budget, ask, reason):
@@ -188,7 +190,10 @@ def test_what_cannot_be_asked_costs_nothing(budget, ask, reason):
 
 def test_other_mechanisms_say_which_one_can(tmp_path):
     with eh.Holdout.create(tmp_path / "s.db", "flights", holdout=rows(0), mechanism="gaussian", queries=40) as holdout:
-        for ask in (lambda: holdout.ask(eh.choose(["late = 1"])), lambda: holdout.ask("late = 1", tolerance=0.2)):
+        for ask in (
+            lambda: holdout.ask(eh.private_choose(["late = 1"])),
+            lambda: holdout.ask("late = 1", tolerance=0.2),
+        ):
             with pytest.raises(QueryRejected, match="mechanism='privacy_budget'"):
                 ask()
 

@@ -35,10 +35,13 @@ QUESTIONS = {
     "variance": ({}, lambda holdout: holdout.ask(variance("delay", low=-60, high=60))),
     "histogram": ({}, lambda holdout: next(iter(holdout.ask(eh.histogram("delay", [-9, 9])).answers.values()))),
     "tolerance": (PRIVACY, lambda holdout: holdout.ask("delay > 3", tolerance=0.45)),
-    "choice": (PRIVACY, lambda holdout: holdout.ask(eh.choose(["delay > 1", "delay > 2"]))),
-    "quantile": (PRIVACY, lambda holdout: holdout.ask(eh.quantile("delay", low=-60, high=60, bins=12))),
-    "scan": (PRIVACY, lambda holdout: holdout.ask(eh.first_above(["delay > 9", "delay > 0"], 0.3))),
-    "synthesis": (PRIVACY, lambda holdout: holdout.ask(eh.synthesize(UNIVERSE, UNIVERSE.marginals(1), rounds=2))),
+    "choice": (PRIVACY, lambda holdout: holdout.ask(eh.private_choose(["delay > 1", "delay > 2"]))),
+    "quantile": (PRIVACY, lambda holdout: holdout.ask(eh.private_quantile("delay", low=-60, high=60, bins=12))),
+    "scan": (PRIVACY, lambda holdout: holdout.ask(eh.private_first_above(["delay > 9", "delay > 0"], 0.3))),
+    "synthesis": (
+        PRIVACY,
+        lambda holdout: holdout.ask(eh.private_synthesize(UNIVERSE, UNIVERSE.marginals(1), rounds=2)),
+    ),
     "gradient": (PRIVACY, lambda holdout: holdout.ask(eh.gradient(move, dimension=1, clip=1.0, name="move"))),
     "low sensitivity": (PRIVACY, lambda holdout: holdout.ask(eh.low_sensitivity(spread, 4 / ROWS, name="spread"))),
     "area": (PRIVACY, lambda holdout: holdout.ask(eh.auc(np.arange(ROWS) / ROWS, positives=300, negatives=300))),
@@ -160,8 +163,8 @@ def test_a_refused_question_stays_open(tmp_path):
         assert holdout.ask("delay > 1").source == "holdout"
     with create(tmp_path, "dear", **PRIVACY) as holdout:
         left = holdout.remaining["credits"]
-        assert str(holdout.ask(eh.choose(["delay > 1", "delay > 2"], price=left + 1))).startswith("refused")
-        assert holdout.ask(eh.choose(["delay > 1", "delay > 2"], price=left)).charged == left
+        assert str(holdout.ask(eh.private_choose(["delay > 1", "delay > 2"], price=left + 1))).startswith("refused")
+        assert holdout.ask(eh.private_choose(["delay > 1", "delay > 2"], price=left)).charged == left
 
 
 def test_a_question_that_was_not_looked_at_is_not_answered(tmp_path):

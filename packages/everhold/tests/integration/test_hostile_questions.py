@@ -11,7 +11,7 @@ from holdout_samples import ROWS, create, rows
 
 from everhold import EverholdError, QueryRejected, error, low_sensitivity, mean, risk
 from everhold.sealing.probe import values_or_none
-from everhold_privacy.queries.choice import ChoiceQuery, choose
+from everhold_privacy.queries.choice import ChoiceQuery, private_choose
 from everhold_privacy.queries.first_above import AboveQuery
 from everhold_privacy.queries.gradient import gradient
 from everhold_privacy.queries.quantile import QuantileQuery
@@ -189,7 +189,7 @@ LATER = {
     "threshold": AboveQuery(["delay > 3"], HUGE),
     "questions are one number": AboveQuery(5, 0.5),
     "questions run out": AboveQuery(iter(["delay > 3"]), 0.5),
-    "candidates are none": choose(None, loss=error),
+    "candidates are none": private_choose(None, loss=error),
     "bins": QuantileQuery("delay", 0.5, 0, 1, HUGE),
     "bins are a truth": QuantileQuery("delay", 0.5, 0, 1, True),
     "columns are a number": gradient(np.asarray, dimension=1, clip=1.0, columns=5),

@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 import pytest
 from holdout_samples import create
 
-from everhold import Holdout, IntegrityError, accuracy, quantile, variance
+from everhold import Holdout, IntegrityError, accuracy, private_quantile, variance
 from everhold.errors import EverholdError
 from everhold.ledger import LedgerStore, verify
 from everhold.ledger.chain import canonical
@@ -31,7 +31,7 @@ def study(tmp_path):
         answers = {text: made.ask(text).value for text in QUESTIONS}
         made.analyst("team-a").ask("delay > 50")
         made.ask(variance("delay", low=-60, high=60))
-        made.ask(quantile("delay", quantile=0.5, low=-60, high=60, bins=20))
+        made.ask(private_quantile("delay", quantile=0.5, low=-60, high=60, bins=20))
     return tmp_path, answers
 
 
@@ -61,7 +61,7 @@ USES = {
     "a repeat of an analyst": lambda study: study.analyst("team-a").ask(QUESTIONS[0]),
     "a batch": lambda study: study.ask_many(["delay > 99", QUESTIONS[3]]),
     "a derived question": lambda study: study.ask(variance("delay", low=-60, high=60)),
-    "a purchase": lambda study: study.ask(quantile("delay", quantile=0.5, low=-60, high=60, bins=20)),
+    "a purchase": lambda study: study.ask(private_quantile("delay", quantile=0.5, low=-60, high=60, bins=20)),
     "a quote": lambda study: study.quote(QUESTIONS[0]),
     "the transcript": lambda study: study.transcript(),
     "allotments": lambda study: study.allotments(),

@@ -16,9 +16,9 @@ from everhold.ledger import LedgerStore
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.histogram import histogram
 from everhold.queries.risk import risk
+from everhold.values.universe import BinnedColumn, ListedColumn, Universe
 from everhold_privacy.mechanisms.averages import SampleSplitting
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-from everhold_privacy.synthetic.universe import BinnedColumn, ListedColumn, Universe
 
 ROWS = 2_000
 CONDITIONS = Universe((BinnedColumn("x", (0.0, 0.5, 1.0)), ListedColumn("y", (0, 1), rest=0)))
@@ -179,7 +179,7 @@ def purchases(columns):
     return [
         eh.gradient(lambda table: np.ones((len(table[columns[0]]), 1)), **of_rows),
         eh.low_sensitivity(lambda table: 0.5, 0.001, columns=columns, name=str(columns)),
-        eh.synthesize(universe, universe.marginals(1)),
+        eh.private_synthesize(universe, universe.marginals(1)),
     ]
 
 
@@ -188,8 +188,9 @@ def test_purchases_too_have_to_read_the_label_where_features_are_public(tmp_path
     with create(tmp_path, mechanism=budget, features="public") as holdout:
         texts = ["x > 0.5", "x > 0.6"]
         refused = [
-            *purchases(["x"]), eh.choose(texts, loss=str), eh.choose(texts), eh.first_above(texts, 0.5),
-            eh.quantile("x", low=0, high=1, bins=4),
+            *purchases(["x"]), eh.private_choose(texts, loss=str), eh.private_choose(texts),
+            eh.private_first_above(texts, 0.5),
+            eh.private_quantile("x", low=0, high=1, bins=4),
         ]  # fmt: skip
         for query in refused:
             with pytest.raises(QueryRejected, match=r"does not read the label"):
@@ -198,8 +199,9 @@ def test_purchases_too_have_to_read_the_label_where_features_are_public(tmp_path
         results = [
             *map(holdout.ask, purchases(["x", "y"])),
             holdout.ask(eh.f1(array, least=500)), holdout.ask(eh.auc(Rule(), positives=9, negatives=9)),
-            holdout.ask(eh.choose([eh.error(array), eh.error(array + 1)])), holdout.ask(eh.first_above(["y = 1"], 0.5)),
-            holdout.ask(eh.quantile("x + y", low=0, high=2, bins=4)),
+            holdout.ask(eh.private_choose([eh.error(array), eh.error(array + 1)])),
+            holdout.ask(eh.private_first_above(["y = 1"], 0.5)),
+            holdout.ask(eh.private_quantile("x + y", low=0, high=2, bins=4)),
         ]  # fmt: skip
         assert all(result.about == PUBLIC_FEATURES for result in results)
         assert all(PUBLIC_FEATURES in result.explain() for result in results)
@@ -300,13 +302,13 @@ def test_purchases_of_arrays_say_what_they_are_about_and_are_counted(tmp_path):
     budget, array = PrivacyBudget.tuned(rows=ROWS, queries=20), np.zeros(ROWS)
     with create(tmp_path, mechanism=budget) as holdout:
         results = [
-            holdout.ask(eh.choose([eh.error(array), eh.error(array + 1)])),
-            holdout.ask(eh.first_above([eh.accuracy(array), eh.accuracy(array + 1)], 0.4)),
+            holdout.ask(eh.private_choose([eh.error(array), eh.error(array + 1)])),
+            holdout.ask(eh.private_first_above([eh.accuracy(array), eh.accuracy(array + 1)], 0.4)),
             holdout.ask(eh.auc(array, positives=9, negatives=9)),
-            holdout.ask(eh.choose([array, array + 1], loss=eh.error, price=7)),
+            holdout.ask(eh.private_choose([array, array + 1], loss=eh.error, price=7)),
         ]
         assert all(result.about == FRESH_LABELS and FRESH_LABELS in result.explain() for result in results)
-        assert holdout.ask(eh.choose(["x > 0.5", "y = 1"])).about is None
+        assert holdout.ask(eh.private_choose(["x > 0.5", "y = 1"])).about is None
         assert [row["about"] for row in holdout.transcript().rows] == [*[FRESH_LABELS] * 4, None]
         assert holdout.certificate().to_dict()["account"]["by_position"] == 4
 

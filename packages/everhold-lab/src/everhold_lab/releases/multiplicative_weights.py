@@ -19,10 +19,10 @@ from everhold.errors import BudgetExhausted
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.values.evaluation import UNIT, to_grid
+from everhold.values.universe import checked_histogram
 from everhold_privacy.synthetic import SyntheticTable
 from everhold_privacy.synthetic.base import ROUNDING, checked_count
 from everhold_privacy.synthetic.mwem import mean_under, taught
-from everhold_privacy.synthetic.universe import checked_histogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

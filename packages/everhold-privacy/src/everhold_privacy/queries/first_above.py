@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["AbovePurchase", "AboveQuery", "PrivateFirstAbove", "private_first_above", "first_above_exceedance"]
+__all__ = ["AbovePurchase", "AboveQuery", "PrivateFirstAbove", "first_above_exceedance", "private_first_above"]
 
 _MOST_QUESTIONS = 100_000
 
@@ -187,7 +187,9 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         )
 
 
-def private_first_above(questions: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS) -> AboveQuery:
+def private_first_above(
+    questions: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS
+) -> AboveQuery:
     """Which of these questions, taken in order, is the first whose mean is above a threshold?
 
     The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse

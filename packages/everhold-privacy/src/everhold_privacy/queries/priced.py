@@ -15,8 +15,8 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
 from everhold.queries import question
-from everhold.queries.results import Paid
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
+from everhold.queries.results import Paid
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
 if TYPE_CHECKING:

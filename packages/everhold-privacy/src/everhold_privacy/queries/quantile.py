@@ -54,7 +54,7 @@ class PrivateQuantileAnswer(Paid):
     error: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"low", "high", "private_quantile", "error", "charged", "remaining", "question"}``; an infinite end is None."""
+        """``{"low", "high", "quantile", "error", "charged", "remaining", "question"}``; an infinite end is None."""
         low, high = (None if end is None or not math.isfinite(end) else end for end in (self.low, self.high))
         return {"low": low, "high": high, "quantile": self.quantile, "error": self.error, **self.payment()}
 
@@ -91,7 +91,7 @@ class QuantileQuery(PricedQuery[PrivateQuantileAnswer]):
 
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
-        given = {name: getattr(self, name) for name in ("private_quantile", "low", "high", "bins", "price")}
+        given = {name: getattr(self, name) for name in ("quantile", "low", "high", "bins", "price")}
         return QuerySpec("private_quantile", self.text, given)
 
     def purchase(self, compiler: QueryCompiler) -> QuantilePurchase:
@@ -108,7 +108,7 @@ class QuantileQuery(PricedQuery[PrivateQuantileAnswer]):
             raise QueryRejected(
                 f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged"
             )
-        for name in ("private_quantile", "low", "high"):
+        for name in ("quantile", "low", "high"):
             if not math.isfinite(as_float(getattr(self, name))):
                 raise QueryRejected(
                     f"{name} is {brief(getattr(self, name))}; expected a finite number; nothing was charged"
@@ -145,7 +145,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
         """Public and canonical."""
         query = self.query
         return {
-            "kind": "private_quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
+            "kind": "quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
             "bins": query.bins, "price": self.credits, "of": self.number,
             "edges": digest([question.question for question in self.below]),
         }  # fmt: skip

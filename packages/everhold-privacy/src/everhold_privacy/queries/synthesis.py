@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,15 +14,15 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.ledger.chain import canonical
 from everhold.queries.question import QuerySpec
-from everhold.values.expressions import ColumnKind
+from everhold.queries.universe_checks import check_universe, check_universe_columns, plain_universe
+from everhold.values.universe import QueryFamily, QueryMatrix, Universe
+from everhold.values.universe_documents import universe_from
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, paying, whole_price
 from everhold_privacy.synthetic.base import ROUNDING
 from everhold_privacy.synthetic.blr import BLR, candidate_tables
-from everhold_privacy.synthetic.documents import universe_from
 from everhold_privacy.synthetic.mwem import MWEM
 from everhold_privacy.synthetic.table import SyntheticTable
-from everhold_privacy.synthetic.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
-    from everhold.values.base import Schema
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-    from everhold_privacy.synthetic.universe import Column
 
 __all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer", "private_synthesize"]
 
@@ -122,11 +119,11 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
     def purchase(self, compiler: QueryCompiler) -> SynthesisPurchase:
         """The table of one holdout's rows, with the rounds or the size of the smallest error."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
-        _check_columns(self.universe, compiler.schema)
+        check_universe_columns(self.universe, compiler.schema)
         check_label_is_read((column.name for column in self.universe.columns), compiler.schema)
         try:
             family = _kept(self.queries)
-            drafts, counts = replace(self, universe=_plain(self.universe))._drafts(mechanism, price, family)
+            drafts, counts = replace(self, universe=plain_universe(self.universe))._drafts(mechanism, price, family)
             allowance = mechanism.own_exceedance
             alphas = [(draft.allowance(allowance), draft) for draft in map(drafts, counts)]
         except (ValueError, TypeError, OverflowError) as reason:
@@ -264,51 +261,11 @@ def private_synthesize(
 
 
 def _marginals(universe: Universe, width: int) -> QueryFamily:
-    _check_universe(universe)
+    check_universe(universe)
     try:
         return universe.marginals(width)
     except ValueError as reason:
         raise QueryRejected(f"marginals is {width}: {reason}; nothing was charged") from None
-
-
-def _check_universe(universe: object) -> None:
-    if not isinstance(universe, Universe):
-        raise QueryRejected(
-            f"the universe is a {type(universe).__name__}; expected Universe((ListedColumn(...), ...)); "
-            "nothing was charged"
-        )
-
-
-def _check_columns(universe: Universe, schema: Schema) -> None:
-    """Refuse a universe of other columns than the rows have, or of values that they cannot have; public facts only."""
-    _check_universe(universe)
-    for column in universe.columns:
-        kind = schema.asked.get(column.name)
-        if kind is None:
-            raise QueryRejected(
-                f"the rows have no column {column.name!r}; expected one of {', '.join(schema.asked)}; "
-                "nothing was charged"
-            )
-        if not _fits(column, kind):
-            raise QueryRejected(
-                f"the column {column.name!r} holds {kind.value}s, and the universe describes it otherwise; expected "
-                "listed values of its kind, or edges for numbers; nothing was charged"
-            )
-
-
-def _fits(column: Column, kind: ColumnKind) -> bool:
-    """Whether a row can have any of these values; only such columns are read as cannot tell what they see."""
-    if type(column) is BinnedColumn:
-        return kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN)
-    if type(column) is not ListedColumn:
-        return False
-    text = [isinstance(value, str) for value in column.values]
-    return kind in (ColumnKind.TIME, ColumnKind.OTHER) or (all(text) if kind is ColumnKind.STRING else not any(text))
-
-
-def _plain(universe: Universe) -> Universe:
-    """The same universe, made of plain values: no code of the analyst's runs while the sealed rows are looked at."""
-    return Universe.from_dict(json.loads(json.dumps(universe.to_dict(), default=lambda number: number.item())))
 
 
 def _kept(queries: QueryFamily) -> QueryMatrix:

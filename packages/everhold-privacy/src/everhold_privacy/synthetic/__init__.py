@@ -1,10 +1,10 @@
 """Synthetic tables: made once from the sealed rows, queried for ever at no further cost."""
 
+from everhold.values.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
 from everhold_privacy.synthetic.base import Synthesizer
 from everhold_privacy.synthetic.blr import BLR
 from everhold_privacy.synthetic.mwem import MWEM
 from everhold_privacy.synthetic.table import SyntheticTable
-from everhold_privacy.synthetic.universe import BinnedColumn, ListedColumn, QueryFamily, QueryMatrix, Universe
 
 __all__ = [
     "BLR",

@@ -12,15 +12,15 @@ import numpy as np
 import scipy
 
 from everhold.values.evaluation import UNIT
-from everhold_privacy.synthetic.universe import MOST_ROWS
+from everhold.values.universe import MOST_ROWS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
+    from everhold.values.universe import QueryFamily, Universe
     from everhold_privacy.mechanisms.selection import ExponentialMechanism
-    from everhold_privacy.synthetic.universe import QueryFamily, Universe
 
 __all__ = ["ROUNDING", "Synthesizer", "checked_count"]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.values.evaluation import UNIT
+from everhold.values.universe import checked_histogram
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 from everhold_privacy.synthetic.base import Synthesizer, checked_count
-from everhold_privacy.synthetic.universe import checked_histogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -10,15 +10,15 @@ import numpy as np
 
 from everhold.display import Display
 from everhold.values.evaluation import UNIT
+from everhold.values.universe import Universe
 from everhold_privacy.guarantees.transfer import transferred_interval
-from everhold_privacy.synthetic.universe import Universe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold_privacy.synthetic.universe import QueryFamily, Value
+    from everhold.values.universe import QueryFamily, Value
 
 __all__ = ["SyntheticTable"]
 

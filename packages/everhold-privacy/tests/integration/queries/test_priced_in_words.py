@@ -6,13 +6,13 @@ import pytest
 from everhold.queries.metrics import accuracy, error
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
+from everhold.values.universe import ListedColumn, Universe
 from everhold_privacy.queries.choice import BestCandidate, Choice
-from everhold_privacy.queries.first_above import FirstAbove
+from everhold_privacy.queries.first_above import PrivateFirstAbove
 from everhold_privacy.queries.gradient import VectorAnswer
-from everhold_privacy.queries.quantile import QuantileAnswer
+from everhold_privacy.queries.quantile import PrivateQuantileAnswer
 from everhold_privacy.queries.synthesis import SyntheticAnswer
 from everhold_privacy.synthetic import SyntheticTable
-from everhold_privacy.synthetic.universe import ListedColumn, Universe
 
 PAID = {
     "charged": 1_000, "remaining": {"questions": 9, "credits": 1_200}, "question": "ab" * 32, "repeated": False,
@@ -36,17 +36,17 @@ TABLE = SyntheticTable(
     [
         (BestCandidate(**BEST, **PAID), "candidate 2: mean of x, at most 0.0625 worse than the best", "0.0625 worse"),
         (
-            QuantileAnswer(**MEDIAN, **PAID),
+            PrivateQuantileAnswer(**MEDIAN, **PAID),
             "quantile 0.5 in [1, 2), its level within 0.125",
             "a share of at most 0.625 lies below 1 and a share of at least 0.375 lies below 2.",
         ),
         (
-            FirstAbove(**FIRST, **PAID),
+            PrivateFirstAbove(**FIRST, **PAID),
             "question 1: mean of y, the first above 0.5, within 0.25",
             "mean of y is at least 0.25 and each question before it is at most 0.75.",
         ),
         (
-            FirstAbove(**{**FIRST, "index": None, "found": False, "asked": None}, **PAID),
+            PrivateFirstAbove(**{**FIRST, "index": None, "found": False, "asked": None}, **PAID),
             "none above 0.5, within 0.25",
             "every question is at most 0.75.",
         ),
@@ -66,8 +66,8 @@ def test_what_was_found_and_what_it_means(result, line, meaning):
 
 
 def test_the_last_bin_and_the_first_have_one_end():
-    first = QuantileAnswer(**{**MEDIAN, "low": -np.inf}, **PAID)
-    last = QuantileAnswer(**{**MEDIAN, "high": np.inf}, **PAID)
+    first = PrivateQuantileAnswer(**{**MEDIAN, "low": -np.inf}, **PAID)
+    last = PrivateQuantileAnswer(**{**MEDIAN, "high": np.inf}, **PAID)
     assert "population: a share of at least 0.375 lies below 2." in first.explain()
     assert "population: a share of at most 0.625 lies below 1." in last.explain()
 
@@ -76,8 +76,8 @@ def test_the_last_bin_and_the_first_have_one_end():
     ("kind", "found"),
     [
         (BestCandidate, BEST),
-        (QuantileAnswer, MEDIAN),
-        (FirstAbove, FIRST),
+        (PrivateQuantileAnswer, MEDIAN),
+        (PrivateFirstAbove, FIRST),
         (VectorAnswer, GRADIENT),
         (SyntheticAnswer, {"table": TABLE, "within": 0.25}),
     ],

@@ -39,6 +39,7 @@ SAID_OF = {
     "guess": "confirmed: own guess",
     "holdout": "from the sealed rows",
     "declared": "declared: exact",
+    "chosen": "from the sealed rows: a choice, a scan, a quantile or a table",
     "standing": "not better than the best",
     "silent": "silent until unsealed",
     "promoted": "promoted: proved to be better",

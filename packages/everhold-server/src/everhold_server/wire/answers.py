@@ -47,7 +47,7 @@ _HOMES = (
     "everhold.queries.challenge",
 )
 _WHERE_INSTALLED = ("everhold_privacy.spending", "everhold_privacy.synthetic.table")
-_UNIVERSE = "everhold_privacy.synthetic.universe"
+_UNIVERSE = "everhold.values.universe"
 _OTHERS = (Comparison, Schema, Standing)
 
 

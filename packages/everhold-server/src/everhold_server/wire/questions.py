@@ -4,8 +4,8 @@ The form follows from the registry in `everhold.queries`, so a new kind is cover
 are those of the command line. The server reads this form in `everhold_server.wire.reading`.
 
     >>> import everhold as eh
-    >>> written(eh.choose(["delay > 15", "delay > 30"], best="highest", price=50))[0]
-    {'kind': 'choose', 'of': 'highest', 'questions': ['delay > 15', 'delay > 30'], 'price': 50}
+    >>> written(eh.choose(["delay > 15", "delay > 30"], best="highest", most=2))[0]
+    {'kind': 'choose', 'of': 'highest', 'questions': ['delay > 15', 'delay > 30'], 'most': 2}
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def test_what_travels_fits_its_schema(kind):
 
 @pytest.mark.parametrize("told", [
     7, {"kind": "sum", "of": "x"}, {"kind": "mean"}, {"kind": "mean", "of": "x", "lwo": 1},
-    {"kind": "gradient", "of": "f"}, {"kind": "quantile", "of": "x"},
+    {"kind": "gradient", "of": "f"}, {"kind": "private_quantile", "of": "x"},
 ])  # fmt: skip
 def test_what_is_refused_does_not_fit(told):
     assert not validator().is_valid(told)

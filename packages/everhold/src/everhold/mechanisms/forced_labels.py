@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Around", "order_nats", "set_nats", "steps_nats"]
+__all__ = ["RATIO", "WIDENED", "Around", "order_nats", "set_nats", "steps_nats"]
 
 _STEP = 0.125  # of places, in half-widths that are told
-_RATIO = 1.1  # of neighbouring half-widths
+RATIO = 1.1  # of neighbouring half-widths
 _MOST_STEPS = 100  # of half-widths, in either direction
 _PLACES, _WIDTHS = 3.0, 0.5  # scales of the priors, in steps
 
-WIDENED = _RATIO / (1.0 - _STEP / 2.0)
+WIDENED = RATIO / (1.0 - _STEP / 2.0)
 """A told interval has at most so many times the length of the sealed one."""
 
 
@@ -103,10 +103,10 @@ class Around:
     def told(self, low: float, high: float) -> tuple[float, float, float]:
         """Both ends of the told interval, and ln(1 / prior) of its label."""
         middle, wanted = (low + high) / 2.0, (high - low) / 2.0
-        least = max(wanted / (1.0 - _STEP / 2.0), self.half * _RATIO**-_MOST_STEPS)
-        width = math.floor(math.log(least / self.half) / math.log(_RATIO)) - 1
+        least = max(wanted / (1.0 - _STEP / 2.0), self.half * RATIO**-_MOST_STEPS)
+        width = math.floor(math.log(least / self.half) / math.log(RATIO)) - 1
         while True:
-            half = self.half * _RATIO**width
+            half = self.half * RATIO**width
             steps = round((middle - self.place) / (_STEP * half))
             at = self.place + steps * _STEP * half
             if at - half <= low and high <= at + half:
@@ -116,8 +116,8 @@ class Around:
 
     def told_above(self, value: float) -> tuple[float, float]:
         """The first of ``half * 1.1^t`` that is no smaller than a number, and ln(1 / prior) of its label."""
-        least = max(value, self.half * _RATIO**-_MOST_STEPS)
-        width = math.floor(math.log(least / self.half) / math.log(_RATIO)) - 1
-        while self.half * _RATIO**width < value:
+        least = max(value, self.half * RATIO**-_MOST_STEPS)
+        width = math.floor(math.log(least / self.half) / math.log(RATIO)) - 1
+        while self.half * RATIO**width < value:
             width += 1
-        return self.half * _RATIO**width, steps_nats(width, scale=_WIDTHS)
+        return self.half * RATIO**width, steps_nats(width, scale=_WIDTHS)

@@ -277,6 +277,14 @@ _OWN = (
         "The share of rows that a file labels 1 among those with label 1.",
         _TRAINED,
     ),
+    Kind(
+        "synthesize",
+        "everhold.queries.synthesis:synthesize",
+        Form.CELLS,
+        "A table of weighted cells that may be queried for ever at no further cost: see --output.",
+        same(marginals="questions"),
+        recorded=("table of shares",),
+    ),
 )
 """The kinds of the core, in the order in which help lists them."""
 
@@ -299,6 +307,7 @@ _DETAILS = {
     "most": Detail(Form.WHOLE, "Number of the best candidates that are told; 1 by default."),
     "level": Detail(Form.NUMBER, "Which quantile; 0.5, the median, by default."),
     "bins": Detail(Form.WHOLE, "Number of bins, all equally wide."),
+    "marginals": Detail(Form.WHOLE, "Promise all counts of so many columns at a time; 2 by default."),
     "positives": Detail(Form.WHOLE, "Number of positive rows that take part."),
     "negatives": Detail(Form.WHOLE, "Number of negative rows that take part."),
     "least": Detail(Form.NUMBER, "Floor on predicted and actual positives together, in rows."),

@@ -46,7 +46,9 @@ def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
     except TypeError:
         found = None
     if found is None:
-        raise QueryRejected(f"the {what} are {brief(candidates)}; expected a list of 1 to {most:,}; nothing was charged")
+        raise QueryRejected(
+            f"the {what} are {brief(candidates)}; expected a list of 1 to {most:,}; nothing was charged"
+        )
     if not 1 <= len(found) <= most:
         raise QueryRejected(f"there are {len(found):,} {what}; expected 1 to {most:,}; nothing was charged")
     return found

@@ -126,7 +126,7 @@ class ChoiceQuery(Query[Choice]):
             )
         compared = Compared.of(compiler, queries, "candidates")
         pairs = None
-        if 1 < len(queries) and len(queries) * int(self.most) <= _MOST_PAIRS:
+        if len(queries) > 1 and len(queries) * int(self.most) <= _MOST_PAIRS:
             pairs = Pairs.of(compiler, queries, compared.bound)
         return ChoicePlan(compiler.schema, mechanism, compared, self.best, int(self.most), pairs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +72,8 @@ class Quantile(Paid):
 
     def _meaning(self) -> str:
         return (
-            f"the quantile {self.level:g} lies from {at_least(self.low or 0.0)} to {at_most(self.high or 0.0)}, whatever "
-            "the law of the values is. Missing values count as larger than all others. No surprise is charged. More "
+            f"the quantile {self.level:g} lies from {at_least(self.low or 0.0)} to {at_most(self.high or 0.0)}, "
+            "whatever the law of the values is. Missing values count as larger than all others. No surprise is charged. More "
             "sealed rows, or edges that lie closer, make the interval narrower."
         )
 
@@ -119,8 +119,7 @@ class QuantileQuery(Query[Quantile]):
         at = min(at, len(edges) - 1)
         silent = compiler.silently()
         (prepared,) = silent.prepare([_up_to(self.text, edges[at])], None)
-        plan = QuantilePlan(compiler.schema, mechanism, self.text, level, edges, below, prepared, silent)
-        return plan
+        return QuantilePlan(compiler.schema, mechanism, self.text, level, edges, below, prepared, silent)
 
     def _training_values(self, compiler: QueryCompiler) -> NDArray[np.float64] | None:
         """Values of a column on the training rows, in order, missing ones last; None where nobody knows them."""
@@ -233,9 +232,7 @@ class QuantilePlan(OneEntry[Quantile]):
         assert self.prepared.procedure is not None
         return self.mechanism.procedure_at(self.prepared.procedure, self.level, nats)
 
-    def tell(
-        self, nats: float, seen: _Counted
-    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def tell(self, nats: float, seen: _Counted) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
         """The last edge that the quantile surely exceeds, and the first that it surely does not."""
         procedure = self._procedure(nats)
         last = len(self.edges)

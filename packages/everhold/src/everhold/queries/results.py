@@ -97,7 +97,9 @@ class Paid(Display):
         )
 
 
-def checks_guesses(compiler: QueryCompiler, what: str, *, guess: float | None, tolerance: float | None) -> GuessAndCheck:
+def checks_guesses(
+    compiler: QueryCompiler, what: str, *, guess: float | None, tolerance: float | None
+) -> GuessAndCheck:
     """The mechanism that answers a label of the sealed rows without noise.
 
     Args:
@@ -228,11 +230,17 @@ class OneEntry(QueryPlan[Result]):
         )
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """A bound on its width, whatever the sealed rows say; of a repeat, the width that was told."""
-        before = stored[0] is not None
-        within = self.told_width(stored[0].answer) if stored[0] is not None else self.bound(self.nats(state))
-        return QuotedPrice(self.asked[0].fingerprint, within, within, 0, 0, False, before, {})
+        """Bounds on its width, as long as training rows are honest and in any case; of a repeat, what was told."""
+        if (entry := stored[0]) is not None:
+            within = most = self.told_width(entry.answer)
+        else:
+            within, most = self.usual(self.nats(state)), self.bound(self.nats(state))
+        return QuotedPrice(self.asked[0].fingerprint, within, most, 0, 0, False, entry is not None, {})
 
-    def told_width(self, answer: Mapping[str, Any]) -> float | None:
+    def usual(self, nats: float) -> float:
+        """`bound` if the training rows are like the sealed ones; mostly the same."""
+        return self.bound(nats)
+
+    @abstractmethod
+    def told_width(self, answer: Mapping[str, Any]) -> float:
         """The width of a stored answer, as `bound` means it."""
-        return None

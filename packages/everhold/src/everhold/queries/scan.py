@@ -351,7 +351,9 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         sides: list[float | None] = []
         for above in (True, False):
             told = [answer for answer in answers if answer["above"] is above]
-            ends = [reading.in_units(None, each["low"], each["high"], row_step=self.mechanism.row_step) for each in told]
+            ends = [
+                reading.in_units(None, each["low"], each["high"], row_step=self.mechanism.row_step) for each in told
+            ]
             end = [each[1] if above else each[2] for each in ends]
             sides.append((min if above else max)([one for one in end if one is not None], default=None))
         return sides[0], sides[1]

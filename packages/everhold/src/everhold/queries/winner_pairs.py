@@ -47,9 +47,7 @@ class Pairs:
     bound: Sequence[BoundQuery]
 
     @classmethod
-    def of(
-        cls, compiler: QueryCompiler, queries: Sequence[RowwiseQuery], bound: Sequence[BoundQuery]
-    ) -> Pairs | None:
+    def of(cls, compiler: QueryCompiler, queries: Sequence[RowwiseQuery], bound: Sequence[BoundQuery]) -> Pairs | None:
         """None where differences have no procedure that is as narrow as they spread."""
         dependence = compiler.mechanism.dependence
         known = dependence.binomial_tails or dependence.group_column is not None
@@ -72,9 +70,7 @@ class Pairs:
         training = self.compiler.training
         if training is not None and all(each.trained for each in differences):
             rows, group_by = training.counting(differences[0]), self.mechanism.dependence.group_column
-            _, seen = rows.look(
-                differences, [needs] * len(differences), group_by=group_by, unit=self.mechanism.unit
-            )
+            _, seen = rows.look(differences, [needs] * len(differences), group_by=group_by, unit=self.mechanism.unit)
         return [
             Prepared(bound, -1, from_training=False, procedure=self._procedure(needs, spread))
             for bound, spread in zip(differences, seen, strict=True)

@@ -221,9 +221,9 @@ def test_limits_hold_with_every_mechanism_and_refusals_do_not_look(tmp_path, loo
 def test_credits_limit_tolerances_choices_and_quantiles(budget, looks):
     budget.allot("team-a", questions=10, charges=250)
     team, options = budget.analyst("team-a"), [f"delay > {cut}" for cut in range(4)]
-    assert team.ask(eh.choose(options, price=100)).charged == 100
+    assert team.ask(eh.private_choose(options, price=100)).charged == 100
     looked, before = len(looks), everything(budget)
-    refused = team.ask(eh.choose(options, price=151))
+    refused = team.ask(eh.private_choose(options, price=151))
     assert (refused.charged, refused.index, refused.remaining) == (0, None, {"questions": 9, "credits": 150})
     finest = 0.7 * budget.promise.radius
     assert team.quote("late = 1", tolerance=finest).refused
@@ -231,10 +231,10 @@ def test_credits_limit_tolerances_choices_and_quantiles(budget, looks):
     assert len(looks) == looked
     assert everything(budget) == before
     assert not budget.quote("late = 1", tolerance=finest).refused
-    assert team.ask(eh.choose(options, price=100)).repeated
-    assert team.ask(eh.quantile("delay", low=-100.0, high=100.0, price=150)).charged == 150
+    assert team.ask(eh.private_choose(options, price=100)).repeated
+    assert team.ask(eh.private_quantile("delay", low=-100.0, high=100.0, price=150)).charged == 150
     assert team.remaining == {"questions": 0, "credits": 0}
-    assert budget.ask(eh.choose(options, price=151)).charged == 151
+    assert budget.ask(eh.private_choose(options, price=151)).charged == 151
     with pytest.raises(BudgetExhausted, match="allotment"):
         team.ask(QuantileQuery("late", 0.5, 0.0, 1.0, 9, 7), strict=True)
     assert findings(budget) == []
@@ -275,7 +275,7 @@ def test_a_purchase_that_costs_more_than_its_price_is_undone(budget, monkeypatch
     monkeypatch.setattr(f"{Choice.__module__}.Choice.price", lambda *_: Price(1, 0.0))
     before = everything(budget)
     with pytest.raises(eh.EverholdError, match="more than the price that it named"):
-        budget.analyst("team-a").ask(eh.choose(["delay > 0", "delay > 1"], price=200))
+        budget.analyst("team-a").ask(eh.private_choose(["delay > 0", "delay > 1"], price=200))
     assert everything(budget) == before
 
 

@@ -155,7 +155,7 @@ def test_acts_challenges_and_histograms_are_no_numbers(holdout):
 def test_a_choice_is_no_number(tmp_path):
     mechanism = MECHANISMS["privacy_budget"].tuned(rows=ROWS, queries=20)
     with create(tmp_path, mechanism=mechanism, allow_vacuous=True) as holdout:
-        question = eh.choose(["delay > 1", "delay > 2"])
+        question = eh.private_choose(["delay > 1", "delay > 2"])
         holdout.ask(question)
         refused(holdout, question, "no single number")
         refused(holdout, 1, "no number with an interval")

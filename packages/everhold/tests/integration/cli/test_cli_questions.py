@@ -14,7 +14,7 @@ CELLS = {"columns": [{"name": "carrier", "values": ["AA", "UA"]}, {"name": "dela
 CHOOSE = [
     "ask",
     *PLACE,
-    "--choose",
+    "--private-choose",
     "lowest",
     "--mean",
     "delay > 30",
@@ -25,9 +25,20 @@ CHOOSE = [
     "--price",
     "900",
 ]
-ABOVE = ["ask", *PLACE, "--first-above", "0.4", "--mean", "delay > 60", "--mean", "delay > -20", "--price", "900"]
-QUANTILE = ["ask", *PLACE, "--quantile", "delay", "--low", "-60", "--high", "80", "--price", "900"]
-SYNTHESIZE = ["ask", *PLACE, "--synthesize", "cells.json", "--price", "900"]
+ABOVE = [
+    "ask",
+    *PLACE,
+    "--private-first-above",
+    "0.4",
+    "--mean",
+    "delay > 60",
+    "--mean",
+    "delay > -20",
+    "--price",
+    "900",
+]
+QUANTILE = ["ask", *PLACE, "--private-quantile", "delay", "--low", "-60", "--high", "80", "--price", "900"]
+SYNTHESIZE = ["ask", *PLACE, "--private-synthesize", "cells.json", "--price", "900"]
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +142,9 @@ def test_models_are_chosen_by_their_predictions(paid, everhold):
     wrong = "".join(f"{line['id']},{1 - int(line['late'])}\n" for line in lines)
     (paid / "wrong.csv").write_text("id,late\n" + wrong)
     files = ("--error", "wrong.csv", "--error", "sealed_predictions.csv")
-    chosen = as_json(everhold, "ask", *PLACE, "--choose", "lowest", *files, "--price", "900")
+    chosen = as_json(everhold, "ask", *PLACE, "--private-choose", "lowest", *files, "--price", "900")
     assert (chosen["index"], chosen["candidate"]) == (1, "error of sealed_predictions.csv")
-    found = as_json(everhold, "ask", *PLACE, "--first-above", "0.5", *files, "--price", "700")
+    found = as_json(everhold, "ask", *PLACE, "--private-first-above", "0.5", *files, "--price", "700")
     assert (found["index"], found["asked"]) == (0, "error of wrong.csv")
     with Holdout.open(*PLACE) as holdout:
         asked = [row["asked"] for row in holdout.transcript().to_rows()]
@@ -159,7 +170,7 @@ def test_the_transcript_shows_how_sharp_a_choice_was(paid, everhold):
 
 def test_questions_may_come_from_a_file(paid, everhold):
     (paid / "q.txt").write_text("delay > 60\n\ndelay > -20\n")
-    command = ["ask", *PLACE, "--first-above", "0.4", "--questions", "q.txt", "--price", "900"]
+    command = ["ask", *PLACE, "--private-first-above", "0.4", "--questions", "q.txt", "--price", "900"]
     assert as_json(everhold, *command)["asked"] == as_json(everhold, *ABOVE)["asked"] == "mean of delay > -20"
 
 
@@ -184,20 +195,24 @@ def test_the_table_has_a_line_for_each_cell_in_both_forms(paid, everhold):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["ask", *PLACE, "--choose", "lowest"], "found none"),
+        (["ask", *PLACE, "--private-choose", "lowest"], "found none"),
         (
-            ["ask", *PLACE, "--choose", "lowest", "--mean", "late = 1", "--error", "sealed_predictions.csv"],
+            ["ask", *PLACE, "--private-choose", "lowest", "--mean", "late = 1", "--error", "sealed_predictions.csv"],
             "found --mean and --error",
         ),
-        (["ask", *PLACE, "--choose", "lowest", "--error", "sealed_predictions.csv", "--low", "0"], "belongs to --mean"),
-        (["ask", *PLACE, "--first-above", "0.1", "--mean", "late = 1", "--column", "x"], "--column belongs to"),
-        (["ask", *PLACE, "--first-above", "0.1", "--questions", "empty.txt"], "holds no question"),
-        (["ask", *PLACE, "--first-above", "0.1", "--questions", "bytes.txt"], "not text in UTF-8"),
+        (
+            ["ask", *PLACE, "--private-choose", "lowest", "--error", "sealed_predictions.csv", "--low", "0"],
+            "belongs to --mean",
+        ),
+        (["ask", *PLACE, "--private-first-above", "0.1", "--mean", "late = 1", "--column", "x"], "--column belongs to"),
+        (["ask", *PLACE, "--private-first-above", "0.1", "--questions", "empty.txt"], "holds no question"),
+        (["ask", *PLACE, "--private-first-above", "0.1", "--questions", "bytes.txt"], "not text in UTF-8"),
         (["ask", *PLACE, "--mean", "late = 1", "--mean", "late = 0"], "found --mean and --mean"),
-        (["ask", *PLACE, "--quantile", "delay", "--low", "0"], "needs --high"),
+        (["ask", *PLACE, "--private-quantile", "delay", "--low", "0"], "needs --high"),
         (
             ["ask", *PLACE, "--mean", "late = 1", "--questions", "empty.txt"],
-            "--questions belongs to --difference, --choose and --first-above",
+            "--questions belongs to --difference, --choose, --first-above, --all-above, "
+            "--private-choose and --private-first-above",
         ),
         (["ask", *PLACE, "--mean", "late = 1", "--output", "t.csv"], "--output belongs to --synthesize"),
         (["ask", *PLACE, "--auc", "sealed_predictions.csv", "--positives", "9"], "needs --negatives"),

@@ -75,11 +75,11 @@ def test_functions_predictions_and_batches_are_looked_at(tmp_path):
 def test_what_is_bought_is_looked_at(tmp_path):
     with sealed(tmp_path, mechanism="privacy_budget", overfits=None) as holdout:
         with pytest.warns(DependenceWarning):
-            holdout.ask(eh.choose(["y = 1", "momentum > 0"], best="highest"))
+            holdout.ask(eh.private_choose(["y = 1", "momentum > 0"], best="highest"))
         with pytest.warns(DependenceWarning):
-            holdout.ask(eh.quantile("momentum", low=-20, high=20, bins=8))
+            holdout.ask(eh.private_quantile("momentum", low=-20, high=20, bins=8))
         with pytest.warns(DependenceWarning):
-            holdout.ask(eh.first_above(["momentum > 0"], 0.9))
+            holdout.ask(eh.private_first_above(["momentum > 0"], 0.9))
         holdout.allot("ann", questions=2)
         with pytest.warns(DependenceWarning):
             holdout.analyst("ann").ask("momentum > 3")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.errors import QueryRejected
 
 if TYPE_CHECKING:
-    from everhold_privacy.synthetic import Universe
-    from everhold_privacy.synthetic.universe import Column
+    from everhold.values.universe import Column, Universe
 
 __all__ = ["check_marginals", "universe_from"]
 
@@ -32,7 +31,7 @@ def universe_from(written: Any, *, called: str) -> Universe:
     Raises:
         QueryRejected: If it is no universe. Nothing is charged.
     """
-    from everhold_privacy.synthetic import Universe
+    from everhold.values.universe import Universe
 
     columns = written.get("columns") if isinstance(written, dict) and len(written) == 1 else None
     if not isinstance(columns, list) or len(columns) > _MOST_COLUMNS:
@@ -68,7 +67,7 @@ def _rejected(called: str, reason: str) -> QueryRejected:
 
 
 def _column(column: Any) -> Column:
-    from everhold_privacy.synthetic import BinnedColumn, ListedColumn
+    from everhold.values.universe import BinnedColumn, ListedColumn
 
     if not isinstance(column, dict) or not isinstance(column.get("name"), str):
         raise ValueError('a column has no name; expected {"name": ..., "values": [...]} or {"name": ..., "edges": ...}')

@@ -1,0 +1,464 @@
+"""All rows that can exist: a product of finite domains listed without a look at the sealed rows. And questions on them.
+
+Every column has a catch-all value for whatever is not listed. So no row is ever refused, which would tell something
+about it, and every row falls into exactly one cell. A question is a vector over the cells with values in [0, 1],
+rounded down to the grid of ``UNIT`` steps (theory, section 6), so that sums over the sealed rows are exact integers.
+Doubles hold integers up to ``2**53`` exactly, in whatever order they are added; larger sums are split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.values.evaluation import UNIT, to_grid
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "MOST_CELLS",
+    "MOST_ROWS",
+    "OTHER",
+    "BinnedColumn",
+    "Column",
+    "ListedColumn",
+    "QueryFamily",
+    "QueryMatrix",
+    "Universe",
+    "checked_histogram",
+]
+
+OTHER = "other"
+"""The value that takes whatever is not listed, where none of the listed ones does."""
+
+MOST_CELLS = 2**24
+"""Largest number of cells of a universe: its weights fill 128 MiB."""
+
+MOST_ROWS = 2**26
+"""Largest number of rows of a histogram: sums in grid units stay below 2**56."""
+
+MOST_VALUES = 2**30
+"""Largest number of values of all marginals together: one byte each."""
+
+_BLOCK = 2**19  # values turned into doubles at a time: 4 MiB
+_EXACT_ROWS = 2**53 // UNIT
+_HALF = 2**15
+
+Value = str | int | float | bool
+
+
+class Column(ABC):
+    """One column of a universe, with finitely many values.
+
+    Attributes:
+        name: Name of the column in the rows.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def labels(self) -> tuple[Value, ...]:
+        """The values, in the order of their codes."""
+
+    @abstractmethod
+    def codes(self, values: ArrayLike) -> NDArray[np.int64]:
+        """The code of each value, shape (rows,); never refused, whatever the values are."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The column as plain data."""
+
+
+@dataclass(frozen=True)
+class ListedColumn(Column):
+    """A column with listed values.
+
+    Attributes:
+        name: Name of the column.
+        values: The listed values: text, finite numbers or truth values, no two of them equal.
+        rest: The listed value that also takes everything that is not listed, missing values among it; None adds a
+            further value "other" for that.
+
+    Raises:
+        ValueError: If there is no value, two are equal, one is of another type, or `rest` is not listed.
+
+    Examples:
+        >>> ListedColumn("sex", ("f", "m")).codes(["m", "f", None, "x"])
+        array([1, 0, 2, 2])
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    rest: Value | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        for value in self.values:
+            if not isinstance(value, (str, int, float)) or (isinstance(value, float) and not math.isfinite(value)):
+                raise ValueError(f"column {self.name!r} lists {value!r}; expected text, finite numbers or truth values")
+        if not self.values or len(set(self.values)) < len(self.values):
+            raise ValueError(f"column {self.name!r} lists no value or one twice; expected different values, at least 1")
+        if self.rest is None and OTHER in self.values:
+            raise ValueError(f"column {self.name!r} lists {OTHER!r}; say rest={OTHER!r} if it takes what is not listed")
+        if self.rest is not None and self.rest not in self.values:
+            raise ValueError(f"column {self.name!r} has the rest {self.rest!r}; expected one of its listed values")
+
+    @property
+    def labels(self) -> tuple[Value, ...]:
+        """The listed values, and "other" if none of them takes the rest."""
+        return self.values if self.rest is not None else (*self.values, OTHER)
+
+    def codes(self, values: ArrayLike) -> NDArray[np.int64]:
+        """The place of each value in `labels`; equal values (1, 1.0 and True) share it."""
+        known = {value: code for code, value in enumerate(self.values)}
+        rest = len(self.values) if self.rest is None else known[self.rest]
+        return np.array([_code(known, value, rest) for value in _listed(values)], dtype=np.int64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The column as ``{"name", "values", "rest"}``."""
+        return {"name": self.name, "values": list(self.values), "rest": self.rest}
+
+
+def _code(known: Mapping[Value, int], value: Any, rest: int) -> int:
+    try:
+        return known.get(value, rest)
+    except TypeError:  # lists in a cell cannot be looked up; to say so would tell that one is there
+        return rest
+
+
+@dataclass(frozen=True)
+class BinnedColumn(Column):
+    """A column of numbers in bins ``[edge, next edge)``; anything else is "other".
+
+    Attributes:
+        name: Name of the column.
+        edges: Ends of the bins, finite and increasing, at least 2.
+
+    Raises:
+        ValueError: If the edges are not as described.
+
+    Examples:
+        >>> BinnedColumn("age", (0, 18, 65)).labels
+        ('[0, 18)', '[18, 65)', 'other')
+        >>> BinnedColumn("age", (0, 18, 65)).codes([3, 18, 65, float("nan")])
+        array([0, 1, 2, 2])
+    """
+
+    name: str
+    edges: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", tuple(self.edges))
+        if len(self.edges) < 2 or not bool(np.all(np.isfinite(self.edges)) and np.all(np.diff(self.edges) > 0)):
+            raise ValueError(
+                f"column {self.name!r} has the edges {self.edges}; expected increasing numbers, at least 2"
+            )
+
+    @property
+    def labels(self) -> tuple[Value, ...]:
+        """The bins as text, then "other"."""
+        bins = zip(self.edges[:-1], self.edges[1:], strict=True)
+        return (*(f"[{low:g}, {high:g})" for low, high in bins), OTHER)
+
+    def codes(self, values: ArrayLike) -> NDArray[np.int64]:
+        """The bin of each number; what is no number, or in no bin, is the last code."""
+        numbers = _numbers(values)
+        bins = np.searchsorted(np.asarray(self.edges, dtype=np.float64), numbers, side="right") - 1
+        inside = (numbers >= self.edges[0]) & (numbers < self.edges[-1])
+        return np.where(inside, bins, len(self.edges) - 1).astype(np.int64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The column as ``{"name", "edges"}``."""
+        return {"name": self.name, "edges": list(self.edges)}
+
+
+def _listed(values: Any) -> list[Any]:
+    """One object for each row, whatever the rows hold: no array is made, which ragged values would stop."""
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(values, method):
+            return list(getattr(values, method)())
+    return list(values)
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuf":
+        return values.astype(np.float64)
+    return np.array([_number(value) for value in _listed(values)], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, ArithmeticError):
+        return math.nan
+
+
+@dataclass(frozen=True)
+class Universe:
+    """A product of columns; cells are numbered with the last column running fastest.
+
+    Attributes:
+        columns: The columns, no two of the same name.
+
+    Raises:
+        ValueError: If there is no column, a name is used twice, or there are more than `MOST_CELLS` cells.
+
+    Examples:
+        >>> universe = Universe((ListedColumn("smoker", (False, True), rest=False), BinnedColumn("age", (0, 40, 120))))
+        >>> universe.cells
+        6
+        >>> universe.histogram({"smoker": [True, False, None], "age": [30, 50, 300]})
+        array([0, 1, 1, 1, 0, 0])
+    """
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        names = [column.name for column in self.columns]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"the universe has the columns {names}; expected at least one, each name once")
+        if self.cells > MOST_CELLS:
+            raise ValueError(
+                f"the universe has {self.cells:,} cells; expected at most {MOST_CELLS:,}; list fewer columns, fewer "
+                "values or wider bins"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of values of each column."""
+        return tuple(len(column.labels) for column in self.columns)
+
+    @property
+    def cells(self) -> int:
+        """Number of cells N."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def _codes(self) -> tuple[NDArray[np.int64], ...]:
+        """For each column, its code in every cell; each of shape (cells,)."""
+        return tuple(np.asarray(codes) for codes in np.unravel_index(np.arange(self.cells), self.shape))
+
+    def cells_of(self, rows: Any) -> NDArray[np.int64]:
+        """The cell of each row, shape (rows,).
+
+        Args:
+            rows: Columns by name: a dict of arrays, or a pandas, Polars or Arrow table.
+
+        Raises:
+            ValueError: If a column is missing or the columns are not equally long; values never raise.
+        """
+        codes = [column.codes(_column(rows, column.name)) for column in self.columns]
+        if len({len(code) for code in codes}) > 1:
+            raise ValueError("the columns are not equally long; expected one value of each column for every row")
+        return np.ravel_multi_index(tuple(codes), self.shape).astype(np.int64)
+
+    def histogram(self, rows: Any) -> NDArray[np.int64]:
+        """How many rows lie in each cell, shape (cells,); arguments and errors as for `cells_of`."""
+        return np.bincount(self.cells_of(rows), minlength=self.cells).astype(np.int64)
+
+    def decode(self, cells: ArrayLike) -> dict[str, list[Value]]:
+        """The values of the given cells, by column."""
+        chosen = np.asarray(cells)
+        return {
+            column.name: [column.labels[code] for code in codes[chosen].tolist()]
+            for column, codes in zip(self.columns, self._codes, strict=True)
+        }
+
+    def vector(self, question: Callable[[dict[str, Value]], float]) -> NDArray[np.float64]:
+        """A question as a vector over the cells, shape (cells,): its value for the labels of each cell.
+
+        Examples:
+            >>> Universe((BinnedColumn("age", (0, 40, 120)),)).vector(lambda row: row["age"] == "[0, 40)")
+            array([1., 0., 0.])
+        """
+        names = [column.name for column in self.columns]
+        rows = product(*(column.labels for column in self.columns))
+        values = (float(question(dict(zip(names, row, strict=True)))) for row in rows)
+        return np.fromiter(values, dtype=np.float64, count=self.cells)
+
+    def marginals(self, width: int) -> QueryMatrix:
+        """All marginal counts of `width` columns at a time: one question for each combination of their values.
+
+        Raises:
+            ValueError: If `width` is not from 1 to the number of columns, or there are too many values to keep.
+
+        Examples:
+            >>> len(Universe((BinnedColumn("age", (0, 40, 120)), ListedColumn("smoker", ("no", "yes")))).marginals(2))
+            9
+        """
+        if not 1 <= width <= len(self.columns):
+            raise ValueError(f"width is {width}; expected a number of columns from 1 to {len(self.columns)}")
+        if math.comb(len(self.columns), width) * self.cells > MOST_VALUES:  # each has one question at least
+            raise ValueError(
+                f"there are {math.comb(len(self.columns), width):,} marginals of {width} columns; expected fewer; use "
+                "fewer columns at a time"
+            )
+        chosen_columns = list(combinations(range(len(self.columns)), width))
+        values = self.cells * sum(math.prod(self.shape[i] for i in chosen) for chosen in chosen_columns)
+        if values > MOST_VALUES:
+            raise ValueError(
+                f"these marginals have {values:,} values over all cells; expected at most {MOST_VALUES:,}; use fewer "
+                "columns at a time"
+            )
+        masks = [
+            np.logical_and.reduce([self._codes[i] == code for i, code in zip(chosen, codes, strict=True)])
+            for chosen in chosen_columns
+            for codes in product(*(range(self.shape[i]) for i in chosen))
+        ]
+        return QueryMatrix(np.array(masks))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The universe as plain data."""
+        return {"columns": [column.to_dict() for column in self.columns]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Universe:
+        """The inverse of `to_dict`."""
+        return cls(tuple(_column_from(column) for column in data["columns"]))
+
+
+def _column_from(data: Mapping[str, Any]) -> Column:
+    if "edges" in data:
+        return BinnedColumn(data["name"], tuple(data["edges"]))
+    return ListedColumn(data["name"], tuple(data["values"]), data["rest"])
+
+
+def _column(rows: Any, name: str) -> Any:
+    try:
+        return rows[name]
+    except (KeyError, IndexError, LookupError) as missing:
+        raise ValueError(f"the rows have no column {name!r}; expected every column of the universe") from missing
+
+
+def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = None) -> NDArray[np.int64]:
+    """A histogram as int64, shape (cells,), of at least one row; its counts are secret and never quoted.
+
+    Raises:
+        ValueError: If it is not that, or does not hold `rows` rows.
+    """
+    counts = np.asarray(histogram)
+    if counts.shape != (cells,) or counts.dtype.kind not in "iu":
+        raise ValueError(f"the histogram has the shape {counts.shape} of {counts.dtype}; expected ({cells},) integers")
+    if bool(np.any(counts < 0)) or bool(np.any(counts > MOST_ROWS)) or not 1 <= int(counts.sum()) <= MOST_ROWS:
+        raise ValueError(f"the histogram has a negative count, or not from 1 to {MOST_ROWS:,} rows")
+    if rows is not None and int(counts.sum()) != rows:
+        raise ValueError(f"the histogram does not hold the stated number of rows, {rows}; count the same rows")
+    return counts.astype(np.int64)
+
+
+class QueryFamily(ABC):
+    """A fixed number of questions about the cells of a universe; immutable, compared by identity.
+
+    Attributes:
+        count: Number of questions |Q|.
+        cells: Number of cells N.
+    """
+
+    count: int
+    cells: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @abstractmethod
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """Questions ``start .. stop - 1`` on the grid, shape (stop - start, cells): boolean, or integers up to UNIT."""
+
+    def vector(self, index: int) -> NDArray[np.float64]:
+        """Question `index` as numbers in [0, 1], shape (cells,)."""
+        return np.asarray(_unscaled(self.block(index, index + 1))[0])
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all values on the grid, in hex: the same for the same questions in the same order."""
+        found = hashlib.sha256(f"{self.count} x {self.cells}\n".encode())
+        for block in self._blocks(0, self.count):
+            found.update((block.astype("<i4") * (UNIT if block.dtype.kind == "b" else 1)).tobytes())
+        return found.hexdigest()
+
+    def totals(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Exact sums over the rows of a histogram in grid units, shape (questions,)."""
+        counts = histogram.astype(np.float64)
+        halves = int(histogram.sum()) > _EXACT_ROWS
+        blocks = self._blocks(0, self.count)
+        return np.concatenate([_exact_product(block, counts, halves=halves) for block in blocks])
+
+    def means(self, weights: NDArray[np.float64], start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
+        """Averages of questions ``start .. stop - 1`` under public weights that sum to 1, shape (stop - start,)."""
+        blocks = self._blocks(start, self.count if stop is None else stop)
+        means = np.concatenate([_product(_unscaled(block), weights) for block in blocks])
+        return np.asarray(np.clip(means, 0.0, 1.0), dtype=np.float64)
+
+    def _blocks(self, start: int, stop: int) -> Iterator[NDArray[Any]]:
+        step = max(1, _BLOCK // self.cells)
+        return (self.block(first, min(first + step, stop)) for first in range(start, stop, step))
+
+
+class QueryMatrix(QueryFamily):
+    """Questions as a matrix; kept as truth values where all are 0 or 1, else as 32-bit integers.
+
+    Args:
+        values: Shape (questions, cells), boolean or numbers in [0, 1].
+
+    Raises:
+        ValueError: If the shape is another one or there is no question.
+        QueryRejected: If a value is not a number in [0, 1].
+
+    Examples:
+        >>> QueryMatrix([[0, 1], [0.5, 0.5]]).totals(np.array([3, 1])) / UNIT
+        array([1., 2.])
+    """
+
+    def __init__(self, values: ArrayLike) -> None:
+        array = np.asarray(values)
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(f"the questions have the shape {array.shape}; expected (questions, cells), none empty")
+        self._grid = _compact(array)
+        self._grid.setflags(write=False)
+        self.count, self.cells = array.shape
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows of the matrix."""
+        return self._grid[start:stop]
+
+    def __repr__(self) -> str:
+        return f"QueryMatrix(count={self.count}, cells={self.cells})"
+
+
+def _compact(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind == "b":
+        return values.copy()
+    grid = to_grid(values)
+    plain = bool(np.all((grid == 0) | (grid == UNIT)))
+    return grid == UNIT if plain else grid.astype(np.int32)
+
+
+def _unscaled(block: NDArray[Any]) -> NDArray[np.float64]:
+    doubles = block.astype(np.float64)
+    return doubles if block.dtype.kind == "b" else doubles / UNIT
+
+
+def _product(block: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Not by BLAS, whose threads cost more than they save here and may add in another order each time."""
+    return np.asarray(np.einsum("ij,j->i", block, numbers))
+
+
+def _exact_product(block: NDArray[Any], counts: NDArray[np.float64], *, halves: bool) -> NDArray[np.int64]:
+    """``block @ counts`` in grid units, by doubles that hold every partial sum exactly."""
+    if block.dtype.kind == "b":
+        return _product(block.astype(np.float64), counts).astype(np.int64) * UNIT
+    if not halves:
+        return _product(block.astype(np.float64), counts).astype(np.int64)
+    high, low = np.divmod(block, _HALF)
+    parts = [_product(part.astype(np.float64), counts).astype(np.int64) for part in (high, low)]
+    return np.asarray(parts[0] * _HALF + parts[1])
