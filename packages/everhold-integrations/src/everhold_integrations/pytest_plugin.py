@@ -78,8 +78,14 @@ class SealedCases:
             if marker is not None:
                 run = getattr(item, "callspec", None)
                 number = 0 if run is None else int(run.params.get(_RUN, 0))
-                case = marker.kwargs.get("case") or _case_of(item.nodeid, number)
+                case = marker.kwargs.get("case") or _case_of(self._node(item), number)
                 item.user_properties += [(_CASE, case), (_RUN, number)]
+
+    def _node(self, item: pytest.Item) -> str:
+        """Id of a test from the folder where pytest was called; its own begins at a folder that options may change."""
+        _, colons, inside = item.nodeid.partition("::")
+        path = os.path.relpath(item.path, self._config.invocation_params.dir)
+        return f"{Path(path).as_posix()}{colons}{inside}"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the result of one phase of a test."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.stats
+import scipy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,7 +157,7 @@ def sign_nats(values: NDArray[np.float64]) -> float:
         8.51
     """
     wins, losses = int(np.count_nonzero(values == 1.0)), int(np.count_nonzero(values == 0.0))
-    return -float(scipy.stats.binom.logsf(wins - 1, wins + losses, 0.5))
+    return 0.0 if not wins else -math.log(scipy.special.bdtrc(wins - 1, wins + losses, 0.5))
 
 
 def most_nats(units: int, floor: float, *, gain: float = 1.0) -> float:
