@@ -17,7 +17,10 @@ def environment(folder):
     """The environment of a shell in which everhold is installed."""
     programs = folder / "bin"
     programs.mkdir()
-    for name, how in (("pytest", "-m pytest -p no:cacheprovider"), ("everhold", "-c 'import everhold.cli as c; c.main()'")):
+    for name, how in (
+        ("pytest", "-m pytest -p no:cacheprovider"),
+        ("everhold", "-c 'import everhold.cli as c; c.main()'"),
+    ):
         (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {how} "$@"\n')
         (programs / name).chmod(0o755)
     (programs / "pip").write_text("#!/bin/sh\nexit 0\n")

@@ -158,7 +158,7 @@ class CaseGate:
 
     def _places_left(self, gate: GateAccount) -> list[int]:
         values = self._store.find(gate.champion)
-        return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()  # type: ignore[no-any-return]
+        return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()
 
     def shares(self, results: Any) -> VarianceShares:
         """Shares of variance between cases and between runs of a case, from these results alone; nothing is asked."""

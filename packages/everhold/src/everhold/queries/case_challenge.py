@@ -214,6 +214,7 @@ def checked_challenger(name: Any) -> str:
     """
     if not (isinstance(name, str) and 1 <= len(name) <= 100 and name.isprintable() and name == name.strip()):
         raise ValueError(
-            f"the challenger's name {brief(name)} cannot be used; expected 1 to 100 printable characters, such as a commit"
+            f"the challenger's name {brief(name)} cannot be used; expected 1 to 100 printable characters, such as a "
+            "commit"
         )
     return name

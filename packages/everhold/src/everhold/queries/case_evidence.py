@@ -124,7 +124,8 @@ class Evidence:
         yes_no = {metric.name: metric.yes_no for metric in self.plan.suite.metrics}
         return [
             Units(
-                np.bincount(self.plan.groups, weights=values.mean(axis=1))[places], sizes[places], float(sizes.max()),
+                np.bincount(self.plan.groups, weights=values.mean(axis=1)).astype(np.float64)[places],
+                sizes[places], float(sizes.max()),
                 signs=signs and yes_no[claim.metric],
             )
             for claim, values in zip(self.plan.suite.claims, self._values(), strict=True)

@@ -96,7 +96,7 @@ def smallest_step(units: int, floor: float, nats: float) -> float | None:
         >>> smallest_step(10, 0.0, 8.4) is None
         True
     """
-    gain = floor + (1.0 + floor) * math.expm1(nats / units) / MOST_STAKE
+    gain: float = floor + (1.0 + floor) * math.expm1(nats / units) / MOST_STAKE
     return None if gain > 1.0 or most_nats(units, floor) < nats else gain
 
 
@@ -123,7 +123,7 @@ def step_with_power(
         if population != NEW_RUNS:
             spread *= between + (1.0 - between) / runs
         if _reaches(units, gain, math.sqrt(spread), nats):
-            return round(gain, 3)
+            return float(round(gain, 3))
     return None
 
 

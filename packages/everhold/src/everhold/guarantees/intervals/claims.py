@@ -90,8 +90,8 @@ def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
 def log_capital(units: Units, null: float, stakes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithm of the capital after each unit, shape (units,); it starts with 1.
 
-    Each factor is ``1 + c (sum - size null) / (largest null)``. If the mean is at most the null, the expected product is
-    at most 1: for independent units by the means of unlike laws, and for any order at a fixed number of units.
+    Each factor is ``1 + c (sum - size null) / (largest null)``. If the mean is at most the null, the expected product
+    is at most 1: for independent units by the means of unlike laws, and for any order at a fixed number of units.
 
     Args:
         units: Values of the claim.
