@@ -45,8 +45,8 @@ NEW_RUNS = "these cases, new runs"
 """Population: new runs of these very cases. A run is one unit."""
 
 LOWER = frozenset({
-    "cost", "duration", "error", "errors", "failures", "latency", "loss", "price", "seconds", "time", "tokens", "toxicity",
-    "violations",
+    "cost", "duration", "error", "errors", "failures", "latency", "loss", "price", "seconds", "time", "tokens",
+    "toxicity", "violations",
 })  # fmt: skip
 """Names of metrics of which less is better, unless ``lower=`` names others."""
 

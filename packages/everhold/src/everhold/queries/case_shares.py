@@ -128,7 +128,7 @@ def step_with_power(
 
 
 def _reaches(units: int, gain: float, sd: float, nats: float) -> bool:
-    """Whether the mixture reaches the level in four cases of five, by the normal law of log capital."""
+    """True if the mixture reaches the level in four cases of five, by the normal law of log capital."""
     stakes = stakes_for(units, nats)
     low, high = max(gain - sd, -1.0), min(gain + sd, 1.0)  # two gains with this mean and spread
     logs = np.log1p(np.outer(stakes, [low, high]))
