@@ -201,7 +201,7 @@ class CaseGate:
         return next_nats(executor.mechanism, executor.state_from(executor.data()))  # type: ignore[arg-type]
 
     def _sees(self) -> float | None:
-        from everhold.queries.case_shares import smallest_step
+        from everhold.planning.case_steps import smallest_step
 
         first = self.suite.claims[0]
         step = smallest_step(self._units.all_at_once, first.floor, self._nats())

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    queries: Annotated[int, typer.Option(help="Number of adaptive questions.")],
+    queries: Annotated[int | None, typer.Option(help="Number of adaptive questions; not with --cases.")] = None,
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None,
     surprises: Annotated[
         int | None,
@@ -65,6 +65,11 @@ def plan(
             "expected rests on it, and no promise does."
         ),
     ] = None,
+    cases: Annotated[
+        int | None, typer.Option(help="Instead of rows: cases of a suite. Prints the steps that a gate can prove.")
+    ] = None,
+    runs: Annotated[int, typer.Option(help="With --cases: runs of each case.")] = 1,
+    challenges: Annotated[int, typer.Option(help="With --cases: planned challenges.")] = 200,
     chart: Annotated[
         Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
     ] = None,
@@ -74,6 +79,7 @@ def plan(
 
     Example:
       everhold plan --rows 50000 --queries 1000 --surprises 10 --radius 0.05
+      everhold plan --cases 100 --runs 8 --challenges 200
 
     A radius is the half-width that holds for all answers at once, whatever
     happens. What is 'expected' is narrower where guesses hold; a second table
@@ -82,7 +88,9 @@ def plan(
     'empirical' is for questions that are fixed before the first answer. With
     --model the rows depend on each other as the file says; with --group-size 5
     they come in groups of 5, such as households, that are independent; --alike
-    .05 says how alike rows of one group are expected to be.
+    .05 says how alike rows of one group are expected to be. With --cases it
+    prints the smallest gain that a gate promotes in four of five nights, about new
+    cases and about new runs of these, or 'not provable'.
 
     Exit codes:
       0  done
@@ -92,6 +100,11 @@ def plan(
     """
     from everhold.planning import plan as make_plan
 
+    if cases is not None:
+        _plan_cases(cases, runs, challenges, disagreement, confidence, chart, form)
+        return
+    if queries is None:
+        raise Misuse("the number of questions is missing; expected --queries, or --cases for a suite")
     if alike is not None and model is None and group_size is None:
         raise Misuse("--alike is for groups; expected --group-size or --model beside it")
     with arguments_checked():
@@ -109,6 +122,32 @@ def plan(
             if table is not None:
                 more = table.to_rows()
                 show_list(more, list(more[0]), form, document=more)
+        for sentence in made.explain().splitlines():
+            note(sentence)
+
+
+def _plan_cases(
+    cases: int, runs: int, challenges: int, disagreement: float | None, confidence: float, chart: Path | None,
+    form: Format,
+) -> None:  # fmt: skip
+    """Print what a gate about cases can prove."""
+    from everhold.planning.case_steps import plan_cases
+
+    with arguments_checked():
+        made = plan_cases(
+            cases=cases, runs=runs, challenges=challenges, confidence=confidence,
+            disagreement=0.2 if disagreement is None else disagreement,
+        )  # fmt: skip
+    if chart is not None:
+        from everhold.charts import save_chart
+
+        with arguments_checked():
+            save_chart(
+                made.chart(), chart, title="The plan: steps that a gate proves",
+                caption="Smallest gain that is promoted in four of five nights; no point where none is.",
+            )  # fmt: skip
+    show_list(made.to_rows(), list(made.to_rows()[0]), form, document=made.to_dict())
+    if form is Format.TABLE:
         for sentence in made.explain().splitlines():
             note(sentence)
 
