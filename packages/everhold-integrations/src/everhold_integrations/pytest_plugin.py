@@ -1,7 +1,7 @@
 """pytest: a suite of sealed cases as the evidence of a gate. Tests with the marker `sealed` are its cases.
 
-Without one of the options the plugin does nothing. With ``--everhold-gate NAME`` the session ends with the verdict as its
-exit code: 0 promoted, 1 kept, 2 an error, 3 the budget is spent. A sealed test that fails is a result and no error.
+Without one of the options the plugin does nothing. With ``--everhold-gate NAME`` the session ends with the verdict as
+its exit code: 0 promoted, 1 kept, 2 an error, 3 the budget is spent. A sealed test that fails is a result and no error.
 Numbers of `record_property` are metrics beside ``passed`` and ``duration`` (seconds).
 """
 
@@ -29,7 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("everhold", "gates about sealed cases")
     group.addoption("--everhold-gate", metavar="NAME", help="Challenge this gate with the results of the sealed tests.")
     group.addoption(
-        "--everhold-seal", metavar="NAME", help="Seal the sealed tests with these results, and open a gate of this name."
+        "--everhold-seal",
+        metavar="NAME",
+        help="Seal the sealed tests with these results, and open a gate of this name.",
     )
     group.addoption("--everhold-storage", metavar="URL", help="Storage; or set EVERHOLD_STORAGE.")
     group.addoption("--everhold-holdout", metavar="NAME", default="suite", help="Holdout of the cases (suite).")
@@ -46,7 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sealed(case=None): the test is a case of a suite that everhold has sealed.")
     gate, seal = config.getoption("--everhold-gate"), config.getoption("--everhold-seal")
     if gate and seal:
-        raise pytest.UsageError("--everhold-gate and --everhold-seal exclude each other. Seal once, challenge afterwards.")
+        raise pytest.UsageError(
+            "--everhold-gate and --everhold-seal exclude each other. Seal once, challenge afterwards."
+        )
     if gate or seal:
         config.pluginmanager.register(SealedCases(config), "everhold-cases")
 
@@ -78,8 +82,14 @@ class SealedCases:
             if marker is not None:
                 run = getattr(item, "callspec", None)
                 number = 0 if run is None else int(run.params.get(_RUN, 0))
-                case = marker.kwargs.get("case") or _case_of(item.nodeid, number)
+                case = marker.kwargs.get("case") or _case_of(self._node(item), number)
                 item.user_properties += [(_CASE, case), (_RUN, number)]
+
+    def _node(self, item: pytest.Item) -> str:
+        """Id of a test from the folder where pytest was called; its own begins at a folder that options may change."""
+        _, colons, inside = item.nodeid.partition("::")
+        path = os.path.relpath(item.path, self._config.invocation_params.dir)
+        return f"{Path(path).as_posix()}{colons}{inside}"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the result of one phase of a test."""
@@ -125,7 +135,9 @@ class SealedCases:
             units=self._option("units"), challenges=self._option("challenges"),
         ) as holdout:  # fmt: skip
             status = holdout.gate(name=gate).status()
-        self._said = f"sealed: {status['cases']} cases, {status['runs']} runs, gate {gate!r} about {status['population']}"
+        self._said = (
+            f"sealed: {status['cases']} cases, {status['runs']} runs, gate {gate!r} about {status['population']}"
+        )
         return _PROMOTED
 
     def _challenge(self) -> int:

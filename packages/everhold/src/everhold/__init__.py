@@ -20,9 +20,9 @@ _HOMES = {
     "everhold.dependence": "DependenceModel GaussianAR1 Groups Independent MarkovChain",
     "everhold.diagnosis.diagnosis": "Diagnosis",
     "everhold.errors": (
-        "AuthError BudgetExhausted BudgetWarning CaseRejected DependenceError DependenceWarning EverholdError EverholdWarning "
-        "HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected SmallHoldoutWarning "
-        "Unavailable VacuousGuaranteeWarning"
+        "AuthError BudgetExhausted BudgetWarning CaseRejected DependenceError DependenceWarning EverholdError "
+        "EverholdWarning HoldoutNotFound HoldoutRejected IntegrityError NonAdaptiveWarning QueryRejected "
+        "SmallHoldoutWarning Unavailable VacuousGuaranteeWarning"
     ),
     "everhold.families.grid": "grid",
     "everhold.families.listed": "listed",

@@ -572,7 +572,7 @@ class Holdout(GrowingHoldout):
             )
         if claims:
             raise TypeError(f"{next(iter(claims))} belongs to a gate about cases; pass better= or any_of= with it")
-        return self.gates.open(  # type: ignore[no-any-return]
+        return self.gates.open(
             metric, champion=champion, training=training, margin=margin, challenges=challenges, name=name
         )
 

@@ -1,7 +1,7 @@
 """S12 by exhaustion: no analyst who mixes queries with an open challenge gets more levels than there are.
 
-The sealed rows can be anything, so the worst analyst is the one whose courses have the largest sum of levels. Here every
-way to ask, open, look and wait is tried, with and without each protection.
+The sealed rows can be anything, so the worst analyst is the one whose courses have the largest sum of levels. Here
+every way to ask, open, look and wait is tried, with and without each protection.
 """
 
 from functools import cache

@@ -38,12 +38,11 @@ class Night:
         rng = np.random.default_rng([seed, 27])
         mechanism = GuessAndCheck.tuned(rows=self.cases, queries=self.challenges, overfits=10)
         world = _WORLDS[self.world](self, rng)
-        asked = charged = labels = promoted = 0
-        for _ in range(self.challenges):
+        charged = labels = promoted = 0
+        for asked in range(self.challenges):
             nats = float(mechanism.nats(asked + 1, charged, labels / 1e6))
             if self.removed == "adaptivity":
                 nats = np.log(20.0)
-            asked += 1
             if world.challenge(nats):
                 promoted += 1
                 charged += 1

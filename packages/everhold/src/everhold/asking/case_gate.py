@@ -158,7 +158,7 @@ class CaseGate:
 
     def _places_left(self, gate: GateAccount) -> list[int]:
         values = self._store.find(gate.champion)
-        return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()  # type: ignore[no-any-return]
+        return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()
 
     def shares(self, results: Any) -> VarianceShares:
         """Shares of variance between cases and between runs of a case, from these results alone; nothing is asked."""
@@ -201,7 +201,7 @@ class CaseGate:
         return next_nats(executor.mechanism, executor.state_from(executor.data()))  # type: ignore[arg-type]
 
     def _sees(self) -> float | None:
-        from everhold.queries.case_shares import smallest_step
+        from everhold.planning.case_steps import smallest_step
 
         first = self.suite.claims[0]
         step = smallest_step(self._units.all_at_once, first.floor, self._nats())

@@ -200,7 +200,7 @@ class HoldoutGates(HoldoutAccessor):
         )  # fmt: skip
 
     def is_about_cases(self, name: str) -> bool:
-        """Whether there is a gate of this name, and it is about cases."""
+        """True if there is a gate of this name, and it is about cases."""
         gate = Accounts.from_state(self._executor.data()).of(Gates).by_name.get(name)
         return gate is not None and gate.metric.get("kind") == CASES
 

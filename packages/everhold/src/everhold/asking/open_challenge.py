@@ -65,7 +65,7 @@ class Progress(Display):
 
     @property
     def goes_on(self) -> bool:
-        """Whether more cases are handed out."""
+        """True if more cases are handed out."""
         return self.verdict is None
 
     def __str__(self) -> str:
@@ -311,7 +311,7 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
 
 
 def _pays(executor: QueryExecutor, state: State, accounts: Accounts, *, questions: int) -> bool:
-    """Whether the analyst's part surely pays for so many places and a promotion."""
+    """True if the analyst's part surely pays for so many places and a promotion."""
     free, promoted = (Pricing(most, lambda _, count: count) for most in (0, 1))
     places = affordable(state, accounts, executor.analyst, questions, pricing=free)
     return places >= questions and affordable(state, accounts, executor.analyst, 1, pricing=promoted) >= 1

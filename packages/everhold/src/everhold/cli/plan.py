@@ -27,7 +27,8 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     queries: Annotated[
-        int | None, typer.Option(help="Number of adaptive questions; may be left out with --protocol.")
+        int | None,
+        typer.Option(help="Number of adaptive questions; may be left out with --protocol, and not with --cases."),
     ] = None,
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None,
     surprises: Annotated[
@@ -71,6 +72,11 @@ def plan(
         Path | None,
         typer.Option(help="A TOML file of declared families: print widths for each, and for all other queries."),
     ] = None,
+    cases: Annotated[
+        int | None, typer.Option(help="Instead of rows: cases of a suite. Prints the steps that a gate can prove.")
+    ] = None,
+    runs: Annotated[int, typer.Option(help="With --cases: runs of each case.")] = 1,
+    challenges: Annotated[int, typer.Option(help="With --cases: planned challenges.")] = 200,
     chart: Annotated[
         Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
     ] = None,
@@ -81,6 +87,7 @@ def plan(
     Example:
       everhold plan --rows 50000 --queries 1000 --surprises 10 --radius 0.05
       everhold plan --rows 20000 --protocol study.toml
+      everhold plan --cases 100 --runs 8 --challenges 200
 
     A radius is the half-width that holds for all answers at once, whatever
     happens. What is 'expected' is narrower where guesses hold; a second table
@@ -89,7 +96,9 @@ def plan(
     'empirical' is for questions that are fixed before the first answer. With
     --model the rows depend on each other as the file says; with --group-size 5
     they come in groups of 5, such as households, that are independent; --alike
-    .05 says how alike rows of one group are expected to be.
+    .05 says how alike rows of one group are expected to be. With --cases it
+    prints the smallest gain that a gate promotes in four of five nights, about new
+    cases and about new runs of these, or 'not provable'.
 
     A study protocol has widths before there are any data:
       queries = 500                  # not declared, such as models
@@ -115,10 +124,13 @@ def plan(
             dependence=_dependence(model, group_size), training_rows=training_rows,
         )  # fmt: skip
         return
-    if queries is None:
-        raise Misuse("--queries is missing; expected the number of adaptive questions, or --protocol")
     from everhold.planning import plan as make_plan
 
+    if cases is not None:
+        _plan_cases(cases, runs, challenges, disagreement, confidence, chart, form)
+        return
+    if queries is None:
+        raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
     if alike is not None and model is None and group_size is None:
         raise Misuse("--alike is for groups; expected --group-size or --model beside it")
     with arguments_checked():
@@ -147,11 +159,32 @@ def _plan_study(protocol: Path, chart: Path | None, form: Format, *, rows: int |
         raise Misuse("--rows is missing; a protocol is planned for a number of sealed rows")
     with arguments_checked():
         made = plan_study(protocol, rows=rows, **wish)
+    _show(made, chart, form, title="The plan: width of every kind of query", caption=made.explain())
+
+
+def _plan_cases(
+    cases: int, runs: int, challenges: int, disagreement: float | None, confidence: float, chart: Path | None,
+    form: Format,
+) -> None:  # fmt: skip
+    """Print what a gate about cases can prove."""
+    from everhold.planning.case_steps import plan_cases
+
+    with arguments_checked():
+        made = plan_cases(
+            cases=cases, runs=runs, challenges=challenges, confidence=confidence,
+            disagreement=0.2 if disagreement is None else disagreement,
+        )  # fmt: skip
+    caption = "Smallest gain that is promoted in four of five nights; no point where none is."
+    _show(made, chart, form, title="The plan: steps that a gate proves", caption=caption)
+
+
+def _show(made: Any, chart: Path | None, form: Format, *, title: str, caption: str) -> None:
+    """Draw the chart of a plan, and print its table and its explanation."""
     if chart is not None:
         from everhold.charts import save_chart
 
         with arguments_checked():
-            save_chart(made.chart(), chart, title="The plan: width of every kind of query", caption=made.explain())
+            save_chart(made.chart(), chart, title=title, caption=caption)
     lines = made.to_rows()
     show_list(lines, list(lines[0]), form, document=made.to_dict())
     if form is Format.TABLE:

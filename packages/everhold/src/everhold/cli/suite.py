@@ -20,7 +20,9 @@ __all__ = ["register"]
 
 _KEPT, _FAULT, _SPENT = 1, 2, 3
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="JUnit XML, promptfoo JSON, or CSV with a column case.")]
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="JUnit XML, promptfoo JSON, or CSV with a column case.")
+]
 StorageOption = Annotated[str | None, typer.Option(help=f"Path or URL of the storage; or set {STORAGE_VARIABLE}.")]
 HoldoutOption = Annotated[str, typer.Option("--holdout", help="Name of the holdout of the cases.")]
 GateOption = Annotated[str, typer.Option("--gate", help="Name of the gate.")]
@@ -46,11 +48,11 @@ def suite(
     gate: GateOption = "main", holdout: HoldoutOption = "suite", storage: StorageOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:  # fmt: skip
-    """Seal the cases of a suite with the results of the present version, and open a gate for them.
+    r"""Seal the cases of a suite with the results of the present version, and open a gate for them.
 
     Example:
       pytest --junitxml results.xml
-      everhold suite results.xml --better passed --not-worse duration=0.5 \\
+      everhold suite results.xml --better passed --not-worse duration=0.5 \
         --range duration=0:10 --storage suite.db
       everhold challenge results.xml --gate main --storage suite.db
 
@@ -84,10 +86,10 @@ def challenge(
     holdout: HoldoutOption = "suite", storage: StorageOption = None, analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:  # fmt: skip
-    """Compare a file of results with the champion of a gate, and leave with the verdict as the exit code.
+    r"""Compare a file of results with the champion of a gate, and leave with the verdict as the exit code.
 
     Example:
-      everhold challenge results.xml --gate main --challenger "$GITHUB_SHA" \\
+      everhold challenge results.xml --gate main --challenger "$GITHUB_SHA" \
         --storage suite.db --summary "$GITHUB_STEP_SUMMARY"
 
     Promoted means that all claims are proved: the success against the champion,

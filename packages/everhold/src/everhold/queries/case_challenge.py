@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["RUNS_OF_THESE", "CaseChallenge", "case_verdict", "claims_in_words", "look_label", "next_nats"]
 
 RUNS_OF_THESE = "new runs of these cases"
-"""What a promise about `NEW_RUNS` is about."""
+"""Subject of a promise about `NEW_RUNS`."""
 
 
 def next_nats(mechanism: GuessAndCheck, state: State) -> float:
@@ -50,7 +50,7 @@ def next_nats(mechanism: GuessAndCheck, state: State) -> float:
 
 
 def look_label(looks: int) -> int:
-    """What telling the look of a promotion costs later queries, in millionths of a nat: all looks are alike.
+    """Cost of the label of a promotion's look for later queries, in millionths of a nat: all looks are alike.
 
     Examples:
         >>> look_label(20)
@@ -214,6 +214,7 @@ def checked_challenger(name: Any) -> str:
     """
     if not (isinstance(name, str) and 1 <= len(name) <= 100 and name.isprintable() and name == name.strip()):
         raise ValueError(
-            f"the challenger's name {brief(name)} cannot be used; expected 1 to 100 printable characters, such as a commit"
+            f"the challenger's name {brief(name)} cannot be used; expected 1 to 100 printable characters, such as a "
+            "commit"
         )
     return name

@@ -54,7 +54,7 @@ class UnitPlan:
         return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)
 
     def can_prove(self, nats: float) -> bool:
-        """Whether any results at all could prove the claims at this level."""
+        """True if any results at all could prove the claims at this level."""
         floors = [claim.floor for claim in self.suite.claims]
         return all(most_nats(self.all_at_once, floor) >= nats for floor in floors)
 
@@ -76,11 +76,11 @@ class Evidence:
     baseline: NDArray[np.float64] = field(repr=False)
 
     def proves(self, nats: float) -> bool:
-        """Whether the claims are proved when all results are looked at once."""
+        """True if the claims are proved when all results are looked at once."""
         return self._proof(self._whole(), self.plan.all_at_once, nats, [self.plan.all_at_once]) is not None
 
     def proves_early(self, nats: float, order: Sequence[int], looks: Sequence[int], *, planned_looks: int) -> bool:
-        """Whether the claims are proved at the latest look, or were at an earlier one.
+        """True if the claims are proved at the latest look, or were at an earlier one.
 
         New cases: the capital is a fair game in the shuffled order, so one level covers all looks (Ville). These
         cases: a unit is a case until all are there, each look is at a fixed number, and looks share the level.
@@ -124,7 +124,8 @@ class Evidence:
         yes_no = {metric.name: metric.yes_no for metric in self.plan.suite.metrics}
         return [
             Units(
-                np.bincount(self.plan.groups, weights=values.mean(axis=1))[places], sizes[places], float(sizes.max()),
+                np.bincount(self.plan.groups, weights=values.mean(axis=1)).astype(np.float64)[places],
+                sizes[places], float(sizes.max()),
                 signs=signs and yes_no[claim.metric],
             )
             for claim, values in zip(self.plan.suite.claims, self._values(), strict=True)

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CASE", "LOWER", "NEW_CASES", "NEW_RUNS", "RUN", "CaseMetric", "CaseSuite", "ids_in", "runs_in"]
+__all__ = [
+    "CASE",
+    "LOWER",
+    "NEW_CASES",
+    "NEW_RUNS",
+    "RUN",
+    "CaseMetric",
+    "CaseSuite",
+    "ids_in",
+    "metrics_for",
+    "runs_in",
+]
 
 CASE, RUN = "case", "run"
 """Columns of ids and, where there is one, of the number of the run."""
@@ -33,9 +44,10 @@ NEW_CASES = "new cases"
 NEW_RUNS = "these cases, new runs"
 """Population: new runs of these very cases. A run is one unit."""
 
-LOWER = frozenset(
-    "cost duration error errors failures latency loss price seconds time tokens toxicity violations".split()
-)
+LOWER = frozenset({
+    "cost", "duration", "error", "errors", "failures", "latency", "loss", "price", "seconds", "time", "tokens",
+    "toxicity", "violations",
+})  # fmt: skip
 """Names of metrics of which less is better, unless ``lower=`` names others."""
 
 _MOST_NAMED = 3  # cases that a message names
@@ -112,7 +124,8 @@ class CaseSuite:
         first = self.metrics[0]
         return {
             "kind": "cases", "population": self.population, "runs": self.runs, "better": list(self.better),
-            "margin": self.margin, "not_worse": dict(self.not_worse), "metrics": [asdict(each) for each in self.metrics],
+            "margin": self.margin, "not_worse": dict(self.not_worse),
+            "metrics": [asdict(each) for each in self.metrics],
             "low": first.low, "high": first.high,
         }  # fmt: skip
 
@@ -167,7 +180,9 @@ def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]
             f"the results are {brief(type(results).__name__)}; expected a table with the column {CASE!r}, or a mapping "
             "from case ids to numbers; nothing was charged"
         )
-    found = {case: list(runs) if isinstance(runs, (list, tuple, np.ndarray)) else [runs] for case, runs in results.items()}
+    found = {
+        case: list(runs) if isinstance(runs, (list, tuple, np.ndarray)) else [runs] for case, runs in results.items()
+    }
     if metrics is not None and len(metrics) > 1:
         for case, runs in found.items():
             if not all(isinstance(run, Mapping) or run is None for run in runs):
@@ -220,7 +235,7 @@ def _check_ids(by_case: Mapping[Any, Any], wanted: Sequence[Any], *, known: Sequ
 def _others(cases: Sequence[Any]) -> str:
     more = [brief(case) for case in cases[1:_MOST_NAMED]]
     left = len(cases) - 1 - len(more)
-    return "".join(f", nor has {each}" if False else f", {each}" for each in more) + (f" and {left} more" if left else "")
+    return "".join(f", {each}" for each in more) + (f" and {left} more" if left else "")
 
 
 def _number(run: Any, metric: CaseMetric, case: Any) -> float:
@@ -253,4 +268,8 @@ def metrics_for(
             f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}; nothing was "
             "charged"
         )
-    return [CaseMetric(name, *map(float, ranges.get(name, (0.0, 1.0))), lower=name in less) for name in names]
+    made = []
+    for name in names:
+        low, high = ranges.get(name, (0.0, 1.0))
+        made.append(CaseMetric(name, float(low), float(high), lower=name in less))
+    return made

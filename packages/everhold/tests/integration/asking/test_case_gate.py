@@ -1,5 +1,6 @@
 """Gates about cases: claims with guards, runs, early stops, crashes, and results that cannot be used."""
 
+import contextlib
 import math
 import warnings
 
@@ -15,9 +16,7 @@ CASES = 60
 def results(success, *, cost=0.3, seed=0, runs=1, ids=range(CASES)):
     """Metrics of each case: so many right, and a cost."""
     rng = np.random.default_rng(seed)
-    return {
-        f"t{case}": [{"accuracy": int(rng.random() < success), "cost": cost} for _ in range(runs)] for case in ids
-    }
+    return {f"t{case}": [{"accuracy": int(rng.random() < success), "cost": cost} for _ in range(runs)] for case in ids}
 
 
 def create(folder, *, queries=100, **wish):
@@ -227,7 +226,7 @@ def test_bad_reports_leave_the_challenge_as_it_was(holdout):
     opened, source = gate.open("one"), results(0.5)
     before, cases = spent(holdout), opened.next_cases()
     other = next(case for case in source if case not in cases)
-    for bad in ({}, {case: source[case] for case in [*cases, other]}, {case: math.nan for case in cases}):
+    for bad in ({}, {case: source[case] for case in [*cases, other]}, dict.fromkeys(cases, math.nan)):
         with pytest.raises(eh.QueryRejected):
             opened.report(bad)
     assert (spent(holdout), opened.next_cases()) == (before, cases)
@@ -254,10 +253,8 @@ def test_a_crash_at_any_point_leaves_the_challenge_where_the_ledger_is(tmp_path,
                 patch.setattr(OpenChallenge, "_look", crash)
             elif point == "verdict":
                 patch.setattr(OpenChallenge, "_end", crash)
-            try:
+            with contextlib.suppress(Crash):
                 opened.report({case: good[case] for case in cases})
-            except Crash:
-                pass
     with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "suite") as holdout:
         again = holdout.gate().open("commit")
         assert again.next_cases() == ([] if point == "after" else cases)

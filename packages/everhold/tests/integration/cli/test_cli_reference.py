@@ -30,7 +30,7 @@ def test_every_command_is_on_the_page():
         "certificate show", "certificate save", "certificate verify", "demo", "diagnose",
         "dependence fit", "dependence describe", "dependence quilts", "plan", "lab run", "lab list",
         "lab rows", "lab leakage", "lab influence", "lab information", "lab sources",
-        "allot", "allotments", "unseal", "gate create", "gate challenge", "gate status", "mcp",
+        "allot", "allotments", "unseal", "suite", "challenge", "gate create", "gate challenge", "gate status", "mcp",
         "serve", "token create", "token list", "token revoke",
     }  # fmt: skip
     names = {" ".join(path) for path in COMMANDS}

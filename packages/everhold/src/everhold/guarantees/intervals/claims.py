@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.stats
+import scipy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,8 +90,8 @@ def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
 def log_capital(units: Units, null: float, stakes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithm of the capital after each unit, shape (units,); it starts with 1.
 
-    Each factor is ``1 + c (sum - size null) / (largest null)``. If the mean is at most the null, the expected product is
-    at most 1: for independent units by the means of unlike laws, and for any order at a fixed number of units.
+    Each factor is ``1 + c (sum - size null) / (largest null)``. If the mean is at most the null, the expected product
+    is at most 1: for independent units by the means of unlike laws, and for any order at a fixed number of units.
 
     Args:
         units: Values of the claim.
@@ -157,7 +157,7 @@ def sign_nats(values: NDArray[np.float64]) -> float:
         8.51
     """
     wins, losses = int(np.count_nonzero(values == 1.0)), int(np.count_nonzero(values == 0.0))
-    return -float(scipy.stats.binom.logsf(wins - 1, wins + losses, 0.5))
+    return 0.0 if not wins else -math.log(scipy.special.bdtrc(wins - 1, wins + losses, 0.5))
 
 
 def most_nats(units: int, floor: float, *, gain: float = 1.0) -> float:

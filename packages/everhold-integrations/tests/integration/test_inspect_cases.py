@@ -1,0 +1,36 @@
+"""An evaluation with epochs challenges a gate about cases."""
+
+import pytest
+from inspect_ai import Task
+from inspect_ai import eval as run
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import match
+
+import everhold as eh
+from everhold_integrations.inspect_cases import case_results_of
+
+CASES, EPOCHS = 12, 3
+
+
+def evaluated(answer, folder):
+    output = ModelOutput.from_content("mockllm/model", answer)
+    output.usage = ModelUsage(total_tokens=7)
+    samples = [Sample(id=f"case-{n}", input="2 + 2?", target="4") for n in range(CASES)]
+    (log,) = run(
+        Task(dataset=samples, scorer=match()), model=get_model("mockllm/model", custom_outputs=[output] * 99),
+        epochs=EPOCHS, display="none", log_dir=str(folder),
+    )  # fmt: skip
+    return log
+
+
+def test_epochs_are_runs(tmp_path):
+    worse, better = (case_results_of(evaluated(answer, tmp_path)) for answer in ("5", "4"))
+    assert sorted(set(better["run"])) == [1, 2, 3]
+    assert (set(better["match"]), set(worse["match"]), set(better["tokens"])) == ({1.0}, {0.0}, {7})
+    with eh.seal_cases(f"{tmp_path}/s.db", results=worse, better="match", units="runs") as suite:
+        gate = suite.gate(name="main")
+        assert gate.challenge(better).promoted
+        better["match"][4] = None
+        with pytest.raises(eh.CaseRejected, match="crashed"):
+            gate.challenge(better)
