@@ -24,7 +24,9 @@ LABELS = 101
 @cache
 def planned():
     """The mechanism of the creation."""
-    return GuessAndCheck.tuned(rows=ROWS, queries=200, overfits=10, confidence=1.0 - BETA, unit=UNIT).sharing(0.5)
+    return GuessAndCheck.tuned(
+        rows=ROWS, queries=200, overfits=10, grid=1_000, confidence=1.0 - BETA, unit=UNIT
+    ).sharing(0.5)
 
 
 @cache

@@ -120,7 +120,9 @@ def ask_over_time(
         asking = executor if growth is None else growth.window(first, last, executor.analyst)
         answer = asking.ask(asking.compiler.compile(question, guess, None))
         if not isinstance(answer, Answer):
-            raise QueryRejected("over_time takes questions with one answer, such as a mean; ask others window by window")
+            raise QueryRejected(
+                "over_time takes questions with one answer, such as a mean; ask others window by window"
+            )
         shown = answer.shown or shown
         row = {
             "window": name, "rows": asking.schema.rows, "value": answer.value, "low": answer.low, "high": answer.high,
