@@ -15,7 +15,7 @@ from everhold.randomness import SeededNoise
 
 UNIT = 2**20
 BETA = 0.2
-GAMES = 40  # 400 in the study: python tests/statistical/test_arrivals_games.py
+GAMES = 40  # 400 in the study that docs/theory/growing.md records
 ROWS = 400  # of each of two batches
 WRONG = 0.98  # a guess that is a surprise, so that what the sealed rows say is told
 LABELS = 201
@@ -144,11 +144,3 @@ def stops(games):
 def test_arrivals_that_peek_break_it():
     fixed, peeked = stops(400)
     assert fixed <= BETA < peeked
-
-
-if __name__ == "__main__":
-    print("climbs over trees", lost(climbs_after, 400))
-    print("climbs before an arrival that answers bring about", lost(climbs_before, 400))
-    print("other trees are not counted", lost(lambda rng: climbs_after(rng, counted=False), 400))
-    print("rows of groups that began before are left in", lost(lambda rng: climbs_before(rng, copied=True), 400))
-    print("sizes fixed, arrivals that peek", *stops(400))

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    queries: Annotated[int, typer.Option(help="Number of adaptive questions.")],
+    queries: Annotated[int, typer.Option(help="Number of adaptive questions; of each month with --months.")],
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None,
     surprises: Annotated[
         int | None,
@@ -65,6 +65,10 @@ def plan(
             "expected rests on it, and no promise does."
         ),
     ] = None,
+    rows_per_month: Annotated[
+        int | None, typer.Option(help="Sealed rows that arrive each month, with --months: widths over time.")
+    ] = None,
+    months: Annotated[int | None, typer.Option(help="Months over which rows arrive.")] = None,
     chart: Annotated[
         Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
     ] = None,
@@ -92,6 +96,9 @@ def plan(
     """
     from everhold.planning import plan as make_plan
 
+    if rows_per_month is not None or months is not None:
+        _plan_growth(rows_per_month, months, queries, surprises, confidence, at, training_rows, form)
+        return
     if alike is not None and model is None and group_size is None:
         raise Misuse("--alike is for groups; expected --group-size or --model beside it")
     with arguments_checked():
@@ -111,6 +118,26 @@ def plan(
                 show_list(more, list(more[0]), form, document=more)
         for sentence in made.explain().splitlines():
             note(sentence)
+
+
+def _plan_growth(
+    rows_per_month: int | None, months: int | None, queries: int, surprises: int | None, confidence: float, at: float,
+    training_rows: int | None, form: Format,
+) -> None:  # fmt: skip
+    """Print widths over time of a holdout that grows."""
+    from everhold.planning.growing import plan_growth
+
+    if rows_per_month is None or months is None:
+        raise Misuse("--rows-per-month and --months belong together. Give both.")
+    with arguments_checked():
+        made = plan_growth(
+            rows_per_month=rows_per_month, months=months, queries=queries, confidence=confidence, at=at,
+            surprises=1.0 if surprises is None else surprises / months, training_rows=training_rows,
+        )  # fmt: skip
+    lines = made.to_rows()
+    show_list(lines, list(lines[0]), form, document=made.to_dict())
+    if form is Format.TABLE:
+        note(f"half-widths at a true value of {at:g}; 'static' is unsealed, if the rows of the first month were all")
 
 
 def _dependence(model: Path | None, group_size: int | None) -> DependenceModel | None:
