@@ -94,7 +94,10 @@ def check_grows(executor: QueryExecutor) -> None:
     """
     configuration, mechanism = executor.record.configuration, executor.mechanism
     head = executor.head()
-    others = sorted({e.name for e in head.accounts.extensions.values()} - {Arrivals.name} | recorded_extensions(configuration).keys())
+    others = sorted(
+        {e.name for e in head.accounts.extensions.values()} - {Arrivals.name}
+        | recorded_extensions(configuration).keys()
+    )
     reasons = {
         "the rows stay in an engine": configuration.get("engine") is not None,
         f"{mechanism.name} answers, which counts all rows as there from the beginning": not (
@@ -223,9 +226,7 @@ def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
     return Suffix(growth.account.opened + 1, growth.account.arrivals + 1, growth.rows, state)
 
 
-def _record(
-    growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | None, until: str | None
-) -> None:
+def _record(growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | None, until: str | None) -> None:
     """Add the entry, if nothing was asked or appended since the tree was decided."""
     public = {
         "kind": ARRIVAL, "arrival": number, "rows": files.rows, "training_rows": files.training_rows,

@@ -80,7 +80,10 @@ class HoldoutArrivals(HoldoutAccessor):
             return {}
         found = self._entries(ARRIVAL, (*names, "tree"))
         retired = self._entries(RETIREMENT, ("before",))
-        return {"arrivals": [
-            {"entry": each["entry"], **{name: each[name] for name in names}, "tree": each["tree"] and each["tree"][0]}
-            for each in found
-        ], **({"retired": [{"entry": each["entry"], "before": each["before"]} for each in retired]} if retired else {})}  # fmt: skip
+        arrived = [{name: each[name] for name in ("entry", *names)} | {"tree": _number(each["tree"])} for each in found]
+        facts = {"retired": [{name: each[name] for name in ("entry", "before")} for each in retired]}
+        return {"arrivals": arrived, **(facts if retired else {})}
+
+
+def _number(tree: Sequence[int] | None) -> int | None:
+    return None if tree is None else tree[0]

@@ -161,9 +161,7 @@ class Growth:
         rows, state = sum(part.rows for part in self.parts[first : last + 1]), self.state()
         if not rows:
             raise QueryRejected(f"arrivals {first} to {last} brought training rows alone; nothing was charged")
-        trees = [
-            (tree_of(self.mechanism, tree, rows=rows, training_rows=self.training_rows), tree) for tree in holding
-        ]
+        trees = [(tree_of(self.mechanism, tree, rows=rows, training_rows=self.training_rows), tree) for tree in holding]
         tree = holding[narrowest(trees, state)]
         about = (("window_from", first), ("window_to", last))
         return self._for(self._executor(tree, first, last, about=about), analyst)

@@ -85,7 +85,8 @@ def windows_of(growth: Growth | None, by: str | int) -> list[tuple[str, int, int
         return [(_name(each[0].number, each[-1].number), each[0].number, each[-1].number) for each in groups]
     if by not in _DIGITS:
         raise QueryRejected(
-            f"by is {brief(by)}; expected 'arrival', a number of arrivals, 'day', 'month' or 'year'; nothing was charged"
+            f"by is {brief(by)}; expected 'arrival', a number of arrivals, 'day', 'month' or 'year'; nothing was "
+            "charged"
         )
     undated = [part.number for part in parts if part.number and not part.description.get("until")]
     if undated:
@@ -120,7 +121,9 @@ def ask_over_time(
         asking = executor if growth is None else growth.window(first, last, executor.analyst)
         answer = asking.ask(asking.compiler.compile(question, guess, None))
         if not isinstance(answer, Answer):
-            raise QueryRejected("over_time takes questions with one answer, such as a mean; ask others window by window")
+            raise QueryRejected(
+                "over_time takes questions with one answer, such as a mean; ask others window by window"
+            )
         shown = answer.shown or shown
         row = {
             "window": name, "rows": asking.schema.rows, "value": answer.value, "low": answer.low, "high": answer.high,

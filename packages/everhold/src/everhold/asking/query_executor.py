@@ -55,6 +55,8 @@ CLOSED_STUDY = (
 )
 """What is said to whoever asks a new question, or allots, after the end."""
 
+_NOTHING = State()
+
 _SURPRISES = 20  # latest ones that guesses may learn from
 
 _REFUSED = "what is left of the budget does not surely pay for the question; nothing was charged; seal new rows"
@@ -96,7 +98,7 @@ class QueryExecutor:
     analyst: str | None = None
     level_of: Callable[[QueryExecutor, BoundQuery], float | None] | None = None
     arrived: int = 0
-    before: State = State()
+    before: State = _NOTHING
     rows_from: tuple[int, int] | None = None
     growth: Growth | None = None
 

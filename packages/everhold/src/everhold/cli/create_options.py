@@ -254,7 +254,7 @@ class PlanOptions:
         bool,
         typer.Option(
             "--grows",
-            help="Rows will be appended: half of the probability of failure is kept for them, so that the budget refills.",
+            help="Rows will be appended: half of the probability of failure is kept for them; the budget refills.",
             rich_help_panel=_PLAN,
         ),
     ] = False

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def plan(
     queries: Annotated[
         int | None,
-        typer.Option(help="Number of adaptive questions; may be left out with --protocol, and not with --cases."),
+        typer.Option(help="Number of adaptive questions, of each month with --months; may be left out with --protocol, and not with --cases."),
     ] = None,
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None,
     surprises: Annotated[
@@ -77,6 +77,10 @@ def plan(
     ] = None,
     runs: Annotated[int, typer.Option(help="With --cases: runs of each case.")] = 1,
     challenges: Annotated[int, typer.Option(help="With --cases: planned challenges.")] = 200,
+    rows_per_month: Annotated[
+        int | None, typer.Option(help="Sealed rows that arrive each month, with --months: widths over time.")
+    ] = None,
+    months: Annotated[int | None, typer.Option(help="Months over which rows arrive.")] = None,
     chart: Annotated[
         Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
     ] = None,
@@ -131,6 +135,9 @@ def plan(
         return
     if queries is None:
         raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
+    if rows_per_month is not None or months is not None:
+        _plan_growth(rows_per_month, months, queries, surprises, confidence, at, training_rows, form)
+        return
     if alike is not None and model is None and group_size is None:
         raise Misuse("--alike is for groups; expected --group-size or --model beside it")
     with arguments_checked():
@@ -190,6 +197,26 @@ def _show(made: Any, chart: Path | None, form: Format, *, title: str, caption: s
     if form is Format.TABLE:
         for sentence in made.explain().splitlines():
             note(sentence)
+
+
+def _plan_growth(
+    rows_per_month: int | None, months: int | None, queries: int, surprises: int | None, confidence: float, at: float,
+    training_rows: int | None, form: Format,
+) -> None:  # fmt: skip
+    """Print widths over time of a holdout that grows."""
+    from everhold.planning.growing import plan_growth
+
+    if rows_per_month is None or months is None:
+        raise Misuse("--rows-per-month and --months belong together. Give both.")
+    with arguments_checked():
+        made = plan_growth(
+            rows_per_month=rows_per_month, months=months, queries=queries, confidence=confidence, at=at,
+            surprises=1.0 if surprises is None else surprises / months, training_rows=training_rows,
+        )  # fmt: skip
+    lines = made.to_rows()
+    show_list(lines, list(lines[0]), form, document=made.to_dict())
+    if form is Format.TABLE:
+        note(f"half-widths at a true value of {at:g}; 'static' is unsealed, if the rows of the first month were all")
 
 
 def _dependence(model: Path | None, group_size: int | None) -> DependenceModel | None:

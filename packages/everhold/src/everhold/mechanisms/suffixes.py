@@ -18,11 +18,12 @@ from everhold.mechanisms.base import State, finest_unit
 if TYPE_CHECKING:
     from everhold.mechanisms.guess_and_check import GuessAndCheck
 
-__all__ = ["FIRST_SHARE", "Suffix", "narrowest", "opens", "radius_of", "since", "share_of", "together", "tree_of"]
+__all__ = ["FIRST_SHARE", "Suffix", "narrowest", "opens", "radius_of", "share_of", "since", "together", "tree_of"]
 
 FIRST_SHARE = 0.5
 """Part of the probability of failure that the tree of all rows leaves to later ones, in a holdout that may grow."""
 
+_NOTHING = State()
 _NEW = 0.25  # part of all rows that must have arrived since the latest tree opened
 
 
@@ -40,7 +41,7 @@ class Suffix:
     number: int
     arrival: int = 0
     first: int = 0
-    before: State = State()
+    before: State = _NOTHING
 
     def stored(self) -> list[int]:
         """As plain JSON data."""

@@ -18,7 +18,7 @@ import duckdb
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
 from everhold.progress import progress
-from everhold.sealing.checks import FileSide, check_not_shared, check_row_ids, is_missing
+from everhold.sealing.checks import FileSide, check_not_shared, check_row_ids
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
 from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, write_rows
@@ -149,9 +149,7 @@ def seal_arrival(
     )  # fmt: skip
 
 
-def _written(
-    connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path
-) -> int:
+def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path) -> int:
     """Read one side and write its file; returns the number of rows."""
     with _told_of_appending():
         read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS)
@@ -251,7 +249,8 @@ def _check_new(
         trained = [KnownRows.of(training_file(folder, each), schema.columns, key=key) for each in with_training[-1:]]
         if any(new["holdout"].repeats(before) for before in trained):
             raise HoldoutRejected(
-                f"these rows, or most of them, are training rows of this holdout; expected rows that nobody saw; {_DONE}"
+                "these rows, or most of them, are training rows of this holdout; expected rows that nobody saw; "
+                f"{_DONE}"
             )
         new["holdout"].save(folder / f"known-{number:06}-{duckdb.__version__}.npy")
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from everhold.sealing.settings import ExtensionSettings
 
 __all__ = [
-    "ALIKE", "GROWS", "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration", "mechanism_from",
-    "public_facts", "recorded_extensions", "schema_from", "state_from",
+    "ALIKE", "GROWS", "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration",
+    "mechanism_from", "public_facts", "recorded_extensions", "schema_from", "state_from",
 ]  # fmt: skip
 
 ALIKE = "alike"

@@ -1,7 +1,7 @@
 """Keyed hashes of rows, so that rows that arrive twice are found at the price of the new ones.
 
-Beside each sealed file lie the hashes of its rows, in order of size. Looking up a row takes one search in each file, and
-no old row is read again. The hashes are keyed, and as private as the rows.
+Beside each sealed file lie the hashes of its rows, in order of size. Looking up a row takes one search in each file,
+and no old row is read again. The hashes are keyed, and as private as the rows.
 """
 
 from __future__ import annotations

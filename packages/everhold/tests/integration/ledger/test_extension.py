@@ -12,6 +12,7 @@ from everhold import extensions
 from everhold.errors import ExtensionError
 from everhold.ledger import extension
 from everhold.ledger.allotments import Accounts
+from everhold.ledger.arrivals import ARRIVAL, RETIREMENT, Arrivals
 from everhold.ledger.declarations import Declarations
 from everhold.ledger.extension import EXTENSIONS, LedgerExtension, broken_contract
 from everhold.ledger.gates import GATE, KEPT, PROMOTED, Gates
@@ -103,6 +104,29 @@ def _declaration(name="texts", *, entry=1, later=False, nats=4.4):
         "kind": "declaration", "name": name, "shown_family": "texts of up to 40 bits", "family": {"kind": "texts"},
         "nats": nats, "entry": entry, "later": later,
     }  # fmt: skip
+
+
+def _arrival(number, *, rows=10, trained=0, tree=None):
+    return {"kind": ARRIVAL, "arrival": number, "rows": rows, "training_rows": trained, "tree": tree}
+
+
+class TestArrivals(LedgerExtensionContract):
+    extension = Arrivals
+    entries = (
+        (_arrival(1), ARRIVAL, 0),
+        (_arrival(2, tree=[2, 2, 20, 3, 1, 5]), ARRIVAL, 0),
+        (_arrival(3, rows=0, trained=4), ARRIVAL, 0),
+        (_arrival(4, tree=[3, 4, 30, 7, 2, 9]), ARRIVAL, 0),
+        ({"kind": RETIREMENT, "before": 2}, RETIREMENT, 0),
+    )
+    impossible = (
+        (_arrival(4), ARRIVAL, 0),
+        (_arrival(5, rows=0), ARRIVAL, 0),
+        (_arrival(5, tree=[3, 5, 20, 3, 1, 5]), ARRIVAL, 0),
+        (_arrival(5, tree=[4, 5]), ARRIVAL, 0),
+        ({"kind": RETIREMENT, "before": 3}, RETIREMENT, 0),
+        ({"kind": RETIREMENT, "before": 1}, RETIREMENT, 0),
+    )
 
 
 class TestDeclarations(LedgerExtensionContract):
