@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def plan(
     queries: Annotated[
         int | None,
-        typer.Option(help="Number of adaptive questions, of each month with --months; may be left out with --protocol, and not with --cases."),
+        typer.Option(help="Number of adaptive questions, or of those of a month; not with --cases."),
     ] = None,
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None,
     surprises: Annotated[
