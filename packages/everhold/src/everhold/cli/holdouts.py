@@ -214,9 +214,6 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
     """
     with opened(storage, name) as holdout:
         found = holdout.status()
-    if form is Format.TABLE and (outlook := found.get("outlook")):
-        widths = ", ".join(f"{when} within {at_most(half)}" for when, half in outlook.items())
-        note(f"the next confirmed answers to yes-or-no queries: {widths}")
     if form is not Format.TABLE:
         show_record(found, form)
         return
@@ -228,6 +225,9 @@ def status(storage: StorageArgument, name: NameArgument = None, form: FormatOpti
     if "allotments" in found:
         sys.stdout.write("\n")
         show_list(found["allotments"], ALLOTTED, form, document=found)
+    if outlook := found.get("outlook"):
+        widths = ", ".join(f"{when} within {at_most(half)}" for when, half in outlook.items())
+        note(f"the next confirmed answers to yes-or-no queries: {widths}")
 
 
 def transcript(storage: StorageArgument, name: NameArgument = None, form: FormatOption = Format.TABLE) -> None:
