@@ -69,6 +69,11 @@ def test_every_interval_of_the_honest_analyst_holds(result):
     assert all(trial.answer.low - slack <= trial.fresh <= trial.answer.high + slack for trial in result.trials)
 
 
+def test_members_of_the_declared_family_cost_nothing_and_hold(result):
+    assert {member.subgroup for member in result.members} >= {"origin = 'EWR'", "origin = 'JFK'", "origin = 'LGA'"}
+    assert all(member.true and member.charged == 0 for member in result.members)
+
+
 def test_the_dict_is_the_stable_contract(result):
     data = json.loads(json.dumps(result.to_dict()))
     worth = data.pop("dependent")
@@ -102,7 +107,8 @@ def test_the_picture_tells_the_same_story_as_the_table(result):
 def test_files_are_written_and_the_certificates_hold(result, output):
     assert sorted(file.name for file in result.files) == [
         "by-hour.certificate.html", "by-hour.certificate.json", "climb.html", "climb.svg",
-        "climber.certificate.html", "climber.certificate.json", "honest.certificate.html", "honest.certificate.json",
+        "climber.certificate.html", "climber.certificate.json", "declared.certificate.html",
+        "declared.certificate.json", "honest.certificate.html", "honest.certificate.json",
         "worth.html", "worth.svg",
     ]  # fmt: skip
     assert all(file.parent == output and file.stat().st_size > 1_000 for file in result.files)

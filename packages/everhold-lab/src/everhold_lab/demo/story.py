@@ -2,8 +2,8 @@
 
 Act 1 lets an analyst climb a bare test set. Act 2 lets the same analyst, and then an honest one, work on the same
 flights, sealed. Act 3 declares that flights of one hour at one airport move together, and lets the honest one ask
-anew. In act 4 the first model of each state of knowledge is the champion of a gate and the others challenge it, and
-the study is unsealed.
+anew. Then the lateness of each carrier at each airport is declared, and answered for nothing. In act 4 the first model
+of each state of knowledge is the champion of a gate and the others challenge it, and the study is unsealed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from everhold.progress import progress
 from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.charts.climb import ClimbPoint
+from everhold_lab.demo.declared import FAMILY, Member, ask_members
 from everhold_lab.demo.dependent_flights import DEPARTURE, Worth, with_departures, worth_of
 from everhold_lab.demo.ending import GateNight, UnsealedStudy, challenge, unseal
 from everhold_lab.demo.flights import Flights, load_flights
@@ -30,13 +31,14 @@ from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Trial, Tune
 from everhold_lab.running import report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from rich.console import Console
 
     from everhold.answers import Answer
     from everhold.dependence import DependenceModel
+    from everhold.families.base import Family
 
 __all__ = ["ClimbOutcome", "DemoPlan", "DemoResult", "run_demo"]
 
@@ -127,6 +129,7 @@ class DemoResult(Display):
         other_hours: Training flights of hours that are not sealed.
         challenges: What the gate said to the models of act 4.
         unsealed: What was told of the answers of act 2 when that study was unsealed.
+        members: Answers to the members of a declared family, on a holdout of their own.
         climb: Points of the picture.
         fresh_flights: Number of fresh flights.
         sealed_flights: Number of sealed flights.
@@ -145,6 +148,7 @@ class DemoResult(Display):
     other_hours: int
     challenges: tuple[GateNight, ...]
     unsealed: tuple[UnsealedStudy, ...]
+    members: tuple[Member, ...]
     climb: tuple[ClimbPoint, ...]
     fresh_flights: int
     sealed_flights: int
@@ -213,6 +217,9 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
         ) as holdout:
             dependent_trials = tune(holdout, by_hour, plan.known_before, advance=advance)
             files += _save_certificate(holdout, output)
+        with _sealed(storage, "declared", flights, queries=queries, overfits=overfits, declared=FAMILY) as holdout:
+            members = ask_members(holdout, flights.fresh.table)
+            files += _save_certificate(holdout, output)
         with Holdout.open(storage, "honest") as holdout:  # at last: nobody asks about these flights any more
             challenges, unsealed = challenge(holdout, trials), unseal(holdout, trials)
             _save_certificate(holdout, output)
@@ -229,6 +236,7 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
             other_hours=len(by_hour.training),
             challenges=challenges,
             unsealed=unsealed,
+            members=members,
             climb=climb,
             fresh_flights=len(flights.fresh),
             sealed_flights=len(flights.sealed),
@@ -254,6 +262,7 @@ def _sealed(
     queries: int,
     overfits: int,
     dependence: DependenceModel | None = None,
+    declared: Mapping[str, Family] | None = None,
 ) -> Holdout:
     """A holdout of the sealed flights; each analyst has one of the same flights, and none sees answers of another.
 
@@ -265,7 +274,7 @@ def _sealed(
         return Holdout.create(
             storage, name, holdout=flights.sealed.table, training=flights.training.table, label="late",
             queries=queries, surprises=overfits, mechanism="guess_and_check", dependence=dependence or Independent(),
-            allow_resealing=True,
+            allow_resealing=True, declared=declared,
         )  # fmt: skip
 
 

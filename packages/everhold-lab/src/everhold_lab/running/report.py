@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BARE",
     "EVERHOLD",
+    "closing_of_members",
     "closing_of_the_study",
     "closing_of_worth",
     "closing_paragraph",
@@ -95,7 +96,8 @@ def print_result(result: DemoResult, console: Console) -> None:
     for table in tables:
         console.print(table)
         console.print()
-    for paragraph in (closing_paragraph(result), closing_of_worth(result), closing_of_the_study(result)):
+    closing = closing_paragraph, closing_of_worth, closing_of_members, closing_of_the_study
+    for paragraph in (write(result) for write in closing):
         console.print(paragraph, highlight=False)
         console.print()
     if not plots_available():
@@ -266,6 +268,22 @@ def closing_of_worth(result: DemoResult) -> str:
         "certificate states what was chosen.",
     ]
     return " ".join(sentences)
+
+
+def closing_of_members(result: DemoResult) -> str:
+    """Results of the declared family."""
+    members = result.members
+    if not members:
+        return "No subgroup of the declared family has enough fresh flights."
+    widest, narrowest = (choose(members, key=lambda each: each.high - each.low) for choose in (max, min))
+    held, charged = sum(member.true for member in members), sum(member.charged for member in members)
+    least, most = (_within((member.high - member.low) / 2.0) for member in (narrowest, widest))
+    return (
+        f"Lateness by carrier and airport was declared beforehand. All {len(members)} members were answered from the "
+        f"sealed flights at a charge of {charged}, each with an interval of its own width: from {least} points to "
+        f"either side ({narrowest.subgroup}) to {most} ({widest.subgroup}). {held} of them contain the value on fresh "
+        "flights."
+    )
 
 
 def closing_of_the_study(result: DemoResult) -> str:
