@@ -122,3 +122,38 @@ def test_a_step_of_which_everything_is_told_is_paid_for_by_the_next(labels_are_p
     asked_from = state if labels_are_paid else made.start(SeededNoise(1)).after(asked=columns, charged=0)
     _, reply, _ = asked(made, right, right, None, asked_from)
     assert (not reply.lows[0] > 0.5) == labels_are_paid
+
+
+def game(seed, *, pays):
+    """An analyst who knows the truth surprises the holdout, chooses by what was told, and asks all texts at the end.
+
+    Returns:
+        True if any interval of the game misses, told or sealed.
+    """
+    rng, rows, beta = np.random.default_rng(seed), 200, 0.2
+    made = GuessAndCheck.tuned(
+        rows=rows, queries=60, overfits=3, confidence=1.0 - beta, training_rows=rows, text_bits=100
+    )
+    nats = made.of_text(math.log(30.0)) if pays else 0.0
+    truths, state, misses = rng.uniform(0.2, 0.8, 30), made.start(SeededNoise(1)), False
+    seen = rng.binomial(rows, truths)
+    for _ in range(3):  # opaque ones that fit the sealed rows: the best of twenty coins
+        state, told_of, _ = asked(made, int(rng.binomial(rows, 0.5, 20).max()), rows // 10, None, state)
+        misses |= not told_of.lows[0] <= 0.5 <= told_of.highs[0]
+    order = np.argsort(-np.abs(seen / rows - truths))  # the worst first
+    step = Evaluations(
+        seen[order, None] * made.unit, np.round(truths[order] * rows).astype(np.int64) * made.unit, rows, made.unit,
+        procedures=[made.yes_no_procedure] * 30, described=[Description(nats, made.yes_no_procedure)] * 30,
+    )  # fmt: skip
+    _, replies = made.answer_many(state, step, SeededNoise(1))
+    ends = np.stack([replies.lows, replies.highs, replies.sealed[:, 1], replies.sealed[:, 2]])
+    right = (ends[::2] <= truths[order]) & (truths[order] <= ends[1::2])
+    return bool(misses or not right.all())
+
+
+def test_five_hundred_games_keep_the_promise():
+    assert sum(game(seed, pays=True) for seed in range(500)) <= 0.2 * 500
+
+
+def test_games_whose_texts_pay_nothing_break_it():
+    assert sum(game(seed, pays=False) for seed in range(100)) > 0.9 * 100

@@ -24,10 +24,8 @@ from everhold.families.base import BoundFamily, Family
 from everhold.families.points import Space, described, space_of
 from everhold.queries.fitted import FittedQuery
 from everhold.queries.identity import behaviour_digest
-from everhold.queries.metrics import LabelQuery
 from everhold.queries.models import Judge, open_rows, require_sklearn
 from everhold.queries.question import digest
-from everhold.queries.shares import ShareQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundGrid", "GridFamily", "PointQuery", "grid"]
 
-_METRICS = ("accuracy", "error", "brier", "precision", "recall", "f1")
+_METRICS = ("accuracy", "error", "brier")
 _COMPARED = 2_000  # training rows on which two fits are compared
 _KEPT = 4  # fitted models: a quote and the answer after it need one fit
 _SEED, _THREADS = "random_state", "n_jobs"
@@ -74,11 +72,11 @@ class GridFamily(Family):
             )
         return BoundGrid(self.facts)
 
-    @cached_property
+    @property
     def facts(self) -> dict[str, Any]:
-        """All that decides the models, as plain JSON data."""
+        """All that decides the models, as plain JSON data; an estimator that was changed has others."""
         return {
-            "kind": BoundGrid.kind, "estimator": described(self.estimator), "space": self.space.to_list(),
+            "kind": BoundGrid.kind, "estimator": described(self.estimator), "space": self.space.listed,
             "seed": self.seed, "metric": self.metric, "size": str(self.space.size),
             "features": None if self.features is None else list(self.features), "versions": _versions(self.estimator),
         }  # fmt: skip
@@ -199,15 +197,7 @@ class PointQuery(FittedQuery):
         place = {name: described(value) for name, value in self.point.items()}
         described_as = {"kind": "point", "grid": digest(facts), "point": place}
         model = self.family.model(compiler, self.point)
-        asked = Judge(facts["metric"], compiler.schema).question(model)
-        bound = compiler.parsed(asked) if isinstance(asked, LabelQuery) else None
-        if isinstance(asked, ShareQuery):
-            bound = asked.placed(compiler).as_one(compiler)
-        if bound is None:
-            raise QueryRejected(
-                f"{facts['metric']} is no single question of this holdout; expected accuracy, error or brier; nothing "
-                "was charged"
-            )
+        bound = compiler.parsed(Judge(facts["metric"], compiler.schema).question(model))
         told = ", ".join(f"{name}={value!r}" for name, value in self.point.items())
         shown = f"{facts['metric']} of {_name(facts['estimator'])} at {told}"
         fit = self.family.fit_digest(compiler, model)
@@ -269,7 +259,7 @@ def grid(
         space: Lists of values by parameter, as scikit-learn's ``param_distributions`` or ``param_grid``. Distributions
             over whole numbers with two ends will do; continuous ones have to be listed, with steps.
         seed: Of every ``random_state`` that neither the estimator nor the space names.
-        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"`` or ``"f1"``.
+        metric: ``"accuracy"``, ``"error"`` or ``"brier"``.
         features: Columns to fit on; None for all but the label and what names rows.
 
     Raises:
@@ -301,4 +291,8 @@ def grid(
             "a random_state of the estimator is a generator, which changes with every fit; expected a whole number; "
             "nothing was charged"
         )
-    return GridFamily(estimator, listed, int(seed), metric, features)
+    from sklearn.base import clone
+
+    made = GridFamily(clone(estimator), listed, int(seed), metric, None if features is None else tuple(features))
+    described(made.estimator)  # refuses what has no description
+    return made

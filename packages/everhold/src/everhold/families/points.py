@@ -79,7 +79,8 @@ class Space:
         """One of the points."""
         return {name: values[0] for name, values in self.grids[0].items()}
 
-    def to_list(self) -> list[list[list[Any]]]:
+    @cached_property
+    def listed(self) -> list[list[list[Any]]]:
         """As plain JSON data."""
         return [[[name, [described(value) for value in values]] for name, values in g.items()] for g in self.grids]
 
@@ -159,6 +160,12 @@ def described(value: Any) -> Any:
     if isinstance(value, type):
         return {"class": f"{value.__module__}.{value.__qualname__}"}
     if hasattr(value, "get_params"):
+        fitted = [name for name in vars(value) if name.endswith("_") and not name.startswith("_")]
+        if fitted:
+            raise QueryRejected(
+                f"a {type(value).__name__} is fitted already (it has {fitted[0]}), and may know the rows; expected "
+                "unfitted estimators; nothing was charged"
+            )
         parameters = value.get_params(deep=False)
         return {"class": described(type(value))["class"], "parameters": described(parameters)}
     raise QueryRejected(

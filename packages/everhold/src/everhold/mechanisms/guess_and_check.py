@@ -571,7 +571,7 @@ class GuessAndCheck(ChecksGuesses):
             return hardest
         expected = self.expected(state, guess, procedure, described)
         procedure, nats = self._next_event(state, guess, procedure, described)
-        released = self._widest_cell(nats)
+        released = float(self._concentration(nats)) + self.rounding + 0.25 * math.pi / self.grid
         if not isinstance(procedure, OfMeans):
             released = widest_told(procedure.widest(nats) + self.rounding)
         confirmed, unsealed = farthest(guess, expected.confirmed), _half(expected.unsealed)
@@ -584,11 +584,7 @@ class GuessAndCheck(ChecksGuesses):
             return REFUSED
         concentration = float(self._concentration(nats)[0]) + self.rounding
         confirmed = concentration + float(self._allowed(concentration - self.rounding))
-        return Quote(confirmed, self._widest_cell(float(nats[0])), 0, 1, refused=False)
-
-    def _widest_cell(self, nats: float) -> float:
-        """The farthest that an end told of a cell can be from its middle."""
-        return float(self._concentration(nats)) + self.rounding + 0.25 * math.pi / self.grid
+        return Quote(confirmed, concentration + 0.25 * math.pi / self.grid, 0, 1, refused=False)
 
     def outlook(self, state: State) -> dict[str, float]:
         """See `Mechanism.outlook`: of the next answer, the one after `_AHEAD` more surprises, and a usual text."""

@@ -10,6 +10,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -178,7 +179,7 @@ class Means(QueryPlan[Result]):
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """Exact sums over the sealed rows, what procedures need besides, and what goes with them."""
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
-        tolerances = np.array([mean.tolerance for mean in means])
+        tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
         procedures = [mean.procedure for mean in means if mean.procedure is not None]
         totals, seen = sealed.look(
             [mean.bound for mean in means],
@@ -196,7 +197,7 @@ class Means(QueryPlan[Result]):
             procedures=procedures if len(procedures) == len(means) else None,
             seen=seen if len(procedures) == len(means) else None,
             silent=self.silent,
-            described=[mean.described for mean in means] if any(mean.described for mean in means) else None,
+            described=described if any(described) else None,
         )
         return evaluations, means
 
@@ -259,7 +260,8 @@ class Means(QueryPlan[Result]):
         value, low, high = reading.in_units(kept["value"], kept["low"], kept["high"], row_step=step)
         sealed, sealed_low, sealed_high = reading.in_units(*entry.sealed or (None, None, None), row_step=step)
         made, narrower = self.mechanism.rows_worth(), ""
-        statement = "S10" if kept["source"] == DECLARED or _by_description(mean, kept) else told.statement
+        by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
+        statement = "S10" if kept["source"] == DECLARED or by_description else told.statement
         if (procedure := self._made_by(mean, kept)) is not None:
             needed = f" {made}" if self.mechanism.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
@@ -334,11 +336,6 @@ class Batch(Means["list[Answer]"]):
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Not offered: the questions are quoted one by one."""
         raise NotImplementedError
-
-
-def _by_description(mean: Prepared, kept: Mapping[str, Any]) -> bool:
-    """True for a text that was checked at the level of its description."""
-    return mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
 
 
 def _as_stored(entry: Entry) -> Quote:

@@ -237,10 +237,12 @@ class QueryCompiler:
             estimate = scaled if trained else -1
             if trained and self.mechanism.needs_guess and not (self.silent or question.by_position):  # models only
                 scaled = learned(scaled, question, surprises, self.mechanism.steps)
-                procedure = self._scattered(procedure, question, scaled, surprises)
+                if question.row_value is None:
+                    procedure = self._scattered(procedure, question, scaled, surprises)
+            has_level = self.described_of is not never_declared
             prepared.append(Prepared(
                 question, scaled, from_training=trained, procedure=procedure, estimate=estimate,
-                described=self._described(question, procedure, estimate),
+                described=self._described(question, procedure, estimate) if has_level else None,
             ))  # fmt: skip
         return prepared
 
@@ -325,7 +327,7 @@ class QueryCompiler:
         estimate = scaled if trained else -1
         prepared = Prepared(
             bound, scaled, from_training=trained, procedure=procedure, estimate=estimate,
-            described=self._described(bound, procedure, estimate),
+            described=None if self.described_of is never_declared else self._described(bound, procedure, estimate),
         )  # fmt: skip
         return prepared if tolerance is None else self._wished(prepared, tolerance)
 

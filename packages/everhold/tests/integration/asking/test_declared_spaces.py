@@ -5,7 +5,9 @@ import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
@@ -38,6 +40,11 @@ class Voter(ClassifierMixin, BaseEstimator):
 def data(seed, columns=4, count=COUNT):
     rng = np.random.default_rng(seed)
     return {**{f"c{k}": rng.integers(0, 2, count) for k in range(columns)}, "y": rng.integers(0, 2, count)}
+
+
+def frozen():
+    """A model that was fitted elsewhere, which cloning keeps."""
+    return FrozenEstimator(DecisionTreeClassifier().fit([[0], [1]], [0, 1]))
 
 
 def create(folder, declared, columns=4, count=COUNT):
@@ -84,6 +91,7 @@ def test_a_point_is_answered_exactly_by_the_model_that_everhold_fits(tmp_path):
         (lambda: eh.grid(DecisionTreeClassifier, SPACE), "no estimator"),
         (lambda: eh.grid(DecisionTreeClassifier(), SPACE, metric="auc"), "expected one of"),
         (lambda: eh.grid(DecisionTreeClassifier(), {"splitter": [print]}), "cannot be declared"),
+        (lambda: eh.grid(Pipeline([("m", frozen())]), {"m__estimator__max_depth": [1]}), "is fitted already"),
         (lambda: trees().at(max_depth=7, min_samples_leaf=5), "no point of the declared space"),
         (lambda: trees().at(max_depth=3), "no point of the declared space"),
     ],
@@ -91,6 +99,14 @@ def test_a_point_is_answered_exactly_by_the_model_that_everhold_fits(tmp_path):
 def test_what_is_no_space_and_no_point_is_refused(made, why):
     with pytest.raises(eh.QueryRejected, match=f"{why}.*nothing was charged"):
         made()
+
+
+@pytest.mark.parametrize("metric", ["error", "brier"])
+def test_other_metrics_are_members_too(tmp_path, metric):
+    with create(tmp_path, [trees(metric=metric)]) as holdout:
+        answer = holdout.ask(trees(metric=metric).at(max_depth=3, min_samples_leaf=5))
+        assert (answer.source, answer.charged) == ("declared", 0)
+        assert answer.low <= answer.value <= answer.high
 
 
 def test_whole_numbers_with_two_ends_have_steps():
