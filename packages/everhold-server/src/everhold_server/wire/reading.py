@@ -32,7 +32,8 @@ from everhold_server.wire.scalars import MOST_ITEMS, a_text, refuse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from everhold.queries.question import Query
+    from everhold.queries.former_prices import former_kind
+from everhold.queries.question import Query
     from everhold.values.base import Schema
 
 __all__ = ["QUERY", "query_schemas", "question_from", "referring"]
@@ -171,6 +172,8 @@ def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
         written = {"kind": "mean", "of": written}
     elif not isinstance(written, dict):
         refuse(f"the question is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
+    if written.get("price") is not None and isinstance(written.get("kind"), str):
+        written = {**written, "kind": former_kind(written["kind"], written)}
     kind = kind_of(written.get("kind"))
     try:
         given = _model(kind).model_validate(written).__dict__

@@ -130,8 +130,10 @@ class Synthesis(Paid):
         assert self.table is not None
         made = f", corrected by {self.table.marks} counts of the sealed rows" if self.table.marks else ""
         return (
-            f"each of the table's {self.table.counts:,} shares is within {at_most(self.within or 0.0)} of the truth. "
-            f"The table was made from the training rows{made}. Look at it with .table, which may be queried for ever at no "
+            f"each of the table's {self.table.counts:,} shares is within "
+            f"{at_most(self.within or 0.0)} of the truth. "
+            f"The table was made from the training rows{made}. Look at it with .table, which may be queried for "
+            "ever at no "
             "further cost. More sealed rows, or training rows that are more like them, make it closer."
         )
 
@@ -358,6 +360,6 @@ def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2, **for
 def _check_width(universe: Universe, width: object) -> None:
     if not 1 <= (as_whole(width) or 0) <= len(universe.columns):
         raise QueryRejected(
-            f"the width is {brief(width)}; expected a number of columns from 1 to {len(universe.columns)}, whose counts "
-            "are promised; nothing was charged"
+            f"the width is {brief(width)}; expected a number of columns from 1 to {len(universe.columns)}; counts of "
+            "so many are promised; nothing was charged"
         )
