@@ -17,17 +17,16 @@ def rows(seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=ROWS)
     y = (x + rng.normal(size=ROWS) > 0).astype(np.int64)
-    return {"x": x, "y": y, "a": rng.integers(0, 3, ROWS), "g": np.arange(ROWS) // 4 + seed * ROWS}
+    return {"x": x, "y": y, "a": rng.integers(0, 3, ROWS)}
 
 
 SEALED, TRAINING = rows(0), rows(1)
 
 
-def create(folder, *, queries, allow_vacuous=None, **wish):
-    planning = eh.Planning(queries=queries, **({} if allow_vacuous is None else {"allow_vacuous": True}))
-    return eh.Holdout.create(
-        folder / "s.db", "s", holdout=SEALED, training=TRAINING, label="y", planning=planning, **wish
-    )
+def create(folder, **wish):
+    wish = {"planning": eh.Planning(allow_vacuous=True), **wish}
+    wish = {"holdout": SEALED, "training": TRAINING, **wish}
+    return eh.Holdout.create(folder / "s.db", "s", label="y", **wish)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +102,9 @@ def test_predictions_as_arrays_need_no_training(tmp_path):
 
 
 def test_groups_and_bets(tmp_path):
-    with create(tmp_path, queries=50, dependence=eh.Groups("g")) as made:
+    grouped = [{**each, "g": np.arange(ROWS) // 4 + seed * ROWS} for seed, each in enumerate((SEALED, TRAINING))]
+    wish = {"holdout": grouped[0], "training": grouped[1], "dependence": eh.Groups("g")}
+    with create(tmp_path, queries=50, **wish) as made:
         best = made.ask(eh.choose([eh.mean("x", low=-3, high=3), eh.mean("x - 0.1", low=-3, high=3)], best="highest"))
         assert best.index == 0 and best.low <= float(np.mean(SEALED["x"])) <= best.high
         assert made.ask(eh.all_above(["x > 0", "x > 1"], 0.3)).indices == (0,)
@@ -172,7 +173,7 @@ def test_they_are_told_at_once_or_not_at_all(holdout):
 
 
 def test_old_spellings_with_a_price_work_for_one_version(tmp_path):
-    with create(tmp_path, queries=20, mechanism="privacy_budget", allow_vacuous=True) as made:
+    with create(tmp_path, queries=20, mechanism="privacy_budget") as made:
         for make, new in (
             (lambda **more: eh.choose(KEYS, **more), eh.private_choose(KEYS, price=70)),
             (lambda **more: eh.first_above(KEYS, 0.4, **more), eh.private_first_above(KEYS, 0.4, price=70)),
