@@ -25,6 +25,7 @@ from everhold import queries as registry
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, Form, Kind
+from everhold.queries.former_prices import former_kind
 from everhold_server.wire.predictions import Tables, predictions_from
 from everhold_server.wire.questions import SCALARS, TOLERANCE, kind_of, spelled
 from everhold_server.wire.scalars import MOST_ITEMS, a_text, refuse
@@ -32,8 +33,7 @@ from everhold_server.wire.scalars import MOST_ITEMS, a_text, refuse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from everhold.queries.former_prices import former_kind
-from everhold.queries.question import Query
+    from everhold.queries.question import Query
     from everhold.values.base import Schema
 
 __all__ = ["QUERY", "query_schemas", "question_from", "referring"]

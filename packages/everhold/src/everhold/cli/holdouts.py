@@ -67,7 +67,10 @@ def ask(
     tolerance: ToleranceOption = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="With --synthesize or --private-synthesize: the file for the table, .csv or .parquet.", rich_help_panel=_RESULT),
+        typer.Option(
+            help="With --synthesize or --private-synthesize: the file for the table, .csv or .parquet.",
+            rich_help_panel=_RESULT,
+        ),
     ] = None,
     analyst: AnalystOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False,

@@ -93,7 +93,9 @@ def test_pairs_make_the_regret_smaller(holdout):
 
 
 def test_predictions_as_arrays_need_no_training(tmp_path):
-    columns = [np.where(np.random.default_rng(seed).random(ROWS) < 0.1, 1 - SEALED["y"], SEALED["y"]) for seed in range(4)]
+    columns = [
+        np.where(np.random.default_rng(seed).random(ROWS) < 0.1, 1 - SEALED["y"], SEALED["y"]) for seed in range(4)
+    ]
     with create(tmp_path, queries=50) as made:
         best = made.ask(eh.choose(columns, loss=eh.error))
         errors = [float(np.mean(column != SEALED["y"])) for column in columns]
