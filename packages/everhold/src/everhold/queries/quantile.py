@@ -299,7 +299,7 @@ def _finite(number: float) -> float | None:
 
 
 def _leading(count: int, holds: Any) -> int:
-    """How many positions from the first on a monotone condition holds for, by bisection."""
+    """Number of leading positions at which a monotone condition holds, by bisection."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2

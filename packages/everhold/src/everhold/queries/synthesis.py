@@ -96,7 +96,7 @@ class CountTable(Display):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthesis(Paid):
-    """A table of shares that may be queried for ever at no further cost.
+    """A table of shares that may be queried any number of times at no further cost.
 
     Attributes:
         table: Public weights over the cells; None if the query was refused.
@@ -223,7 +223,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
 
     @cached_property
     def _procedures(self) -> list[Procedure]:
-        """How the interval of each share is made, by public facts."""
+        """The procedure of each share, by public facts."""
         if self.mechanism.dependence.group_column is None:
             return [self.mechanism.yes_no_procedure] * len(self.counts)
         sizes = self.mechanism.dependence.counts  # type: ignore[attr-defined]  # of groups
@@ -299,7 +299,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
         return max(high - share + 2.0 * procedures[middle].standard_error(share), 2.0**-30)
 
     def bound(self, nats: float) -> float:
-        """What can be told of a table at most; the sealed rows may be unlike the training rows."""
+        """The largest error that can be told; sealed rows may be unlike training rows."""
         return 1.0
 
     def usual(self, nats: float) -> float:
@@ -332,7 +332,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
 def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2, **former: Any) -> Any:
     """A table of made-up rows whose shares are close to the population's, for all counts of a few columns at a time.
 
-    It may be queried for ever at no further cost. However many counts there are, it is one of the planned queries. It
+    It may be queried any number of times at no further cost. However many counts there are, it is one of the planned queries. It
     starts from the training rows, so it is close where they are like the sealed ones.
 
     Args:
