@@ -73,10 +73,8 @@ class Quantile(Paid):
     def _meaning(self) -> str:
         return (
             f"the quantile {self.level:g} lies from {at_least(self.low or 0.0)} to "
-            f"{at_most(self.high or 0.0)}, "
-            "whatever the law of the values is. Missing values count as larger than all others. No surprise is charged. "
-            "More "
-            "sealed rows, or edges that lie closer, make the interval narrower."
+            f"{at_most(self.high or 0.0)}, whatever the law of the values is. Missing values count as larger than all "
+            "others. No surprise is charged. More sealed rows, or edges that lie closer, make the interval narrower."
         )
 
 

@@ -130,8 +130,7 @@ class Synthesis(Paid):
         assert self.table is not None
         made = f", corrected by {self.table.marks} counts of the sealed rows" if self.table.marks else ""
         return (
-            f"each of the table's {self.table.counts:,} shares is within "
-            f"{at_most(self.within or 0.0)} of the truth. "
+            f"each of the table's {self.table.counts:,} shares is within {at_most(self.within or 0.0)} of the truth. "
             f"The table was made from the training rows{made}. Look at it with .table, which may be queried for "
             "ever at no "
             "further cost. More sealed rows, or training rows that are more like them, make it closer."
@@ -332,7 +331,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
 def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2, **former: Any) -> Any:
     """A table of made-up rows whose shares are close to the population's, for all counts of a few columns at a time.
 
-    It may be queried any number of times at no further cost. However many counts there are, it is one of the planned queries. It
+    It may be queried any number of times at no cost. It is one planned query, however many counts there are. It
     starts from the training rows, so it is close where they are like the sealed ones.
 
     Args:
