@@ -313,7 +313,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
                 mean = estimate if self.compared.rises else 1.0 - estimate
                 chances[place] = scipy.special.ndtr((mean - self._at) / error)
         rare = 0.25 / len(procedures)
-        return np.clip(chances, rare, 1.0 - rare)
+        return np.asarray(np.clip(chances, rare, 1.0 - rare))
 
     def _turned(self, low: float, high: float) -> tuple[float, float]:
         """Ends of a mean that grows with the answers as those of row values, and the other way round."""

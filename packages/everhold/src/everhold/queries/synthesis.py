@@ -309,7 +309,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
             off = self.mechanism.allowance * procedure.standard_error(share)
             most = procedure.expected(min(share + off, 1.0), one_side)[1] - share
             errors.append(max(most, share - procedure.expected(max(share - off, 0.0), one_side)[0]))
-        return min(RATIO * (max(errors) + self.mechanism.rounding), 1.0)
+        return float(min(RATIO * (max(errors) + self.mechanism.rounding), 1.0))
 
     def told_width(self, answer: Mapping[str, Any]) -> float:
         """The error that was told."""

@@ -19,7 +19,7 @@ from everhold.queries.means import Prepared, RowwiseQuery
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
@@ -65,7 +65,7 @@ class Pairs:
             DifferenceQuery(self.queries[other], self.queries[one]).joined(self.bound[other], self.bound[one])
             for other in range(len(self.bound)) if other != one
         ]  # fmt: skip
-        needs = "cells" if self.mechanism.dependence.binomial_tails else "groups"
+        needs: Needs = "cells" if self.mechanism.dependence.binomial_tails else "groups"
         seen = [self._nothing(needs)] * len(differences)
         training = self.compiler.training
         if training is not None and all(each.trained for each in differences):
@@ -76,12 +76,12 @@ class Pairs:
             for bound, spread in zip(differences, seen, strict=True)
         ]
 
-    def _procedure(self, needs: str, training: Any) -> Procedure:
+    def _procedure(self, needs: Needs, training: Any) -> Procedure:
         if needs == "cells":
             return Betting(rows=self.mechanism.rows, training=training)
         return GroupBetting(sizes=self.mechanism.dependence.counts, training=training)  # type: ignore[attr-defined]
 
-    def _nothing(self, needs: str) -> Any:
+    def _nothing(self, needs: Needs) -> Any:
         """An empty summary, for a spread without training rows."""
         unit, none = self.mechanism.unit, np.zeros(0, dtype=np.int64)
         if needs == "cells":
