@@ -151,9 +151,8 @@ def main(say: Callable[[str], None] = print) -> None:
     parser = argparse.ArgumentParser(description="Games of choices and scans.")
     parser.add_argument("--games", type=int, default=500)
     games = parser.parse_args().games
-    many = {"candidates": 1_000, "rounds": 1}
     plans = [(Game(kind=kind), ("all", "labels are not paid")) for kind in ("choose", "scan", "bets")]
-    for game, protections in [*plans, (Game(**many), ("all", "levels ignore K"))]:  # type: ignore[arg-type]
+    for game, protections in [*plans, (Game(candidates=1_000, rounds=1), ("all", "levels ignore K"))]:
         for protection in protections:
             found = play(game, protection, games=games)
             say(f"{game}, protections: {protection}: {found.missed} of {found.games} games missed")
