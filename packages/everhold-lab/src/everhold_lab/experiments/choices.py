@@ -3,7 +3,7 @@
     python -m everhold_lab.experiments.choices --games 500
 
 Every candidate is a fair coin, so every population value is 1/2. The analyst takes fresh candidates in each round, and
-in the end asks whether the vote of all winners is better than a coin. Each game is played with a protection removed, too.
+in the end asks about the vote of all winners. Each game is played with a protection removed, too.
 """
 
 from __future__ import annotations
@@ -66,14 +66,12 @@ class Played:
 def play(game: Game, protection: str, *, games: int, seed: int = 0) -> Played:
     """Play games in which one of `PROTECTIONS` is in force, or removed, at a probability of failure of 0.2."""
     mechanism = GuessAndCheck.tuned(rows=game.rows, queries=40, overfits=4, confidence=0.8)
-    found = ChoiceLevels.of
     if protection == "levels ignore K":
-        choice.ChoiceLevels = _Ignoring  # type: ignore[misc]  # the protection is removed here alone
+        vars(choice)["ChoiceLevels"] = _Ignoring  # the protection is removed here alone
     try:
         missed = sum(_missed(game, mechanism, protection, np.random.default_rng([seed, n])) for n in range(games))
     finally:
-        choice.ChoiceLevels = ChoiceLevels  # type: ignore[misc]
-    assert found == ChoiceLevels.of
+        vars(choice)["ChoiceLevels"] = ChoiceLevels
     return Played(games, missed)
 
 
@@ -153,11 +151,11 @@ def main(say: Callable[[str], None] = print) -> None:
     parser = argparse.ArgumentParser(description="Games of choices and scans.")
     parser.add_argument("--games", type=int, default=500)
     games = parser.parse_args().games
-    for kind in ("choose", "scan", "bets"):
-        for protection in PROTECTIONS:
-            if (kind, protection) != ("scan", "levels ignore K"):
-                found = play(Game(kind=kind), protection, games=games if kind != "bets" else games)
-                say(f"{kind}, protections: {protection}: {found.missed} of {found.games} games missed")
+    plans = [(Game(kind=kind), ("all", "labels are not paid")) for kind in ("choose", "scan", "bets")]
+    for game, protections in [*plans, (Game(candidates=1_000, rounds=1), ("all", "levels ignore K"))]:
+        for protection in protections:
+            found = play(game, protection, games=games)
+            say(f"{game}, protections: {protection}: {found.missed} of {found.games} games missed")
 
 
 if __name__ == "__main__":

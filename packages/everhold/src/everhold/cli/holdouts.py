@@ -67,7 +67,10 @@ def ask(
     tolerance: ToleranceOption = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="With --synthesize: the file for the table, .csv or .parquet.", rich_help_panel=_RESULT),
+        typer.Option(
+            help="With --synthesize or --private-synthesize: the file for the table, .csv or .parquet.",
+            rich_help_panel=_RESULT,
+        ),
     ] = None,
     analyst: AnalystOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False,
@@ -104,12 +107,13 @@ def ask(
     So are questions that an analyst's allotment may not pay for; refusals cost
     nothing, are not recorded, and anybody may ask again.
 
-    With --mechanism privacy_budget, one budget also pays for these:
+    These take no guess, and charge no surprise:
       everhold ask flights.db flights --choose lowest --error a.csv --error b.csv
-      everhold ask flights.db flights --quantile arr_delay --low -60 --high 180
+      everhold ask flights.db flights --quantile arr_delay
       everhold ask flights.db flights --first-above 0.2 --mean "arr_delay > 60" \
-        --mean "arr_delay > 30" --price 1000
+        --mean "arr_delay > 30"
       everhold ask flights.db flights --synthesize cells.json --output table.csv
+    With --mechanism privacy_budget they are --private-choose and so on, at a --price.
     The file of cells lists what rows may look like, without a look at the sealed
     ones; rows with other values count as "other", or as the value named "rest":
       {"columns": [{"name": "carrier", "values": ["AA", "UA"]},

@@ -139,16 +139,16 @@ class Compared:
         return np.where(totals >= 0.0, totals / self.mechanism.steps, math.nan)
 
     def named(self) -> str:
-        """How many there are, and the first of them by name."""
+        """The number of candidates, and the first of them by name."""
         names = "; ".join(each.bound.shown for each in self.prepared[:MOST_SHOWN_NAMES])
         return f"{len(self):,}: {names}{'; ...' if len(self) > MOST_SHOWN_NAMES else ''}"
 
     def look(self, sealed: StoredRows) -> SealedValues:
-        """What the procedures need to know of the sealed rows; secret."""
+        """The sealed values that the procedures need; secret."""
         return look_at(self.prepared, sealed, self.schema, self.mechanism)
 
     def procedures(self, nats: float) -> list[Procedure]:
-        """How each interval is made at a level, by public facts."""
+        """The procedure of each interval at a level, by public facts."""
         found = []
         for each in self.prepared:
             guess = each.guess / self.mechanism.steps if each.guess >= 0 else -1.0

@@ -255,7 +255,9 @@ class ChoicePlan(OneEntry[Choice]):
         return min(told, whole), cost
 
     def bound(self, nats: float) -> float:
-        """The largest regret that can be told, in the candidates' units."""
+        """The largest regret that can be told, in the candidates' units; of the best few it depends on their gaps."""
+        if self.most > 1:
+            return self.compared.width
         levels = ChoiceLevels.of(nats, candidates=len(self.compared), paired=self.pairs is not None)
         procedures = self.compared.procedures(levels.lower)
         reach = sum(widest(procedures, each, self.mechanism) for each in (levels.lower, levels.upper))

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from everhold.errors import ExtensionError, warn_caller
+from everhold.errors import ExtensionError, warn_former
 from everhold.queries import KINDS
 
-__all__ = ["private_query"]
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+__all__ = ["former_kind", "private_query"]
+
+_PRICED = frozenset({"choose", "first_above", "quantile", "synthesize"})
+_DETAILS = frozenset({"price", "rounds", "method"})
+
+
+def former_kind(name: str, given: Container[str]) -> str:
+    """The kind that was written down, in a command or a document: with a price it is a private one, for one version.
+
+    Args:
+        name: Of the kind.
+        given: Names of the details that are written down with it.
+
+    Warns:
+        FutureWarning: If it is another one.
+    """
+    if name not in _PRICED or not any(detail in given for detail in _DETAILS):
+        return name
+    warn_former(f"{name} with a price is now private_{name}. The former spelling works in this version only.")
+    return f"private_{name}"
 
 
 def private_query(name: str, former: dict[str, Any], *subjects: Any, **details: Any) -> Any:
@@ -26,10 +48,10 @@ def private_query(name: str, former: dict[str, Any], *subjects: Any, **details: 
     Warns:
         FutureWarning: Always; says which name to use.
     """
-    strange = sorted(former.keys() - {"price", "rounds", "method"})
-    if strange or "price" not in former:
-        raise TypeError(f"{name}() got an unexpected keyword argument {(strange or sorted(former))[0]!r}")
-    warn_caller(FutureWarning(f"{name}(price=...) is now private_{name}(price=...)"))
+    strange = sorted(former.keys() - _DETAILS)
+    if strange:
+        raise TypeError(f"{name}() got an unexpected keyword argument {strange[0]!r}")
+    warn_former(f"{name}(price=...) is now private_{name}(price=...). The former one works in this version only.")
     kind = KINDS.named(f"private_{name}")
     if kind is None:
         raise ExtensionError(f"private_{name} is not installed. Install it: {KINDS.missing(f'private_{name}')}.")

@@ -72,9 +72,9 @@ class Quantile(Paid):
 
     def _meaning(self) -> str:
         return (
-            f"the quantile {self.level:g} lies from {at_least(self.low or 0.0)} to {at_most(self.high or 0.0)}, "
-            "whatever the law of the values is. Missing values count as larger than all others. No surprise is charged. More "
-            "sealed rows, or edges that lie closer, make the interval narrower."
+            f"the quantile {self.level:g} lies from {at_least(self.low or 0.0)} to "
+            f"{at_most(self.high or 0.0)}, whatever the law of the values is. Missing values count as larger than all "
+            "others. No surprise is charged. More sealed rows, or edges that lie closer, make the interval narrower."
         )
 
 
@@ -297,7 +297,7 @@ def _finite(number: float) -> float | None:
 
 
 def _leading(count: int, holds: Any) -> int:
-    """How many positions from the first on a monotone condition holds for, by bisection."""
+    """Number of leading positions at which a monotone condition holds, by bisection."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2

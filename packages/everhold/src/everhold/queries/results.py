@@ -58,7 +58,7 @@ class Paid(Display):
 
     @property
     def refused(self) -> bool:
-        """Whether there is no answer, because what is left does not surely pay for it."""
+        """True if there is no answer, because the budget left may not pay for it."""
         return self._found() is None
 
     def payment(self) -> dict[str, Any]:
@@ -68,11 +68,11 @@ class Paid(Display):
 
     @abstractmethod
     def _found(self) -> str | None:
-        """What was found, in a few words; None if the question was refused."""
+        """The finding in a few words; None if the query was refused."""
 
     @abstractmethod
     def _meaning(self) -> str:
-        """What holds for the population, and what would make it sharper; sentences, for an answer."""
+        """Sentences about an answer: the statement about the population, and ways to make it sharper."""
 
     def _headline(self) -> str:
         return f"{self.shown}: {self}" if self.shown else str(self)
@@ -113,8 +113,8 @@ def checks_guesses(
     """
     mechanism = compiler.mechanism
     if not isinstance(mechanism, GuessAndCheck):
-        private = "; with a privacy budget, ask private_choose, private_first_above, private_quantile or "
-        private = f"{private}private_synthesize" if mechanism.sells_tolerances else ""
+        private = "; with a privacy budget, ask the query whose name begins with private_"
+        private = private if mechanism.sells_tolerances else ""
         raise QueryRejected(
             f"{mechanism.name} cannot answer {what} without noise; expected a holdout with the mechanism "
             f"guess_and_check, the default{private}; nothing was charged"
@@ -162,7 +162,7 @@ class OneEntry(QueryPlan[Result]):
 
     @property
     def beside(self) -> dict[str, Any]:
-        """What the ledger keeps beside the description and is no part of the query's identity."""
+        """Fields of the ledger entry beside the description; no part of the query's identity."""
         return {}
 
     @abstractmethod
@@ -179,7 +179,7 @@ class OneEntry(QueryPlan[Result]):
 
     @abstractmethod
     def bound(self, nats: float) -> float:
-        """How wide it is at most at a level, in the query's units; from public facts alone."""
+        """The largest width at a level, in the query's units; from public facts alone."""
 
     @abstractmethod
     def result(self, answer: Mapping[str, Any] | None, **paid: Any) -> Result:

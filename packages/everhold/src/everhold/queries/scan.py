@@ -239,7 +239,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return self.compared.look(sealed)
 
     def answer(self, state: State, seen: SealedValues, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
-        """Which ones are above, and limits of both sides, as one label."""
+        """One label: the candidates that are above, and the limits of both sides."""
         nats = self._levels(state)
         procedures = self.compared.procedures(float(nats[-1]))
         lows, highs = self._ends(procedures, seen, nats)
@@ -313,7 +313,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
                 mean = estimate if self.compared.rises else 1.0 - estimate
                 chances[place] = scipy.special.ndtr((mean - self._at) / error)
         rare = 0.25 / len(procedures)
-        return np.clip(chances, rare, 1.0 - rare)
+        return np.asarray(np.clip(chances, rare, 1.0 - rare))
 
     def _turned(self, low: float, high: float) -> tuple[float, float]:
         """Ends of a mean that grows with the answers as those of row values, and the other way round."""
@@ -323,7 +323,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return self._turned(low, 1.0) if above else self._turned(0.0, high)
 
     def present(self, told: ExecutionResult) -> FirstAbove | AllAbove:
-        """Which candidates were found."""
+        """The candidates that were found."""
         entries = [entry for entry in told.entries if entry is not None]
         refused = len(entries) < len(told.entries)
         shared: dict[str, Any] = {
@@ -359,7 +359,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         return sides[0], sides[1]
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """How far beyond the threshold a candidate can be found on the wrong side, at most."""
+        """The largest distance beyond the threshold at which a candidate can be on the wrong side."""
         before = all(entry is not None for entry in stored)
         nats = float(np.max(self._levels(state)))
         procedures = self.compared.procedures(nats)

@@ -96,7 +96,7 @@ class CountTable(Display):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthesis(Paid):
-    """A table of shares that may be queried for ever at no further cost.
+    """A table of shares that may be queried any number of times at no further cost.
 
     Attributes:
         table: Public weights over the cells; None if the query was refused.
@@ -131,7 +131,8 @@ class Synthesis(Paid):
         made = f", corrected by {self.table.marks} counts of the sealed rows" if self.table.marks else ""
         return (
             f"each of the table's {self.table.counts:,} shares is within {at_most(self.within or 0.0)} of the truth. "
-            f"The table was made from the training rows{made}. Look at it with .table, which may be queried for ever at no "
+            f"The table was made from the training rows{made}. Look at it with .table, which may be queried for "
+            "ever at no "
             "further cost. More sealed rows, or training rows that are more like them, make it closer."
         )
 
@@ -221,7 +222,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
 
     @cached_property
     def _procedures(self) -> list[Procedure]:
-        """How the interval of each share is made, by public facts."""
+        """The procedure of each share, by public facts."""
         if self.mechanism.dependence.group_column is None:
             return [self.mechanism.yes_no_procedure] * len(self.counts)
         sizes = self.mechanism.dependence.counts  # type: ignore[attr-defined]  # of groups
@@ -297,7 +298,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
         return max(high - share + 2.0 * procedures[middle].standard_error(share), 2.0**-30)
 
     def bound(self, nats: float) -> float:
-        """What can be told of a table at most; the sealed rows may be unlike the training rows."""
+        """The largest error that can be told; sealed rows may be unlike training rows."""
         return 1.0
 
     def usual(self, nats: float) -> float:
@@ -308,7 +309,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
             off = self.mechanism.allowance * procedure.standard_error(share)
             most = procedure.expected(min(share + off, 1.0), one_side)[1] - share
             errors.append(max(most, share - procedure.expected(max(share - off, 0.0), one_side)[0]))
-        return min(RATIO * (max(errors) + self.mechanism.rounding), 1.0)
+        return float(min(RATIO * (max(errors) + self.mechanism.rounding), 1.0))
 
     def told_width(self, answer: Mapping[str, Any]) -> float:
         """The error that was told."""
@@ -330,7 +331,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
 def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2, **former: Any) -> Any:
     """A table of made-up rows whose shares are close to the population's, for all counts of a few columns at a time.
 
-    It may be queried for ever at no further cost. However many counts there are, it is one of the planned queries. It
+    It may be queried any number of times at no cost. It is one planned query, however many counts there are. It
     starts from the training rows, so it is close where they are like the sealed ones.
 
     Args:
@@ -358,6 +359,6 @@ def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2, **for
 def _check_width(universe: Universe, width: object) -> None:
     if not 1 <= (as_whole(width) or 0) <= len(universe.columns):
         raise QueryRejected(
-            f"the width is {brief(width)}; expected a number of columns from 1 to {len(universe.columns)}, whose counts "
-            "are promised; nothing was charged"
+            f"the width is {brief(width)}; expected a number of columns from 1 to {len(universe.columns)}; counts of "
+            "so many are promised; nothing was charged"
         )

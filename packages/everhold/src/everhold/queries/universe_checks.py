@@ -47,7 +47,7 @@ def check_universe_columns(universe: Universe, schema: Schema) -> None:
 
 
 def _fits(column: Column, kind: ColumnKind) -> bool:
-    """Whether a row can have any of these values; only such columns are read as cannot tell what they see."""
+    """True if a row can have any of these values; only such columns are read as cannot tell what they see."""
     if type(column) is BinnedColumn:
         return kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN)
     if type(column) is not ListedColumn:

@@ -19,7 +19,7 @@ from everhold.queries.means import Prepared, RowwiseQuery
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
@@ -65,7 +65,7 @@ class Pairs:
             DifferenceQuery(self.queries[other], self.queries[one]).joined(self.bound[other], self.bound[one])
             for other in range(len(self.bound)) if other != one
         ]  # fmt: skip
-        needs = "cells" if self.mechanism.dependence.binomial_tails else "groups"
+        needs: Needs = "cells" if self.mechanism.dependence.binomial_tails else "groups"
         seen = [self._nothing(needs)] * len(differences)
         training = self.compiler.training
         if training is not None and all(each.trained for each in differences):
@@ -76,13 +76,13 @@ class Pairs:
             for bound, spread in zip(differences, seen, strict=True)
         ]
 
-    def _procedure(self, needs: str, training: Any) -> Procedure:
+    def _procedure(self, needs: Needs, training: Any) -> Procedure:
         if needs == "cells":
             return Betting(rows=self.mechanism.rows, training=training)
         return GroupBetting(sizes=self.mechanism.dependence.counts, training=training)  # type: ignore[attr-defined]
 
-    def _nothing(self, needs: str) -> Any:
-        """What is known of the spread without training rows."""
+    def _nothing(self, needs: Needs) -> Any:
+        """An empty summary, for a spread without training rows."""
         unit, none = self.mechanism.unit, np.zeros(0, dtype=np.int64)
         if needs == "cells":
             zeros = np.zeros(CELLS, dtype=np.int64)
@@ -95,7 +95,7 @@ class Pairs:
         return PairsOfOne(one, prepared, look_at(prepared, sealed, self.compiler.schema, self.mechanism))
 
     def largest(self, pairs: PairsOfOne, nats: float, *, lowest: bool) -> float:
-        """How much better than one candidate any other one is at most, in units of a mean; Lemma M over the others.
+        """The most by which any other candidate is better than one, in units of a mean (Lemma M).
 
         Args:
             pairs: What `look` returned of the candidate.
@@ -107,7 +107,7 @@ class Pairs:
         return largest_upper([_better(each.bound, *both, lowest=lowest) for each, *both in ends])
 
     def expected(self, pairs: PairsOfOne, goodness: NDArray[np.float64], nats: float, *, lowest: bool) -> float:
-        """What `largest` is expected to be, from the other candidate that is the best on the training rows."""
+        """The expected value of `largest`, from the other candidate that is the best on training rows."""
         others = np.delete(goodness, pairs.one)
         if np.all(np.isnan(others)):
             return math.inf
@@ -133,7 +133,7 @@ class PairsOfOne:
 
     @property
     def procedures(self) -> list[Procedure]:
-        """How the intervals are made."""
+        """The interval procedures."""
         return [each.procedure for each in self.prepared if each.procedure is not None]
 
 

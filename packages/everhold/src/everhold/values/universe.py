@@ -264,7 +264,7 @@ class Universe:
         return np.ravel_multi_index(tuple(codes), self.shape).astype(np.int64)
 
     def histogram(self, rows: Any) -> NDArray[np.int64]:
-        """How many rows lie in each cell, shape (cells,); arguments and errors as for `cells_of`."""
+        """Number of rows in each cell, shape (cells,); arguments and errors as for `cells_of`."""
         return np.bincount(self.cells_of(rows), minlength=self.cells).astype(np.int64)
 
     def decode(self, cells: ArrayLike) -> dict[str, list[Value]]:

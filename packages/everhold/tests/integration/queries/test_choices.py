@@ -1,0 +1,205 @@
+"""Choices, scans, quantiles and tables in the default holdout: what they say, and that they are entries like others."""
+
+import json
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.ledger.verify import verify
+from everhold.values.universe import ListedColumn, Universe
+
+ROWS = 2_000
+UNIVERSE = Universe((ListedColumn("a", (0, 1, 2), 2), ListedColumn("y", (0, 1), 1)))
+KEYS = [f"x > {cut}" for cut in (-1, -0.5, 0, 0.5, 1)]
+
+
+def rows(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=ROWS)
+    y = (x + rng.normal(size=ROWS) > 0).astype(np.int64)
+    return {"x": x, "y": y, "a": rng.integers(0, 3, ROWS)}
+
+
+SEALED, TRAINING = rows(0), rows(1)
+
+
+def create(folder, **wish):
+    wish = {"planning": eh.Planning(allow_vacuous=True), **wish}
+    wish = {"holdout": SEALED, "training": TRAINING, **wish}
+    return eh.Holdout.create(folder / "s.db", "s", label="y", **wish)
+
+
+@pytest.fixture(scope="module")
+def holdout(tmp_path_factory):
+    with create(tmp_path_factory.mktemp("choices"), queries=200) as made:
+        yield made
+
+
+def queries():
+    return {
+        "choose": eh.choose(KEYS, best="highest"),
+        "three": eh.choose(KEYS, best="lowest", most=3),
+        "models": eh.choose([0.2, 0.0, -0.4], loss=lambda cut: eh.error(f"x > {cut}")),
+        "first": eh.first_above(KEYS[::-1], 0.4),
+        "all": eh.all_above(KEYS, 0.4),
+        "median": eh.quantile("x"),
+        "expression": eh.quantile("x + a", 0.25, low=-4, high=6),
+        "table": eh.synthesize(UNIVERSE),
+    }
+
+
+@pytest.mark.parametrize("name", queries())
+def test_an_answer_agrees_with_its_quote_and_is_free_again(holdout, name):
+    price, before = holdout.quote(queries()[name]), holdout.remaining
+    answer = holdout.ask(queries()[name])
+    assert (price.charged_at_most, answer.charged, holdout.remaining["overfits"]) == (0, 0, before["overfits"])
+    again = holdout.ask(queries()[name])
+    assert again.repeated
+    assert again.to_dict() == answer.to_dict() | {"remaining": again.to_dict()["remaining"]}
+    assert holdout.quote(queries()[name]).answered_before
+    assert json.dumps(answer.to_dict(), allow_nan=False)
+    assert answer.explain()
+    assert answer._repr_html_()
+    assert len(answer.to_pandas()) == 1
+    for width in ("regret", "level_error", "within"):
+        assert getattr(answer, width, 0.0) <= price.radius + 1e-12
+
+
+def test_choices_are_those_of_the_sealed_rows(holdout):
+    best = holdout.ask(queries()["choose"])
+    value = float(np.mean(SEALED["x"] > -1))
+    assert best.index == 0
+    assert best.low <= value <= best.high
+    assert 0 <= best.regret <= best.high - best.low
+    three = holdout.ask(queries()["three"])
+    assert (three.index, three.indices) == (4, (4, 3, 2))
+    assert three.low <= np.mean(SEALED["x"] > 1)
+    assert three.regret >= np.mean(SEALED["x"] > 0) - np.mean(SEALED["x"] > 1)
+    model = holdout.ask(queries()["models"])
+    errors = [np.mean((SEALED["x"] > cut) != SEALED["y"]) for cut in (0.2, 0.0, -0.4)]
+    assert model.index == int(np.argmin(errors))
+    assert model.low <= min(errors) <= model.high
+    first = holdout.ask(queries()["first"])
+    assert first.found
+    assert first.asked == "mean of x > 0"
+    assert first.low < 0.4 < first.high
+    assert holdout.ask(queries()["all"]).indices == (0, 1, 2)
+    median = holdout.ask(queries()["median"])
+    assert median.low <= np.median(SEALED["x"]) <= median.high
+    table = holdout.ask(queries()["table"]).table
+    shares = [np.mean((SEALED["a"] == a) & (SEALED["y"] == y)) for a in range(3) for y in range(2)]
+    assert np.max(np.abs(table.means(UNIVERSE.marginals(2)) - shares)) <= table.radius
+
+
+def test_nothing_above_is_a_finding(holdout):
+    none = holdout.ask(eh.first_above(KEYS, 0.99))
+    assert (none.index, none.found, none.low) == (None, False, None)
+    assert none.high >= 0.99
+
+
+def test_pairs_make_the_regret_smaller(holdout):
+    near = holdout.ask(eh.choose([f"x > {cut}" for cut in (0.0, 0.01, 0.02)], best="highest"))
+    assert near.regret < 0.5 * (near.high - near.low)
+
+
+def test_predictions_as_arrays_need_no_training(tmp_path):
+    columns = [
+        np.where(np.random.default_rng(seed).random(ROWS) < 0.1, 1 - SEALED["y"], SEALED["y"]) for seed in range(4)
+    ]
+    with create(tmp_path, queries=50) as made:
+        best = made.ask(eh.choose(columns, loss=eh.error))
+        errors = [float(np.mean(column != SEALED["y"])) for column in columns]
+        assert best.index == int(np.argmin(errors))
+        assert best.about is not None
+        assert best.low <= min(errors) <= best.high
+
+
+def test_groups_and_bets(tmp_path):
+    grouped = [{**each, "g": np.arange(ROWS) // 4 + seed * ROWS} for seed, each in enumerate((SEALED, TRAINING))]
+    wish = {"holdout": grouped[0], "training": grouped[1], "dependence": eh.Groups("g")}
+    with create(tmp_path, queries=50, **wish) as made:
+        best = made.ask(eh.choose([eh.mean("x", low=-3, high=3), eh.mean("x - 0.1", low=-3, high=3)], best="highest"))
+        assert best.index == 0
+        assert best.low <= float(np.mean(SEALED["x"])) <= best.high
+        assert made.ask(eh.all_above(["x > 0", "x > 1"], 0.3)).indices == (0,)
+        median = made.ask(eh.quantile("x"))
+        assert median.low <= np.median(SEALED["x"]) <= median.high
+        assert made.ask(eh.synthesize(UNIVERSE)).within < 0.2
+
+
+def test_they_are_entries_like_others(tmp_path):
+    with create(tmp_path, queries=60) as made:
+        made.allot("mia", questions=8)
+        mia = made.analyst("mia")
+        assert mia.ask(queries()["choose"]).regret is not None
+        assert mia.ask(queries()["first"]).found
+        assert mia.ask(queries()["all"]).refused  # five more candidates are too many
+        with pytest.raises(eh.BudgetExhausted):
+            mia.ask(queries()["all"], strict=True)
+        for name, query in queries().items():
+            assert name == "all" or not made.ask(query).refused
+        executor = made._executor
+        assert verify(executor.store, "s", seal_key=executor.key.seal_key).ok
+        certificate = made.certificate(answers={"the best": 2})
+        assert eh.verify_certificate(certificate).ok
+        sources = [row["source"] for row in made.transcript().rows]
+        assert set(sources) == {"chosen"}
+        unsealed = made.unseal()
+        first = next(row for row in unsealed.rows if row["sequence"] == 2)
+        assert first["sealed_low"] <= first["sealed"] <= first["sealed_high"]
+        assert made.ask(queries()["choose"]).repeated
+        with pytest.raises(eh.QueryRejected):
+            made.ask(queries()["all"])
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (lambda: eh.choose([]), "there are 0 candidates"),
+        (lambda: eh.choose("x > 0"), "a list"),
+        (lambda: eh.choose(KEYS, best="best"), "lowest"),
+        (lambda: eh.choose(KEYS, most=6), "from 1 to 5"),
+        (lambda: eh.choose(["x > 0", eh.mean("x", low=0, high=9)]), "different units"),
+        (lambda: eh.choose([eh.variance("y = 1")]), "no mean of row values"),
+        (lambda: eh.first_above(KEYS, 2), "from 0 to 1"),
+        (lambda: eh.first_above(KEYS, "0.5"), "from 0 to 1"),
+        (lambda: eh.quantile("x", 1.5), r"in \[0, 1\]"),
+        (lambda: eh.quantile("x > 0"), "no number"),
+        (lambda: eh.quantile("x + 1"), "needs edges"),
+        (lambda: eh.quantile("x", low=1, high=0), "smaller first"),
+        (lambda: eh.quantile("x", low=0, high=1, bins=0), "from 1 to 10,000"),
+        (lambda: eh.synthesize(UNIVERSE, 3), "from 1 to 2"),
+        (lambda: eh.synthesize(Universe((ListedColumn("b", (1,), 1),)), 1), "no column 'b'"),
+    ],
+)
+def test_bad_input_costs_nothing(holdout, query, said):
+    before = holdout.remaining
+    with pytest.raises(eh.QueryRejected, match=said) as refusal:
+        holdout.ask(query())
+    assert "nothing was charged" in str(refusal.value)
+    assert holdout.remaining == before
+
+
+def test_they_are_told_at_once_or_not_at_all(holdout):
+    for query in queries().values():
+        with pytest.raises(eh.QueryRejected, match="silent"):
+            holdout.ask(query, silent=True)
+        with pytest.raises(eh.QueryRejected, match="no guess"):
+            holdout.ask(query, guess=0.5)
+
+
+def test_old_spellings_with_a_price_work_for_one_version(tmp_path):
+    with create(tmp_path, queries=20, mechanism="privacy_budget") as made:
+        for make, new in (
+            (lambda **more: eh.choose(KEYS, **more), eh.private_choose(KEYS, price=70)),
+            (lambda **more: eh.first_above(KEYS, 0.4, **more), eh.private_first_above(KEYS, 0.4, price=70)),
+        ):
+            with pytest.warns(FutureWarning, match="is now private_"):
+                former = make(price=70)
+            assert type(former) is type(new)
+            assert made.ask(former).charged == 70
+            with pytest.raises(eh.QueryRejected, match="begins with private_"):
+                made.ask(make())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'prize'"):
+        eh.choose(KEYS, prize=3)
