@@ -32,7 +32,7 @@ def has_cases(holdout: Holdout) -> bool:
 
 
 class CaseTools:
-    """What an agent can do with gates about cases.
+    """Tools of an agent for gates about cases.
 
     Args:
         holdout: On whose behalf it was opened, the agent asks.
