@@ -103,8 +103,8 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         >>> holdout.close(); folder.cleanup()
     """
     tools = Tools(holdout, predictions)
-    spending = (tools.ask, tools.challenge)
-    methods = (tools.describe, tools.quote, *spending, tools.status, tools.certificate)
+    spending: tuple[Callable[..., Any], ...] = (tools.ask, tools.challenge)
+    methods: tuple[Callable[..., Any], ...] = (tools.describe, tools.quote, *spending, tools.status, tools.certificate)
     if has_cases(holdout):
         cases = CaseTools(holdout)
         spending = (*spending, cases.open_challenge, cases.report)
