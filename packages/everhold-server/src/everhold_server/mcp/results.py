@@ -7,7 +7,16 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-__all__ = ["AnswerTold", "CertificateTold", "Described", "QuoteTold", "StatusTold", "VerdictTold"]
+__all__ = [
+    "AnswerTold",
+    "CasesTold",
+    "CertificateTold",
+    "Described",
+    "QuoteTold",
+    "ReportTold",
+    "StatusTold",
+    "VerdictTold",
+]
 
 
 class _Led(TypedDict):
@@ -87,6 +96,20 @@ class VerdictTold(_Told):
     champion: Annotated[str, Field(description="SHA-256 of the champion after the challenge.")]
     challenges: Annotated[int, Field(description="Challenges that the gate has answered.")]
     promotions: Annotated[int, Field(description="Promotions so far.")]
+
+
+class CasesTold(_Led):
+    """Cases of an open challenge."""
+
+    cases: Annotated[list[str], Field(description="Ids of the cases to run next; none after the end.")]
+    says: Annotated[str, Field(description="The result in one sentence.")]
+
+
+class ReportTold(_Told):
+    """Reply to reported results."""
+
+    verdict: Annotated[str, Field(description="'go on', 'promoted', 'kept' or 'refused'.")]
+    reported: Annotated[int, Field(description="Cases that were reported so far.")]
 
 
 class StatusTold(_Told):

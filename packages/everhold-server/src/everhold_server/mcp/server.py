@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError
+from everhold_server.mcp.cases import CaseTools, has_cases
 from everhold_server.mcp.tools import Tools
 from everhold_server.mcp.words import INSTRUCTIONS
 
@@ -102,8 +103,12 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         >>> holdout.close(); folder.cleanup()
     """
     tools = Tools(holdout, predictions)
-    spending = (tools.ask, tools.challenge)
-    methods = (tools.describe, tools.quote, *spending, tools.status, tools.certificate)
+    spending: tuple[Callable[..., Any], ...] = (tools.ask, tools.challenge)
+    methods: tuple[Callable[..., Any], ...] = (tools.describe, tools.quote, *spending, tools.status, tools.certificate)
+    if has_cases(holdout):
+        cases = CaseTools(holdout)
+        spending = (*spending, cases.open_challenge, cases.report)
+        methods = (*methods, cases.open_challenge, cases.next_cases, cases.report)
     return _Server([_tool(method, free=method not in spending) for method in methods])
 
 

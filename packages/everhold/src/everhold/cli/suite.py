@@ -48,7 +48,7 @@ def suite(
     gate: GateOption = "main", holdout: HoldoutOption = "suite", storage: StorageOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:  # fmt: skip
-    r"""Seal the cases of a suite with the results of the present version, and open a gate for them.
+    r"""Seal the cases of a suite with the results of the present version, and open a gate.
 
     Example:
       pytest --junitxml results.xml
@@ -86,7 +86,7 @@ def challenge(
     holdout: HoldoutOption = "suite", storage: StorageOption = None, analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:  # fmt: skip
-    r"""Compare a file of results with the champion of a gate, and leave with the verdict as the exit code.
+    r"""Compare a file of results with the champion of a gate; the exit code is the verdict.
 
     Example:
       everhold challenge results.xml --gate main --challenger "$GITHUB_SHA" \
