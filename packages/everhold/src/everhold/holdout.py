@@ -545,7 +545,7 @@ class Holdout(GrowingHoldout):
         """
         self._check_questions()
         self._check_static("a gate")
-        return self.gates.open(
+        return self.gates.open(  # type: ignore[no-any-return]
             metric, champion=champion, training=training, margin=margin, challenges=challenges, name=name
         )
 

@@ -113,7 +113,7 @@ def check_grows(executor: QueryExecutor) -> None:
         if holds:
             raise QueryRejected(
                 f"rows cannot be appended: {reason}; expected independent rows in a file, with guess_and_check and "
-                "nothing else; nothing was changed; seal the new rows as a holdout of their own"
+                "nothing else; nothing was changed; seal the new rows as another holdout"
             )
     _check_steward(executor, head, "append rows")
 
@@ -293,5 +293,5 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
         transaction.record(accounts.into(transaction.state), [_outcome(RETIREMENT)])
     paths = [rows_file(folder, number) for number in range(before) if rows_file(folder, number).is_file()]
     with spilling_into(folder) as connection:
-        found = connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)  # type: ignore[arg-type]
+        found = connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)
         return found.to_arrow_table()

@@ -87,7 +87,7 @@ class PartedRows(StoredRows):
 
     def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
         found = [part._column_arrays(names) for part in self.parts]
-        return {name: np.ma.concatenate([some[name] for some in found]) for name in names}  # type: ignore[no-untyped-call]
+        return {name: np.ma.concatenate([some[name] for some in found]) for name in names}
 
     def _row_ids(self, name: str) -> list[Any]:
         return [each for part in self.parts for each in part._row_ids(name)]
