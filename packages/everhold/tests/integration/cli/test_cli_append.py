@@ -61,3 +61,7 @@ def test_widths_over_time_are_planned(run):
     quiet = json.loads(run("plan", *arguments, "--months", "12", "--surprises", "0").stdout)["months"]
     assert quiet[-1]["unsealed"] < 0.0085
     assert "belong together" in run("plan", *arguments, code=2).output
+
+
+def test_a_service_appends_no_rows(run):
+    assert "where the storage is" in run("append", "https://holdouts.example", "h", "more.parquet", code=2).output
