@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from everhold.cli.arguments import FormatOption, StorageArgument, is_address, opened_here, place_of
+from everhold.cli.arguments import FormatOption, StorageArgument, opened_here, place_of
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
+from everhold.remote import is_address
 
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
