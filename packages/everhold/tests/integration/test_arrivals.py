@@ -288,3 +288,35 @@ def test_a_holdout_without_growth_narrows_and_opens_no_tree(storage):
         arrived = made.append(table(600, 3))
         assert arrived.tree is None
         assert arrived.within < arrived.within_before
+
+
+def test_after_a_loss_the_rows_can_come_again_and_no_tree_opens(storage, holdout, tmp_path):
+    holdout.ask("delay > 10", guess=0.97)
+    holdout.close()
+    copy = (tmp_path / "s.db").read_bytes()
+    with eh.Holdout.open(storage, "h") as later:
+        assert later.append(table(600, 3)).tree == 2
+        later.ask("delay > 12", guess=0.97)
+    for path in tmp_path.glob("s.db*"):
+        path.unlink()
+    (tmp_path / "s.db").write_bytes(copy)
+    with pytest.raises(IntegrityError):
+        eh.Holdout.open(storage, "h")
+    with eh.Holdout.open(storage, "h", recover=True) as again:
+        assert again.status()["charged"] == 2
+        assert again.append(table(600, 3)).tree is None
+
+
+def test_a_tree_opens_at_the_counts_of_its_entry(holdout, monkeypatch):
+    holdout.ask("delay > 10", guess=0.97)
+    real, asked = appending._tree, []
+
+    def asks_meanwhile(growth, *args):
+        made = real(growth, *args)
+        if not asked:
+            asked.append(holdout.ask("delay > 20"))
+        return made
+
+    monkeypatch.setattr(appending, "_tree", asks_meanwhile)
+    assert holdout.append(table(600, 3)).tree == 2
+    assert holdout.status()["arrivals"]["trees"][1]["questions"] == 0

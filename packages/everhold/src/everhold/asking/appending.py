@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrived", "append", "check_grows", "growing", "retire"]
 
+_TRIES = 100
 _MEANWHILE = "rows arrived meanwhile; nothing was changed; try again"
 
 
@@ -113,7 +114,7 @@ def check_grows(executor: QueryExecutor) -> None:
         if holds:
             raise QueryRejected(
                 f"rows cannot be appended: {reason}; expected independent rows in a file, with guess_and_check and "
-                "nothing else; nothing was changed; seal the new rows as a holdout of their own"
+                "nothing else; nothing was changed; seal the new rows as another holdout"
             )
     _check_steward(executor, head, "append rows")
 
@@ -185,9 +186,7 @@ def _append(
     )  # fmt: skip
     try:
         _check_elsewhere(growth, folder, number, files)
-        before, state = _next(growth.best()), growth.state()
-        tree = _tree(growth, state, files.rows)
-        _record(growth, number, files, tree=tree, until=until)
+        before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
     except BaseException:
         if growth.first.find(arrival_question(number)) is None:
             remove_orphans(folder, arrivals=growth.account.arrivals)
@@ -226,8 +225,17 @@ def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
     return Suffix(growth.account.opened + 1, growth.account.arrivals + 1, growth.rows, state)
 
 
-def _record(growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | None, until: str | None) -> None:
-    """Add the entry, if nothing was asked or appended since the tree was decided."""
+def _recorded(growth: Growth, number: int, files: ArrivedFiles, *, until: str | None) -> Suffix | None:
+    """Add the entry; returns the tree that opened with it. Where somebody asks in the same moment it is tried again."""
+    for _ in range(_TRIES):
+        tree = _tree(growth, growth.state(), files.rows)
+        if _record(growth, number, files, tree=tree, until=until):
+            return tree
+    raise RowsArrived("others asked all the time; nothing was changed; try again")
+
+
+def _record(growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | None, until: str | None) -> bool:
+    """Add the entry, unless something was asked since its tree was decided."""
     public = {
         "kind": ARRIVAL, "arrival": number, "rows": files.rows, "training_rows": files.training_rows,
         "fingerprint": files.fingerprint, "training_fingerprint": files.training_fingerprint,
@@ -235,18 +243,17 @@ def _record(growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | 
     }  # fmt: skip
     shown = f"arrival {number}: {files.rows:,} rows" + (f" until {until}" if until else "")
     draft = EntryDraft(arrival_question(number), {**public, "shown": shown})
-    executor = growth.first
-    with executor.ledger.transaction([draft]) as transaction:
+    with growth.first.ledger.transaction([draft]) as transaction:
         if arrived(transaction.state) != growth.changes:
             raise RowsArrived(_MEANWHILE)
         accounts = Accounts.from_state(transaction.state)
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
-        now = State.from_dict(transaction.state["mechanism"])
-        if tree is not None and now != tree.before:
-            raise RowsArrived(f"somebody asked meanwhile; {_MEANWHILE.partition('; ')[2]}")
+        if tree is not None and State.from_dict(transaction.state["mechanism"]) != tree.before:
+            return False
         accounts.of(Arrivals).replay(public, ARRIVAL)
         transaction.record(accounts.into(transaction.state), [_outcome(ARRIVAL)])
+    return True
 
 
 def _outcome(source: str) -> Outcome:
@@ -293,5 +300,5 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
         transaction.record(accounts.into(transaction.state), [_outcome(RETIREMENT)])
     paths = [rows_file(folder, number) for number in range(before) if rows_file(folder, number).is_file()]
     with spilling_into(folder) as connection:
-        found = connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)  # type: ignore[arg-type]
+        found = connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)
         return found.to_arrow_table()

@@ -42,7 +42,7 @@ class ArrivedRows(Display):
 class HoldoutArrivals(HoldoutAccessor):
     """The arrivals of a holdout; public facts."""
 
-    def list(self) -> ArrivedRows:
+    def listed(self) -> ArrivedRows:
         """Every arrival with its entry in the ledger."""
         return ArrivedRows(self._entries(ARRIVAL, ("arrival", "rows", "training_rows", "until", "tree")))
 

@@ -1,11 +1,11 @@
-"""What a `Holdout` does with rows that arrive: append, ask about earlier states, ask over time, retire."""
+"""The part of a `Holdout` about rows that arrive: append, ask about earlier states, ask over time, retire."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everhold.asking.query_executor import QueryExecutor, RowsArrived
 from everhold.errors import QueryRejected
@@ -20,18 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["GrowingHoldout", "current"]
 
-Arguments = ParamSpec("Arguments")
-Found = TypeVar("Found")
-Of = TypeVar("Of", bound="GrowingHoldout")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _TRIES = 5
 
 
-def current(method: Callable[Concatenate[Of, Arguments], Found]) -> Callable[Concatenate[Of, Arguments], Found]:
+def current(method: Method) -> Method:
     """The method, done again with the rows that are there now where another process appended some."""
 
     @wraps(method)
-    def done(self: Of, *args: Arguments.args, **named: Arguments.kwargs) -> Found:
+    def done(self: GrowingHoldout, *args: Any, **named: Any) -> Any:
         for _ in range(_TRIES):
             try:
                 return method(self, *args, **named)
@@ -39,7 +37,7 @@ def current(method: Callable[Concatenate[Of, Arguments], Found]) -> Callable[Con
                 self._see_arrivals()
         return method(self, *args, **named)
 
-    return done
+    return cast("Method", done)
 
 
 class GrowingHoldout:
@@ -103,20 +101,21 @@ class GrowingHoldout:
         self._see_arrivals()
         return opened
 
+    @current
     def over_time(
         self, question: Query[Any] | str, by: str | int = "arrival", *, law: str = "windows",
         guess: float | None = None,
     ) -> OverTime:  # fmt: skip
         """Ask one question about the rows of each window of arrivals: the natural page of monitoring.
 
-        Each window is a query of its own, whose answer stays the same when more rows arrive. All intervals hold at
+        Each window is one query, whose answer stays the same when more rows arrive. All intervals hold at
         once. So windows whose intervals do not meet prove that the population changed.
 
         Args:
             question: A mean, as a query or as a text.
             by: ``"arrival"``; a number of arrivals to one window; or ``"day"``, ``"month"`` or ``"year"`` of their
                 ``until``.
-            law: ``"windows"``: each window has a population of its own. ``"one"``: all have the same, so that each
+            law: ``"windows"``: each window has another population. ``"one"``: all have the same, so that each
                 window narrows what is known by the others.
             guess: As for `ask`, for all windows.
 
@@ -125,7 +124,7 @@ class GrowingHoldout:
         """
         from everhold.asking.over_time import ask_over_time
 
-        return current(lambda self: ask_over_time(self._executor, question, by=by, law=law, guess=guess))(self)
+        return ask_over_time(self._executor, question, by=by, law=law, guess=guess)
 
     @property
     def _first(self) -> QueryExecutor:

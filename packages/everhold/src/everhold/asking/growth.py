@@ -167,7 +167,7 @@ class Growth:
         return self._for(self._executor(tree, first, last, about=about), analyst)
 
     def state(self) -> State:
-        """What was counted in all; the first executor alone knows nothing of arrivals."""
+        """All that was counted; the first executor alone knows nothing of arrivals."""
         return State.from_dict(self.first.data()["mechanism"])
 
     def _for(self, executor: QueryExecutor, analyst: str | None) -> QueryExecutor:
@@ -229,7 +229,7 @@ class Growth:
         return next(tree for tree in self.trees if tree.before == executor.before)
 
     def next_arrival(self) -> dict[str, Any]:
-        """What an arrival of as many rows as the latest one would bring, from public facts."""
+        """Forecast of an arrival of as many rows as the latest one, from public facts."""
         state, coming = self.state(), next((part.rows for part in self.parts[::-1] if part.rows), 0)
         trees, later = list(self.trees), Suffix(self.account.opened + 1, len(self.parts), self.rows, state)
         pays = self.first.record.configuration.get(GROWS, False)

@@ -44,7 +44,7 @@ class OverTime(Display):
 
     @property
     def one_law_is_credible(self) -> bool:
-        """Whether all intervals meet: they do not show that the population changed."""
+        """True if all intervals meet, so that they do not show that the population changed."""
         return not self.changed
 
     def __len__(self) -> int:

@@ -17,11 +17,11 @@ ARRIVED = (
     "which. Trees of suffixes share the probability of failure, so all intervals hold at once (statement S13). It is "
     "assumed that what arrived, and when, depended on the sealed rows through nothing but what had been told."
 )
-"""What a certificate says where rows arrived."""
+"""Sentences of a certificate about rows that arrived."""
 
 
 def arrivals_of(account: Mapping[str, Any]) -> int:
-    """How many entries of the ledger are arrivals and retirements."""
+    """Number of entries of the ledger that are arrivals and retirements."""
     return len(account.get("arrivals", ())) + len(account.get("retired", ()))
 
 

@@ -75,10 +75,10 @@ class Arrivals(LedgerExtension):
             ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
         """
         names = ("arrivals", "rows", "training_rows", "retirements", "retired", "opened")
-        counts = [stored[name] for name in names]
-        if any(type(count) is not int or count < 0 for count in counts):
+        counts = {name: stored[name] for name in names}
+        if not all(map(_is_count, counts.values())):
             raise ValueError("the arrivals are malformed")
-        return cls(*counts, [_tree(line) for line in stored["trees"]])
+        return cls(**counts, trees=[_tree(line) for line in stored["trees"]])
 
     def stored(self) -> dict[str, Any] | None:
         """As plain JSON data; None if no rows ever arrived."""
@@ -110,8 +110,8 @@ class Arrivals(LedgerExtension):
         opened = None if tree is None else _tree(tree)
         if opened is not None and opened[:2] != (self.opened + 1, number):
             raise ValueError("a tree of suffixes is not the next one")
-        self.arrivals, self.rows = self.arrivals + 1, self.rows + int(rows)
-        self.training_rows += int(trained)
+        self.arrivals, self.rows = self.arrivals + 1, self.rows + description["rows"]
+        self.training_rows += description["training_rows"]
         if opened is not None:
             self.trees, self.opened = [*self.trees, opened], self.opened + 1
 

@@ -89,7 +89,7 @@ def tree_of(mechanism: GuessAndCheck, suffix: Suffix, *, rows: int, training_row
 
 
 def since(state: State, before: State) -> State:
-    """What was counted since a tree opened."""
+    """Counts since a tree opened."""
     if before == State():
         return state
     return State(
@@ -107,7 +107,7 @@ def together(state: State, before: State) -> State:
 
 
 def opens(latest: Suffix, state: State, *, rows: int, arriving: int) -> bool:
-    """Whether a tree opens at an arrival, from public facts: it has to pay.
+    """True if a tree opens at an arrival, from public facts: it has to pay.
 
     Without a surprise since the latest tree opened, that tree has more rows and nearly the same level. And a tree for
     every few rows would cost more than it gives.

@@ -83,9 +83,7 @@ def plan_growth(
             trees.append(Suffix(len(trees) + 1, month - 1, rows - rows_per_month, state))
         charged = round(surprises * month) - state.charged
         state = state.after(asked=queries, charged=charged, labels=charged * first.cells.cost)
-        open_trees = [
-            (tree_of(first, tree, rows=rows - tree.first, training_rows=trained), tree) for tree in trees
-        ]
+        open_trees = [(tree_of(first, tree, rows=rows - tree.first, training_rows=trained), tree) for tree in trees]
         last = replace(state, asked=state.asked - 1)  # before the last query of the month
         mechanism, tree = open_trees[narrowest(open_trees, last)]
         within, unsealed = _widths(mechanism, since(last, tree.before), at)

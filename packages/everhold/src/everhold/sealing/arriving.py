@@ -43,7 +43,7 @@ _DONE = "nothing was appended"
 
 @dataclass(frozen=True, slots=True)
 class ArrivedFiles:
-    """What was written of an arrival, in public facts.
+    """Files of an arrival, in public facts.
 
     Attributes:
         rows: Number of sealed rows; 0 for none.
@@ -219,7 +219,7 @@ def _check_ids(
     column = quoted(schema.row_id)
     old = [rows_file(folder, n) for n in with_rows] + [training_file(folder, n) for n in with_training]
     with reading_errors_hidden("holdout"):
-        connection.read_parquet([file_pattern(path) for path in old], hive_partitioning=False).create_view("old")  # type: ignore[arg-type]
+        connection.read_parquet([file_pattern(path) for path in old], hive_partitioning=False).create_view("old")
         for what in sides:
             ids = f"SELECT {column}::VARCHAR AS i FROM {what}"
             sql = f"SELECT count(*) FROM (SELECT {column}::VARCHAR AS i FROM old) SEMI JOIN ({ids}) USING (i)"

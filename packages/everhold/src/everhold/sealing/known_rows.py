@@ -76,23 +76,23 @@ class KnownRows:
             np.save(file, self.sorted_hashes, allow_pickle=False)
 
     def found_in(self, other: KnownRows) -> int:
-        """How many of these rows are among others, where rows do not repeat so much that chance would do it."""
+        """Number of these rows that are among others."""
         if not len(other.sorted_hashes):
             return 0
         places = np.searchsorted(other.sorted_hashes, self.sorted_hashes).clip(max=len(other.sorted_hashes) - 1)
         return int(np.count_nonzero(other.sorted_hashes[places] == self.sorted_hashes))
 
     def repeats(self, other: KnownRows) -> bool:
-        """Whether most of these rows are among others, and not by chance."""
+        """True if most of these rows are among others, and not by chance."""
         if self.found_in(other) < _MOSTLY * len(self.sorted_hashes):
             return False
         return other.mostly_different and self.mostly_different
 
     @property
     def mostly_different(self) -> bool:
-        """Whether rows hardly repeat; judged by the first hundred thousand hashes, which are a random share."""
+        """True if rows hardly repeat; judged by the first hundred thousand hashes, which are a random share."""
         some = self.sorted_hashes[:100_000]
-        return 1 + np.count_nonzero(np.diff(some)) >= _DISTINCT * len(some)
+        return bool(1 + np.count_nonzero(np.diff(some)) >= _DISTINCT * len(some))
 
     @property
     def digest(self) -> str | None:

@@ -78,7 +78,7 @@ class PartedRows(StoredRows):
         return EmbeddedRows(cast("ColumnStore", _Chained(stores, [part.rows for part in self.parts])), self.rows)
 
     @contextmanager
-    def reading(self) -> Iterator[None]:  # type: ignore[override]  # a context manager, too
+    def reading(self) -> Iterator[None]:
         """See `EvaluatedRows.reading`; every file is compared before and after."""
         with ExitStack() as stack:
             for part in self.parts:
@@ -87,7 +87,7 @@ class PartedRows(StoredRows):
 
     def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
         found = [part._column_arrays(names) for part in self.parts]
-        return {name: np.ma.concatenate([some[name] for some in found]) for name in names}  # type: ignore[no-untyped-call]
+        return {name: _joined([some[name] for some in found]) for name in names}
 
     def _row_ids(self, name: str) -> list[Any]:
         return [each for part in self.parts for each in part._row_ids(name)]
@@ -108,3 +108,8 @@ def parted(
 ) -> StoredRows:  # fmt: skip
     """The rows of several files; those of a single one are its store itself."""
     return parts[0] if len(parts) == 1 else PartedRows(parts, schema, sealed=sealed, order_key=order_key)
+
+
+def _joined(columns: Sequence[Any]) -> Any:
+    """Columns of several files as one, masked where a value is missing."""
+    return np.ma.concatenate(columns)  # type: ignore[no-untyped-call]
