@@ -7,10 +7,11 @@ start, however many there are.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
+from everhold.queries.choice import choose
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.models import no_false_alarms
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REVEALS", "Told", "ask_about", "check_reveal"]
 
-REVEALS = ("checked", "all", "nothing")
+REVEALS = ("checked", "best", "all", "nothing")
 
 Told = list["Answer | None"]
 
@@ -60,6 +61,10 @@ def ask_about(
     questions = [judge.question(each.model, each.outputs if own else None) for each in tried]
     guesses = [None if own and each.outputs is not None else each.score for each in tried]
     with no_false_alarms():
+        if reveal == "best":
+            best: Literal["highest", "lowest"] = "highest" if judge.greater_is_better else "lowest"
+            choice = holdout.ask(choose(questions, best=best))
+            return [None] * len(questions), choice, time.perf_counter() - start
         answers = _answers(holdout, questions, guesses, reveal)
     return answers, None, time.perf_counter() - start
 

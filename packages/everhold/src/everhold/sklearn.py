@@ -111,7 +111,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         verbose: Whether there is a progress bar.
         reveal: How much is told of undeclared configurations. ``"checked"``: of each whether its guess holds, and what
             the sealed rows say of surprises. ``"all"``: what the sealed rows say of each; nothing is charged, but later
-            queries pay for it. ``"nothing"``: silent questions, answered when the study is unsealed.
+            queries pay for it. ``"best"``: the best configuration with its value and its regret, and nothing of the
+            others. ``"nothing"``: silent questions, answered when the study is unsealed.
 
     Attributes:
         cv_results_: Columns of scikit-learn, of which scores are those of cross-validation, greater is better; and what
@@ -121,7 +122,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             probability of the promise the best configuration of the population is among the others.
         answers_: The answers themselves, one for each configuration; None where it could not be fitted.
         best_estimator_: The model that was asked about: fitted on all rows.
-        best_answer_: The answer about it.
+        best_answer_: The answer about it; with ``reveal="best"`` the choice, with its ``regret``.
         best_score_: Its value, greater is better: a loss has changed its sign.
         best_params_: Its parameters.
         best_index_: Its row of ``cv_results_``.

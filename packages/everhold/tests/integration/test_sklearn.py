@@ -381,3 +381,16 @@ def test_a_declared_space_is_searched_for_nothing(tmp_path):
         fitted = clone(TREE).set_params(**best).fit(*holdout.training_rows())
         rows, _ = holdout.training_rows()
         assert (search.best_estimator_.predict(rows) == fitted.predict(rows)).all()
+
+
+def test_of_a_search_the_best_alone_can_be_told(tmp_path):
+    with create(tmp_path, mechanism=None) as holdout:
+        before = holdout.remaining["overfits"]
+        search = search_of(holdout, n_iter=6, cv=2, reveal="best").fit(*holdout.training_rows())
+        choice = search.best_answer_
+        assert (search.best_index_, search.best_score_) == (choice.index, choice.value)
+        assert choice.low < choice.value < choice.high
+        assert choice.regret > 0.0
+        assert set(search.cv_results_["answer_source"]) == {"not told"}
+        assert holdout.remaining["overfits"] == before
+        assert hasattr(search.best_estimator_, "tree_")
