@@ -636,8 +636,11 @@ class Holdout(GrowingHoldout):
                 charged yet.
         """
         self._check_questions()
-        executor = self._asked_of(as_of)
-        plan = _compiler(executor, silent).compile(question, guess, tolerance)
+        executor = self._executor
+        if as_of is not None or executor.growth is not None:
+            executor = self._asked_of(as_of)
+        compiler = executor.compiler.silently() if silent else executor.compiler
+        plan = compiler.compile(question, guess, tolerance)
         if as_of is not None:
             executor.check_asked(plan)
         return executor.ask(plan, strict=strict)

@@ -197,7 +197,9 @@ class QueryExecutor:
         self, transaction: Transaction, state: State, accounts: Accounts, outcomes: Sequence[Outcome | None]
     ) -> None:
         """Append the outcomes of the new entries, and the state after them."""
-        after = accounts.into({"configuration": self._settings, "mechanism": together(state, self.before).to_dict()})
+        if self.growth is not None:
+            state = together(state, self.before)
+        after = accounts.into({"configuration": self._settings, "mechanism": state.to_dict()})
         transaction.record(after, outcomes)
 
     def _ask_in_rounds(
@@ -457,7 +459,8 @@ class QueryExecutor:
             )
         if data.get("configuration") != self._settings:
             return state_from(data, self.record.configuration)
-        return since(State.from_dict(data["mechanism"]), self.before)
+        state = State.from_dict(data["mechanism"])
+        return state if self.growth is None else since(state, self.before)
 
     @cached_property
     def _settings(self) -> str:
