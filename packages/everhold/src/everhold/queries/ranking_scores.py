@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -99,6 +99,11 @@ def f1_sensitivity(*, least: float) -> float:
     return math.nextafter(2.0 / least, math.inf)
 
 
+def faults_last(found: NDArray[Any]) -> NDArray[np.float64]:
+    """Scores and labels, where a row on which an estimator fails is a negative row with the least score."""
+    return np.nan_to_num(found.astype(np.float64), nan=-np.inf)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pairs(LabelQuery):
     """Prediction and label of every row: not a mean, but what AUC and F1 are made of.
@@ -151,6 +156,39 @@ class _Pairs(LabelQuery):
         return lambda table: np.column_stack([predictions.astype(np.float64), table[label].astype(np.float64)])
 
 
+@dataclass(frozen=True, slots=True)
+class BoundPairs:
+    """Predictions and labels for one holdout.
+
+    Attributes:
+        bound: Identity, and functions from a table to shape (rows, 2).
+        names: Columns that are read.
+        described: Public and canonical.
+    """
+
+    bound: BoundQuery
+    names: tuple[str, ...]
+    described: Mapping[str, Any]
+
+    @property
+    def whose(self) -> str:
+        """Whose predictions these are, as people read it."""
+        return "; ".join(f"{what} {digest[:8]}" for what, digest in self.bound.description.items())
+
+    def sealed(self, rows: StoredRows) -> NDArray[Any]:
+        """Those of the sealed rows, shape (rows, 2)."""
+        assert self.bound.sealed is not None
+        if self.bound.by_position:
+            return sealed_values(self.bound.sealed, rows.table(self.names), rows.rows, (2,))
+        return rows.values_of_code(self.bound.sealed, self.names, (2,))
+
+    def open(self, training: StoredRows | None) -> NDArray[Any] | None:
+        """Those of the training rows, shape (rows, 2); None where nobody knows."""
+        if self.bound.training is None or training is None:
+            return None
+        return sealed_values(self.bound.training, training.table(self.names), training.rows, (2,))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RankingQuery(StatisticQuery):
     """AUC or F1 of predictions; made by `auc` and `f1`.
@@ -176,44 +214,41 @@ class RankingQuery(StatisticQuery):
 
     def bound_to(self, compiler: QueryCompiler) -> Statistic:
         """The statistic for one holdout."""
+        seen = self.looked_at(compiler)
+        kind = self.pairs.kind
+        return Statistic(
+            StatisticGrid(0.0, 1.0, self.sensitivity, compiler.mechanism.unit),
+            lambda sealed: self.of_pairs(seen.sealed(sealed)),
+            {"kind": kind, **self.numbers, **seen.described},
+            shown=_SHOWN[kind].format(whose=seen.whose, **self.numbers),
+            reads=seen.names,
+            trained=self._trained(seen, compiler.training, rows=compiler.schema.rows),
+            by_position=seen.bound.by_position,
+        )
+
+    def looked_at(self, compiler: QueryCompiler) -> BoundPairs:
+        """Predictions and labels for one holdout."""
         bound = compiler.placed(self.pairs).bind(compiler.schema)
         names = tuple(compiler.schema.asked) if bound.reads is None else bound.reads
         if (function := bound.sealed) is None:
             raise TypeError("predictions without row values; expected a function of the rows")
+        described = {"label": compiler.schema.label, **bound.description}
         if hasattr(self.pairs.predictions, "predict"):
             outputs, _ = compiler.observed(function, names)
-            seen = {"on_public_rows": behaviour_digest(outputs)}
-        else:
-            seen = {}
-        kind = self.pairs.kind
-        whose = "; ".join(f"{what} {digest[:8]}" for what, digest in bound.description.items())
-        return Statistic(
-            StatisticGrid(0.0, 1.0, self.sensitivity, compiler.mechanism.unit),
-            lambda sealed: self._value(function, sealed, names, by_position=bound.by_position),
-            {"kind": kind, **self.numbers, "label": compiler.schema.label, **bound.description, **seen},
-            shown=_SHOWN[kind].format(whose=whose, **self.numbers),
-            reads=names,
-            trained=self._trained(bound.training, compiler.training, names, rows=compiler.schema.rows),
-            by_position=bound.by_position,
-        )
+            described["on_public_rows"] = behaviour_digest(outputs)
+        return BoundPairs(bound, names, described)
 
     def _trained(
-        self, function: RowFunction | None, training: StoredRows | None, names: Sequence[str], *, rows: int
+        self, seen: BoundPairs, training: StoredRows | None, *, rows: int
     ) -> Callable[[NDArray[np.intp]], Fraction] | None:
         """The statistic of some of the training rows, with numbers in proportion."""
-        if function is None or training is None:
+        if (pairs := seen.open(training)) is None:
             return None
-        pairs = sealed_values(function, training.table(names), training.rows, (2,))
         return lambda places: self.of_pairs(pairs[places], Fraction(len(places), rows))
-
-    def _value(self, function: RowFunction, sealed: StoredRows, names: Sequence[str], *, by_position: bool) -> Fraction:
-        if by_position:
-            return self.of_pairs(sealed_values(function, sealed.table(names), sealed.rows, (2,)))
-        return self.of_pairs(sealed.values_of_code(function, names, (2,)))
 
     def of_pairs(self, found: NDArray[Any], share: Fraction = _ALL) -> Fraction:
         """A row on which an estimator fails counts as a negative row with the score 0: it moves no other row."""
-        pairs = np.nan_to_num(found.astype(np.float64), nan=-np.inf)
+        pairs = faults_last(found)
         numbers = {
             name: max(round(number * share), 1) if isinstance(number, int) else number * float(share)
             for name, number in self.numbers.items()
@@ -222,10 +257,16 @@ class RankingQuery(StatisticQuery):
 
 
 def auc(
-    scores: Any, *, positives: int, negatives: int, tolerance: float | None = None, training: Any = None
-) -> RankingQuery:
+    scores: Any, *, positives: int | None = None, negatives: int | None = None, tolerance: float | None = None,
+    training: Any = None,
+) -> RankingQuery:  # fmt: skip
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
+    Without counts it is the population's AUC, one question of a holdout of independent rows that confirms guesses. Of
+    a model all sealed pairs of one law count; of scores in an array, labels are drawn anew on these rows
+    (docs/theory/auc.md). The interval is about as narrow as the rarer class allows.
+
+    With counts it is a statistic of all rows, which a privacy budget and groups of rows take, too.
     The first ``positives`` positive and the first ``negatives`` negative rows take part; where there are fewer, the
     pairs of the missing ones count 1/2. The value is then no AUC: with half of the positives missing an AUC of 0.98 is
     told as 0.74. So answers and certificate name it the share of pairs in order.
@@ -240,7 +281,7 @@ def auc(
         scores: Shape (rows,), one finite score per sealed row in the order of the rows, higher for positive rows; a
             table with row ids, as for `accuracy`; or a fitted estimator. An array or table belongs to its rows: then
             fresh samples are fresh labels for rows with these scores.
-        positives: Number of positive rows (label 1) that take part.
+        positives: Number of positive rows (label 1) that take part; both counts, or none.
         negatives: Number of negative rows (label 0) that take part.
         tolerance: Half-width wished for; sharper answers cost more credits. By default the planned noise, for 100. For
             a privacy budget only.
@@ -254,6 +295,12 @@ def auc(
         >>> round(auc(np.arange(1000) / 1000, positives=400, negatives=500).sensitivity, 6)
         0.004495
     """
+    if positives is None and negatives is None:
+        from everhold.queries.area import AreaQuery
+
+        if tolerance is not None:
+            raise ValueError("tolerance is given without counts; expected positives and negatives for a privacy budget")
+        return AreaQuery(_Pairs(scores, "auc", training), {}, math.nan, _auc, None)
     positives, negatives = whole_count("positives", positives), whole_count("negatives", negatives)
     delta = auc_sensitivity(positives=positives, negatives=negatives)
     check_range(delta, 0.0, 1.0, tolerance)
@@ -304,7 +351,7 @@ def f1(
     return RankingQuery(_Pairs(predictions, "f1", training), {"least": float(least)}, delta, _f1, tolerance)
 
 
-def whole_count(name: str, count: int) -> int:
+def whole_count(name: str, count: int | None) -> int:
     """A number of rows as a plain whole number.
 
     Raises:

@@ -6,6 +6,7 @@ is decided here follows from public facts alone.
 
 from __future__ import annotations
 
+import hmac
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -345,6 +346,13 @@ class EvaluatedRows(ABC):
         values = np.empty_like(found)
         values[self._order_for_code] = found
         return values
+
+    def dealing_order(self) -> NDArray[np.int64]:
+        """A permutation of the rows, shape (rows,), that no value and no place decides: keyed where rows are sealed."""
+        if self._order_key is None:
+            return np.random.default_rng(0).permutation(self.rows)
+        key = hmac.digest(self._order_key, b"everhold dealing of rows", "sha256")
+        return np.random.default_rng(int.from_bytes(key)).permutation(self.rows)
 
     def table_for_code(self, names: Sequence[str]) -> Table:
         """The named columns as in `table`, in the order in which code meets the rows."""

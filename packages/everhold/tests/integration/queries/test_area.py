@@ -1,0 +1,102 @@
+"""AUC without counts: models by blocks, arrays by ranks, refusals that charge nothing."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+import everhold as eh
+from everhold import QueryRejected
+from everhold.asking.create_settings import settings_from
+
+ROWS = 3_000
+
+
+def rows(seed):
+    """A file that is sorted by the score, with 8 % positives."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(ROWS) < 0.08).astype(int)
+    x = np.sort(rng.normal(size=ROWS) + 2.0 * y)
+    order = np.argsort(x)
+    return {"x": x[order], "y": (rng.random(ROWS) < 1 / (1 + np.exp(6.4 - 2.0 * x))).astype(int)}
+
+
+SEALED, TRAINED = rows(0), rows(1)
+
+
+def made(path, **wish):
+    wish = {"mechanism": "guess_and_check", "queries": 20, "label": "y", "training": TRAINED, **wish}
+    return eh.Holdout.create(path / "s.db", "g", holdout=SEALED, **settings_from(wish))
+
+
+def model():
+    return LogisticRegression().fit(TRAINED["x"][:, None], TRAINED["y"])
+
+
+def test_models_and_arrays_are_asked_without_counts(tmp_path):
+    sealed = roc_auc_score(SEALED["y"], SEALED["x"])
+    with made(tmp_path) as holdout:
+        queries = [
+            (eh.auc(model()), None),
+            (eh.auc(SEALED["x"], training=TRAINED["x"]), None),
+            (eh.auc(3.0 * SEALED["x"]), 0.9),
+            (eh.auc(-SEALED["x"]), 0.9),
+        ]
+        answers = [holdout.ask(query, guess=guess) for query, guess in queries]
+        quotes = [holdout.quote(query, guess=guess) for query, guess in queries]
+        holdout.unseal()
+        told = [holdout.ask(query) for query, _ in queries]
+    assert [answer.charged for answer in answers] == [0, 0, 0, 1]
+    assert all(quote.answered_before for quote in quotes)
+    assert "labels drawn anew" in answers[1].about
+    assert answers[0].about is None
+    for answer, true in zip(told, (sealed, sealed, sealed, 1.0 - sealed), strict=True):
+        assert answer.sealed == pytest.approx(true, abs=1e-4)
+        assert answer.sealed_low < true < answer.sealed_high
+        assert answer.low <= answer.sealed_low
+        assert answer.sealed_high <= answer.high
+    assert told[0].sealed_high - told[0].sealed_low < 0.12
+
+
+def test_identity_tells_blocks_from_ranks_and_from_counts(tmp_path):
+    with made(tmp_path) as holdout:
+        first = holdout.ask(eh.auc(model()))
+        assert holdout.ask(eh.auc(model())).repeated
+        assert holdout.ask(eh.auc(model(), positives=200, negatives=2_000)).question != first.question
+
+
+@pytest.mark.parametrize(
+    ("wish", "query", "said"),
+    [
+        ({"mechanism": "truthful"}, lambda: eh.auc(model()), "guess_and_check"),
+        ({"slack": 0.2}, lambda: eh.auc(model()), "without a slack"),
+        ({}, lambda: eh.auc(SEALED["x"]), "needs a guess"),
+        ({}, lambda: eh.auc(np.zeros(3)), "shape"),
+        ({}, lambda: eh.auc(np.full(ROWS, np.nan)), "finite scores"),
+    ],
+)
+def test_refusals_charge_nothing(tmp_path, wish, query, said):
+    with made(tmp_path, **wish) as holdout:
+        before = holdout.remaining
+        with pytest.raises(QueryRejected, match=said):
+            holdout.ask(query())
+        assert holdout.remaining == before
+
+
+def test_groups_need_counts(tmp_path):
+    groups = {"dependence": eh.Groups("g")}
+    table = {**SEALED, "g": np.arange(ROWS) // 3}
+    trained = {**TRAINED, "g": np.arange(ROWS) // 3 + ROWS}
+    with (
+        eh.Holdout.create(tmp_path / "s.db", "g", holdout=table, training=trained, label="y", queries=20, **groups,
+                          mechanism="guess_and_check") as holdout,
+        pytest.raises(QueryRejected, match="independent rows only"),
+    ):  # fmt: skip
+        holdout.ask(eh.auc(table["x"]), guess=0.9)
+
+
+def test_a_tolerance_needs_counts():
+    with pytest.raises(ValueError, match="without counts"):
+        eh.auc(SEALED["x"], tolerance=0.1)
+    with pytest.raises(ValueError, match="negatives is None"):
+        eh.auc(SEALED["x"], positives=3)
