@@ -29,7 +29,6 @@ __all__ = ["KnownRows"]
 
 _MOSTLY = 0.5  # of the rows that arrive
 _DISTINCT = 0.9  # share of different rows, from which on a row that is there already is no chance
-_CHANCE = -20.7  # ln of the probability that two samples have the same rows in the same order
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -93,13 +92,3 @@ class KnownRows:
         """True if rows hardly repeat; judged by the first hundred thousand hashes, which are a random share."""
         some = self.sorted_hashes[:100_000]
         return bool(1 + np.count_nonzero(np.diff(some)) >= _DISTINCT * len(some))
-
-    @property
-    def digest(self) -> str | None:
-        """Digest of the rows in their order; None where another sample could well have the same."""
-        import hashlib
-
-        _, counts = np.unique(self.hashes, return_counts=True)
-        if float(np.sum(counts * np.log(counts / len(self.hashes)))) > _CHANCE:
-            return None
-        return hashlib.sha256(np.ascontiguousarray(self.hashes).tobytes()).hexdigest()
