@@ -26,8 +26,7 @@ def session(pytester, monkeypatch):
     def call(*options, right=10, other="fine"):
         monkeypatch.setenv("RIGHT", str(right))
         monkeypatch.setenv("OTHER", other)
-        wish = ["-p", "everhold_integrations.pytest_plugin", "--everhold-storage=suite.db", *options]
-        return pytester.inline_run(*wish, "-p", "no:cacheprovider").ret
+        return pytester.inline_run("--everhold-storage=suite.db", *options, "-p", "no:cacheprovider").ret
 
     return call
 

@@ -67,6 +67,7 @@ from everhold.queries.scan import first_above as first_above
 from everhold.queries.synthesis import synthesize as synthesize
 from everhold.sealing.settings import Planning as Planning
 from everhold.sealing.settings import Rows as Rows
+from everhold.suites import seal_cases as seal_cases
 
 __version__: str
 __all__: list[str]

@@ -1,7 +1,7 @@
 """Lemma M and choices, exactly: all samples of small coins are enumerated; without the union over winners they fail."""
 
 from itertools import product
-from math import comb, exp, log
+from math import comb, log
 
 import numpy as np
 import pytest
@@ -51,8 +51,16 @@ def test_a_choice_misses_with_its_level_at_most(chance):
     assert missed_by_choice((chance,) * 3, nats, ChoiceLevels.of(nats, candidates=3)) <= 0.2
 
 
-def test_levels_that_ignore_the_number_of_candidates_fail():
-    nats = log(1 / 0.2)
-    ignoring = ChoiceLevels.of(nats, candidates=1)
-    missed = missed_by_choice((0.62,) * 3, nats, ignoring)
-    assert missed > exp(-nats)
+def missed_among_alike(chance, candidates, nats, levels):
+    """The same for many coins that are alike: the winner has the largest count, whose law is a power."""
+    low, high = ends(levels.lower)[0], ends(levels.upper)[1]
+    below = np.cumsum(binomial(chance)) ** candidates
+    largest = np.diff(below, prepend=0.0)
+    return float(np.sum(largest[(chance < low) | (chance > high)]))
+
+
+@pytest.mark.parametrize("chance", [0.3, 0.5, 0.62, 0.8])
+def test_levels_that_ignore_the_number_of_candidates_fail(chance):
+    nats, many = log(1 / 0.2), 50
+    assert missed_among_alike(chance, many, nats, ChoiceLevels.of(nats, candidates=many)) <= 0.2
+    assert missed_among_alike(chance, many, nats, ChoiceLevels.of(nats, candidates=1)) > 0.2

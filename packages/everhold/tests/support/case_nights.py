@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everhold.guarantees.intervals.claims import Claim, Units, first_proof, stakes_for
+from everhold.guarantees.intervals.claims import Claim, ClaimUnits, first_proof, stakes_for
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.case_challenge import look_label
 
@@ -74,7 +74,7 @@ class _Cases:
         return proved
 
     def proves(self, gains, nats):
-        values = Units((1.0 + gains) / 2.0, np.ones(len(gains)), signs=True)
+        values = ClaimUnits((1.0 + gains) / 2.0, np.ones(len(gains)), signs=True)
         return proof(self.night, [Claim("a", 0.0)], [values], nats, [len(gains)])
 
 
@@ -90,10 +90,10 @@ class _Groups(_Cases):
 
     def proves(self, gains, nats):
         sums = self.sizes * (1.0 + gains) / 2.0
-        values = Units(sums, self.sizes, self.sizes.max())
+        values = ClaimUnits(sums, self.sizes, self.sizes.max())
         if self.night.removed == "groups":
             single = np.repeat(gains, self.sizes.astype(int))
-            values = Units((1.0 + single) / 2.0, np.ones(len(single)))
+            values = ClaimUnits((1.0 + single) / 2.0, np.ones(len(single)))
         return proof(self.night, [Claim("a", 0.0)], [values], nats, [len(values.sums)])
 
 
@@ -110,7 +110,7 @@ class _EarlyCases(_Cases):
             # one law for each case: drawn from the population, then shuffled with the key
             gains = rng.choice([0.4, 0.0, 0.0, -0.4], night.cases)
         looks = [night.cases * look // self.looks for look in range(1, self.looks + 1)]
-        return proof(night, [Claim("a", 0.0)], [Units((1.0 + gains) / 2.0, np.ones(night.cases))], nats, looks)
+        return proof(night, [Claim("a", 0.0)], [ClaimUnits((1.0 + gains) / 2.0, np.ones(night.cases))], nats, looks)
 
 
 class _Runs:
@@ -130,7 +130,7 @@ class _Runs:
         challenger = self.run()
         values = (1.0 + challenger - self.champion) / 2.0
         if proved := proof(
-            self.night, [Claim("a", 0.0)], [Units(values.ravel(), np.ones(values.size))], nats, [values.size]
+            self.night, [Claim("a", 0.0)], [ClaimUnits(values.ravel(), np.ones(values.size))], nats, [values.size]
         ):
             self.champion = challenger
         return proved
@@ -156,7 +156,7 @@ class _EarlyRuns:
         looks = [night.cases * look // self.looks for look in range(1, self.looks)]
         if night.removed == "case units":
             values, looks = np.repeat(values, night.runs), [look * night.runs for look in looks]
-        return proof(night, [Claim("a", 0.0)], [Units(values, np.ones(len(values)))], level, looks)
+        return proof(night, [Claim("a", 0.0)], [ClaimUnits(values, np.ones(len(values)))], level, looks)
 
 
 class _Guards:
@@ -169,10 +169,10 @@ class _Guards:
 
     def challenge(self, nats):
         cases, rng = self.night.cases, self.rng
-        success = Units(np.ones(cases), np.ones(cases))
+        success = ClaimUnits(np.ones(cases), np.ones(cases))
         bad = rng.random(cases) < SLACK  # worse by 1 on this share: the mean gain is the floor
-        kept = Units((1.0 - bad) / 2.0, np.ones(cases))
-        fine = Units(np.full(cases, 0.5), np.ones(cases))
+        kept = ClaimUnits((1.0 - bad) / 2.0, np.ones(cases))
+        fine = ClaimUnits(np.full(cases, 0.5), np.ones(cases))
         claims = [Claim("a", 0.0), Claim("b", -SLACK, guard=True), Claim("c", -SLACK, guard=True)]
         if self.night.removed == "guard level":
             return bool(kept.sums.mean() > claims[1].null)  # the guard by its score alone

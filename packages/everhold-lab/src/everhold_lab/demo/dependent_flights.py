@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everhold_lab.demo.flights import FlightRows
 
 __all__ = [
-    "ASSUMPTIONS", "DEPARTURE", "EACH_FLIGHT", "ONE_HOUR", "Assumption", "Worth", "correlation_left",
+    "ASSUMPTIONS", "DEPARTURE", "EACH_FLIGHT", "ONE_HOUR", "Assumption", "GroupsWorth", "correlation_left",
     "correlation_within", "with_departures", "worth_of",
 ]  # fmt: skip
 
@@ -67,7 +67,7 @@ ASSUMPTIONS = (EACH_FLIGHT, ONE_HOUR, Assumption("one aircraft", ("tailnum",)), 
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class GroupsWorth:
     """The sealed flights under one assumption.
 
     Attributes:
@@ -94,7 +94,7 @@ class Worth:
         return asdict(self)
 
 
-def worth_of(flights: Flights, *, queries: int, overfits: int) -> tuple[Worth, ...]:
+def worth_of(flights: Flights, *, queries: int, overfits: int) -> tuple[GroupsWorth, ...]:
     """The sealed flights under each assumption, for the same wish.
 
     The sealed flights give the sizes of the groups, which are public; whether they are late is looked up for training
@@ -108,7 +108,7 @@ def worth_of(flights: Flights, *, queries: int, overfits: int) -> tuple[Worth, .
     return tuple(_worth_under(assumption, flights, queries, overfits) for assumption in ASSUMPTIONS)
 
 
-def _worth_under(assumption: Assumption, flights: Flights, queries: int, overfits: int) -> Worth:
+def _worth_under(assumption: Assumption, flights: Flights, queries: int, overfits: int) -> GroupsWorth:
     sealed, training, model = flights.sealed, flights.training, assumption.model_of(flights.sealed)
     sizes = np.bincount(assumption.groups_of(sealed))
     mechanism = tuned_mechanism(
@@ -121,7 +121,7 @@ def _worth_under(assumption: Assumption, flights: Flights, queries: int, overfit
         training_rows=len(training),
     )
     groups = assumption.groups_of(training)
-    return Worth(
+    return GroupsWorth(
         assumption=assumption.name,
         groups=len(sizes),
         largest=int(sizes.max()),

@@ -20,11 +20,11 @@ from everhold.display import Display
 from everhold.errors import DependenceWarning
 from everhold.holdout import Holdout
 from everhold.progress import progress
-from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
+from everhold_lab.analysts import AnalystClaim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.charts.climb import ClimbPoint
 from everhold_lab.demo.declared import FAMILY, Member, ask_members
-from everhold_lab.demo.dependent_flights import DEPARTURE, Worth, with_departures, worth_of
+from everhold_lab.demo.dependent_flights import DEPARTURE, GroupsWorth, with_departures, worth_of
 from everhold_lab.demo.ending import GateNight, UnsealedStudy, challenge, unseal
 from everhold_lab.demo.flights import Flights, load_flights
 from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Trial, TunedModel, tune
@@ -143,7 +143,7 @@ class DemoResult(Display):
     intervals: int
     intervals_true: int
     trials: tuple[Trial, ...]
-    worth: tuple[Worth, ...]
+    worth: tuple[GroupsWorth, ...]
     dependent_trials: tuple[Trial, ...]
     other_hours: int
     challenges: tuple[GateNight, ...]
@@ -324,7 +324,7 @@ def _climb_holdout(
     return outcome, points, list(zip(answers, truths, strict=True))
 
 
-def _truth_of(claim: Claim, played: list[tuple[Claim, float]]) -> float:
+def _truth_of(claim: AnalystClaim, played: list[tuple[AnalystClaim, float]]) -> float:
     return next(truth for other, truth in played if other is claim)
 
 

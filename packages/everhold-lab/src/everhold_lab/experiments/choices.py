@@ -28,13 +28,13 @@ from everhold.queries.scan import ScanPlan
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["PROTECTIONS", "Game", "Played", "play"]
+__all__ = ["PROTECTIONS", "ChoiceGame", "Played", "play"]
 
 PROTECTIONS = ("all", "levels ignore K", "labels are not paid")
 
 
 @dataclass(frozen=True, slots=True)
-class Game:
+class ChoiceGame:
     """Sizes of one game.
 
     Attributes:
@@ -63,7 +63,7 @@ class Played:
     missed: int
 
 
-def play(game: Game, protection: str, *, games: int, seed: int = 0) -> Played:
+def play(game: ChoiceGame, protection: str, *, games: int, seed: int = 0) -> Played:
     """Play games in which one of `PROTECTIONS` is in force, or removed, at a probability of failure of 0.2."""
     mechanism = GuessAndCheck.tuned(rows=game.rows, queries=40, overfits=4, confidence=0.8)
     if protection == "levels ignore K":
@@ -82,7 +82,7 @@ class _Ignoring(ChoiceLevels):
         return ChoiceLevels.of(nats, candidates=1, paired=paired)
 
 
-def _missed(game: Game, mechanism: GuessAndCheck, protection: str, rng: np.random.Generator) -> bool:
+def _missed(game: ChoiceGame, mechanism: GuessAndCheck, protection: str, rng: np.random.Generator) -> bool:
     state, votes, wrong = State(), np.zeros(game.rows), False
     for number in range(game.rounds + 1):
         last = number == game.rounds
@@ -95,13 +95,13 @@ def _missed(game: Game, mechanism: GuessAndCheck, protection: str, rng: np.rando
     return wrong
 
 
-def _values(game: Game, rng: np.random.Generator) -> Any:
+def _values(game: ChoiceGame, rng: np.random.Generator) -> Any:
     shape = (game.candidates, game.rows)
     return rng.random(shape) if game.kind == "bets" else rng.integers(0, 2, shape).astype(float)
 
 
 def _asked(
-    game: Game, mechanism: GuessAndCheck, state: State, values: Any, rng: np.random.Generator
+    game: ChoiceGame, mechanism: GuessAndCheck, state: State, values: Any, rng: np.random.Generator
 ) -> tuple[State, Sequence[int], float, float]:
     """State after a choice or a scan, the candidates that it favours, and the interval that it promises of them."""
     kind = game.kind if len(values) > 1 else "choose"
@@ -151,8 +151,8 @@ def main(say: Callable[[str], None] = print) -> None:
     parser = argparse.ArgumentParser(description="Games of choices and scans.")
     parser.add_argument("--games", type=int, default=500)
     games = parser.parse_args().games
-    plans = [(Game(kind=kind), ("all", "labels are not paid")) for kind in ("choose", "scan", "bets")]
-    for game, protections in [*plans, (Game(candidates=1_000, rounds=1), ("all", "levels ignore K"))]:
+    plans = [(ChoiceGame(kind=kind), ("all", "labels are not paid")) for kind in ("choose", "scan", "bets")]
+    for game, protections in [*plans, (ChoiceGame(candidates=1_000, rounds=1), ("all", "levels ignore K"))]:
         for protection in protections:
             found = play(game, protection, games=games)
             say(f"{game}, protections: {protection}: {found.missed} of {found.games} games missed")

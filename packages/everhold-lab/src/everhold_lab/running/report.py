@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from everhold_lab.charts.climb import ClimbPoint
-    from everhold_lab.demo.dependent_flights import Worth
+    from everhold_lab.demo.dependent_flights import GroupsWorth
     from everhold_lab.demo.story import ClimbOutcome, DemoResult
     from everhold_lab.demo.tuning import Trial
 
@@ -65,7 +65,7 @@ def save_climb(points: Sequence[ClimbPoint], output: Path) -> tuple[Path, ...]:
     return files
 
 
-def save_worth(worth: Sequence[Worth], sealed_flights: int, output: Path) -> tuple[Path, ...]:
+def save_worth(worth: Sequence[GroupsWorth], sealed_flights: int, output: Path) -> tuple[Path, ...]:
     """Save the picture of what the sealed flights are worth; nothing without the extra ``[plots]``."""
     if not plots_available():
         return ()

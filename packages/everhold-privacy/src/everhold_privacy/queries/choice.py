@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["BestCandidate", "Choice", "ChoiceQuery", "PricedChoice", "check_same_units", "private_choose"]
+__all__ = ["BestCandidate", "PricedChoice", "PrivateChoice", "PrivateChoiceQuery", "check_same_units", "private_choose"]
 
 _MOST_CANDIDATES = 100_000
 _MOST_SHOWN = 3
@@ -113,7 +113,7 @@ def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(PricedChoice[BestCandidate]):
+class PrivateChoice(PricedChoice[BestCandidate]):
     """Candidates of which the best is chosen.
 
     Attributes:
@@ -187,7 +187,7 @@ def chosen(
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceQuery(PricedQuery[BestCandidate]):
+class PrivateChoiceQuery(PricedQuery[BestCandidate]):
     """Which of these questions has the lowest, or the highest, mean? Made by `private_choose`.
 
     Attributes:
@@ -206,9 +206,9 @@ class ChoiceQuery(PricedQuery[BestCandidate]):
         """See `Question.made`."""
         return QuerySpec("private_choose", self._questions(), {"best": self.best, "price": self.price})
 
-    def purchase(self, compiler: QueryCompiler) -> Choice:
+    def purchase(self, compiler: QueryCompiler) -> PrivateChoice:
         """The choice among the candidates' questions."""
-        return Choice(tuple(map(compiler.bind, self._questions())), whole_price(self.price), self.best)
+        return PrivateChoice(tuple(map(compiler.bind, self._questions())), whole_price(self.price), self.best)
 
     def _questions(self) -> list[RowwiseQuery | str]:
         if self.loss is not None and not callable(self.loss):
@@ -226,7 +226,7 @@ def private_choose(
     best: Literal["lowest", "highest"] = "lowest",
     price: int = CREDITS,
     loss: Callable[[Any], RowwiseQuery | str] | None = None,
-) -> ChoiceQuery:
+) -> PrivateChoiceQuery:
     """Which of several models, thresholds or questions is best on the sealed rows? Their values are not revealed.
 
     Args:
@@ -241,7 +241,7 @@ def private_choose(
         >>> private_choose([10, 20, 30], loss=lambda cut: f"delay > {cut}").price
         100
     """
-    return ChoiceQuery(candidates, best, price, loss)
+    return PrivateChoiceQuery(candidates, best, price, loss)
 
 
 def _listed(candidates: Iterable[Any]) -> list[Any]:

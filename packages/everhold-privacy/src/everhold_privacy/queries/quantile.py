@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["PrivateQuantileAnswer", "QuantileQuery", "private_quantile"]
+__all__ = ["PrivateQuantileAnswer", "PrivateQuantileQuery", "private_quantile"]
 
 _MOST_BINS = 10_000
 
@@ -79,7 +79,7 @@ class PrivateQuantileAnswer(Paid):
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileQuery(PricedQuery[PrivateQuantileAnswer]):
+class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
     """In which bin does a quantile of a number lie? Made by `private_quantile`, which says what the attributes are."""
 
     text: str
@@ -134,7 +134,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
         credits: What it costs.
     """
 
-    query: QuantileQuery
+    query: PrivateQuantileQuery
     search: QuantileBins
     number: str
     below: tuple[BoundQuery, ...]
@@ -189,7 +189,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
 
 def private_quantile(
     text: str, quantile: float = 0.5, *, low: float, high: float, bins: int = 100, price: int = CREDITS
-) -> QuantileQuery:
+) -> PrivateQuantileQuery:
     """In which bin does a quantile of a number lie?
 
     Args:
@@ -204,4 +204,4 @@ def private_quantile(
         >>> private_quantile("delay", 0.5, low=-60, high=180, bins=80).price
         100
     """
-    return QuantileQuery(text, quantile, low, high, bins, price)
+    return PrivateQuantileQuery(text, quantile, low, high, bins, price)

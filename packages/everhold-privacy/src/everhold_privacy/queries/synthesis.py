@@ -249,6 +249,7 @@ def private_synthesize(
         rounds: Rounds of MWEM; by default the number with the smallest error.
 
     Examples:
+        >>> from everhold.values.universe import BinnedColumn, ListedColumn
         >>> universe = Universe((ListedColumn("carrier", ("AA", "UA")), BinnedColumn("delay", (-60, 0, 60))))
         >>> private_synthesize(universe, universe.marginals(2), price=1_000).method
         'mwem'

@@ -7,7 +7,7 @@ from everhold.queries.metrics import accuracy, error
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold.values.universe import ListedColumn, Universe
-from everhold_privacy.queries.choice import BestCandidate, Choice
+from everhold_privacy.queries.choice import BestCandidate, PrivateChoice
 from everhold_privacy.queries.first_above import PrivateFirstAbove
 from everhold_privacy.queries.gradient import VectorAnswer
 from everhold_privacy.queries.quantile import PrivateQuantileAnswer
@@ -93,4 +93,4 @@ def test_an_error_is_named_as_what_it_is():
     schema = Schema(6, 0, {"x": ColumnKind.NUMBER, "late": ColumnKind.NUMBER}, "late", "binary")
     bound = accuracy("x > 0").bind(schema), error("x > 0").bind(schema)
     assert [each.shown for each in bound] == ["accuracy of the rule x > 0", "error of the rule x > 0"]
-    assert Choice(bound[1:], 100, "lowest").listed() == "1: error of the rule x > 0"
+    assert PrivateChoice(bound[1:], 100, "lowest").listed() == "1: error of the rule x > 0"

@@ -45,7 +45,7 @@ _GATE = {"gate": "gate", "metric": "accuracy", "margin": 0.0, "champion": "5a0c.
          "limit": None}  # fmt: skip
 
 
-class Opened(Strict):
+class OpenedGate(Strict):
     """A gate that is opened with its first champion."""
 
     champion: Annotated[Predictions, Field(default=None)]
@@ -78,7 +78,7 @@ def list_gates(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSON
 
 
 @router.post(
-    "", summary="Open a gate", openapi_extra=body_of(Opened),
+    "", summary="Open a gate", openapi_extra=body_of(OpenedGate),
     responses={200: said("The gate, also if it was open already.", _GATE), **refusals(400, 404, 409, 413, 415)},
 )  # fmt: skip
 def open_gate(
@@ -88,7 +88,7 @@ def open_gate(
 
     Without a champion it is the gate that is there already.
     """
-    wished, holdout = received.document(Opened), holdouts.asked_by(name, principal)
+    wished, holdout = received.document(OpenedGate), holdouts.asked_by(name, principal)
     with warned_of() as warned:
         champion, training = _models(wished.champion, wished.training, holdout.schema, principal, received)
         gate = holdout.gate(

@@ -38,7 +38,7 @@ def arrival_question(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ArrivedPart:
     """Rows of one arrival; number 0 are those of the creation."""
 
     number: int
@@ -64,7 +64,7 @@ class Growth:
     first: QueryExecutor
     folder: Path
     account: Arrivals
-    parts: tuple[_Part, ...]
+    parts: tuple[_ArrivedPart, ...]
     changes: int
 
     @classmethod
@@ -82,8 +82,8 @@ class Growth:
         data = first.data()
         account = Arrivals.from_state(data)
         if known is None:
-            zero = _Part(0, first.schema.rows, first.schema.training_rows, first.sealed, first.training)
-            parts: tuple[_Part, ...] = (zero,)
+            zero = _ArrivedPart(0, first.schema.rows, first.schema.training_rows, first.sealed, first.training)
+            parts: tuple[_ArrivedPart, ...] = (zero,)
         else:
             parts = known.parts
         for number in range(len(parts), account.arrivals + 1):
@@ -257,7 +257,7 @@ class Growth:
         return found
 
 
-def _part(first: QueryExecutor, folder: Path, number: int, entry: Entry) -> _Part:
+def _part(first: QueryExecutor, folder: Path, number: int, entry: Entry) -> _ArrivedPart:
     public = entry.description
     rows, trained = int(public["rows"]), int(public["training_rows"])
     sealed = training = None
@@ -269,4 +269,4 @@ def _part(first: QueryExecutor, folder: Path, number: int, entry: Entry) -> _Par
         file = training_file(folder, number)
         engine = Embedded(file, fingerprint=public["training_fingerprint"], what="training")
         training = StoredRows(engine, rows=trained, sealed=False, **known)
-    return _Part(number, rows, trained, sealed, training, public)
+    return _ArrivedPart(number, rows, trained, sealed, training, public)

@@ -275,10 +275,11 @@ class PlanOptions:
 
             said = protocol(self.protocol)
             declared = {"declared": said.families, "share": said.share}
-            queries, surprises = queries or said.queries, surprises or said.surprises
+            queries = said.queries if queries is None else queries
+            surprises = said.surprises if surprises is None else surprises
         return {
             **declared,
-            "mechanism": self.mechanism, "queries": queries or 1_000, "overfits": surprises,
+            "mechanism": self.mechanism, "queries": 1_000 if queries is None else queries, "overfits": surprises,
             "confidence": self.confidence, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
             "grows": self.grows,
         }  # fmt: skip

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["AreaQuery", "Look", "OneArea", "area_of"]
+__all__ = ["AreaQuery", "OneArea", "ScoresLook", "area_of"]
 
 _ALL, _HALF = Fraction(1), 0.5
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
@@ -64,7 +64,7 @@ class AreaQuery(RankingQuery):
         by_rank = seen.bound.by_position or schema.features_public
         _check_split(schema, by_rank=by_rank)
         share = _share_of_label(compiler)
-        look = Look(seen, share if by_rank else None)
+        look = ScoresLook(seen, share if by_rank else None)
         trained = None if (pairs := seen.open(compiler.training)) is None else look.at(pairs, _any_order(len(pairs)))
         known = None if trained is None else Fraction(trained.area)
         own = None if guess is None else min(max(as_float(guess), 0.0), 1.0)
@@ -81,7 +81,7 @@ class AreaQuery(RankingQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ScoresLook:
     """Scores and labels as a procedure looks at them; public.
 
     Attributes:
@@ -127,7 +127,7 @@ class OneArea(OneMean):
         look: At the sealed rows.
     """
 
-    look: Look
+    look: ScoresLook
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """The AUC of all pairs, and the numbers that are bet on."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.guarantees.intervals.claims import Units, first_proof, most_nats
+from everhold.guarantees.intervals.claims import ClaimUnits, first_proof, most_nats
 from everhold.queries.case_results import NEW_RUNS
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Evidence:
             return True
         return looks[-1] == plan.count and self.proves(nats)
 
-    def _proof(self, units: Sequence[Units], planned: int, nats: float, looks: Sequence[int]) -> int | None:
+    def _proof(self, units: Sequence[ClaimUnits], planned: int, nats: float, looks: Sequence[int]) -> int | None:
         return first_proof(self.plan.suite.claims, units, planned=planned, nats=nats, looks=looks)
 
     def _values(self) -> list[NDArray[np.float64]]:
@@ -114,16 +114,16 @@ class Evidence:
             found.append((1.0 + gain) / 2.0)
         return found
 
-    def _whole(self) -> list[Units]:
+    def _whole(self) -> list[ClaimUnits]:
         if self.plan.suite.population == NEW_RUNS:
-            return [Units(values.ravel(), np.ones(values.size)) for values in self._values()]
+            return [ClaimUnits(values.ravel(), np.ones(values.size)) for values in self._values()]
         return self._handed_out(range(self.plan.count), signs=self.plan.yes_no)
 
-    def _handed_out(self, order: Sequence[int], *, signs: bool = False) -> list[Units]:
+    def _handed_out(self, order: Sequence[int], *, signs: bool = False) -> list[ClaimUnits]:
         places, sizes = np.asarray(order, dtype=np.intp), self.plan.sizes
         yes_no = {metric.name: metric.yes_no for metric in self.plan.suite.metrics}
         return [
-            Units(
+            ClaimUnits(
                 np.bincount(self.plan.groups, weights=values.mean(axis=1)).astype(np.float64)[places],
                 sizes[places], float(sizes.max()),
                 signs=signs and yes_no[claim.metric],

@@ -19,7 +19,7 @@ from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import Query, QuerySpec, digest
 from everhold.queries.readings import READING, Reading
 from everhold.queries.results import OneEntry, Paid, checks_guesses
-from everhold.queries.winner_pairs import Pairs, PairsOfOne
+from everhold.queries.winner_pairs import PairsOfOne, WinnerPairs
 
 if TYPE_CHECKING:
     from everhold.mechanisms.guess_and_check import GuessAndCheck
@@ -127,7 +127,7 @@ class ChoiceQuery(Query[Choice]):
         compared = Compared.of(compiler, queries, "candidates")
         pairs = None
         if len(queries) > 1 and len(queries) * int(self.most) <= _MOST_PAIRS:
-            pairs = Pairs.of(compiler, queries, compared.bound)
+            pairs = WinnerPairs.of(compiler, queries, compared.bound)
         return ChoicePlan(compiler.schema, mechanism, compared, self.best, int(self.most), pairs)
 
 
@@ -147,7 +147,7 @@ class ChoicePlan(OneEntry[Choice]):
     compared: Compared
     best: Literal["lowest", "highest"]
     most: int
-    pairs: Pairs | None = field(repr=False)
+    pairs: WinnerPairs | None = field(repr=False)
 
     @property
     def description(self) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def _up_to(text: str, edge: float) -> MeanQuery:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Counted:
+class _CountedUpTo:
     """Sealed rows up to some edges; secret.
 
     Attributes:
@@ -205,7 +205,7 @@ class QuantilePlan(OneEntry[Quantile]):
         """The query as people read it."""
         return f"quantile {self.level:g} of {in_one_line(self.text)}"
 
-    def evaluate(self, sealed: StoredRows, places: Any) -> _Counted:
+    def evaluate(self, sealed: StoredRows, places: Any) -> _CountedUpTo:
         """Counts up to some edges over the whole range, and up to most edges near the quantile; secret."""
         every = len(self.edges)
         coarse = np.unique(np.linspace(0, every - 1, min(every, _COARSE)).astype(np.int64))
@@ -218,7 +218,7 @@ class QuantilePlan(OneEntry[Quantile]):
         fine = np.unique(np.linspace(start, end, min(int(end - start) + 1, _MOST_FINE)).astype(np.int64))
         return self._look(sealed, np.union1d(coarse, fine))
 
-    def _look(self, sealed: StoredRows, edges: NDArray[np.int64]) -> _Counted:
+    def _look(self, sealed: StoredRows, edges: NDArray[np.int64]) -> _CountedUpTo:
         prepared = [
             Prepared(
                 self.compiler.parsed(_up_to(self.text, self.edges[edge])), -1, from_training=False,
@@ -226,13 +226,13 @@ class QuantilePlan(OneEntry[Quantile]):
             )
             for edge in edges.tolist()
         ]  # fmt: skip
-        return _Counted(edges, look_at(prepared, sealed, self.schema, self.mechanism))
+        return _CountedUpTo(edges, look_at(prepared, sealed, self.schema, self.mechanism))
 
     def _procedure(self, nats: float) -> Procedure:
         assert self.prepared.procedure is not None
         return self.mechanism.procedure_at(self.prepared.procedure, self.level, nats)
 
-    def tell(self, nats: float, seen: _Counted) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def tell(self, nats: float, seen: _CountedUpTo) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
         """The last edge that the quantile surely exceeds, and the first that it surely does not."""
         procedure = self._procedure(nats)
         last = len(self.edges)

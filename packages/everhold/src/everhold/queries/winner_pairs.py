@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
-__all__ = ["Pairs", "PairsOfOne"]
+__all__ = ["PairsOfOne", "WinnerPairs"]
 
 _LEAST = 1e-6  # expected differences are taken to be no smaller
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class WinnerPairs:
     """Differences of the candidates of one choice; which ones are looked at is decided by the sealed rows.
 
     Every pair has its interval procedure by public facts, whichever candidate will be chosen.
@@ -47,7 +47,9 @@ class Pairs:
     bound: Sequence[BoundQuery]
 
     @classmethod
-    def of(cls, compiler: QueryCompiler, queries: Sequence[RowwiseQuery], bound: Sequence[BoundQuery]) -> Pairs | None:
+    def of(
+        cls, compiler: QueryCompiler, queries: Sequence[RowwiseQuery], bound: Sequence[BoundQuery]
+    ) -> WinnerPairs | None:
         """None where differences have no procedure that is as narrow as they spread."""
         dependence = compiler.mechanism.dependence
         known = dependence.binomial_tails or dependence.group_column is not None

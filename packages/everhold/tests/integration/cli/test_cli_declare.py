@@ -75,4 +75,4 @@ def test_a_study_is_planned_before_there_are_data(everhold, tmp_path):
     assert "ends" in (tmp_path / "plan.svg").read_text()
     assert "--rows is missing" in everhold(*wish[:1], *wish[3:], code=2).stderr
     assert "takes no --radius" in everhold(*wish, "--radius", ".1", code=2).stderr
-    assert "--queries is missing" in everhold("plan", "--rows", "200", code=2).stderr
+    assert "expected --queries" in everhold("plan", "--rows", "200", code=2).stderr

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MOST_STAKE", "Claim", "Units", "first_proof", "log_capital", "most_nats", "sign_nats", "stakes_for"]
+__all__ = ["MOST_STAKE", "Claim", "ClaimUnits", "first_proof", "log_capital", "most_nats", "sign_nats", "stakes_for"]
 
 MOST_STAKE = 0.95
 """Largest part of the capital that is bet on one unit; a unit with the gain -1 then leaves a twentieth of it."""
@@ -50,7 +50,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class ClaimUnits:
     """Values of one claim, unit by unit, in the order in which they are looked at.
 
     Attributes:
@@ -87,7 +87,7 @@ def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
     return np.asarray(MOST_STAKE * _RATIO ** np.arange(count))
 
 
-def log_capital(units: Units, null: float, stakes: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_capital(units: ClaimUnits, null: float, stakes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithm of the capital after each unit, shape (units,); it starts with 1.
 
     Each factor is ``1 + c (sum - size null) / (largest null)``. If the mean is at most the null, the expected product
@@ -99,7 +99,7 @@ def log_capital(units: Units, null: float, stakes: NDArray[np.float64]) -> NDArr
         stakes: Shape (stakes,), from `stakes_for`.
 
     Examples:
-        >>> float(log_capital(Units(np.ones(3), np.ones(3)), 0.5, np.array([0.95]))[-1].round(3))
+        >>> float(log_capital(ClaimUnits(np.ones(3), np.ones(3)), 0.5, np.array([0.95]))[-1].round(3))
         2.003
     """
     excess = (units.sums - units.sizes * null) / (units.largest * null)
@@ -108,7 +108,7 @@ def log_capital(units: Units, null: float, stakes: NDArray[np.float64]) -> NDArr
 
 
 def first_proof(
-    claims: Sequence[Claim], units: Sequence[Units], *, planned: int, nats: float, looks: Sequence[int]
+    claims: Sequence[Claim], units: Sequence[ClaimUnits], *, planned: int, nats: float, looks: Sequence[int]
 ) -> int | None:
     """Index of the first look at which all claims are proved; None if there is none.
 
@@ -137,7 +137,7 @@ def _extra(claims: Sequence[Claim], claim: Claim) -> float:
     return 0.0 if claim.guard else math.log(sum(not each.guard for each in claims))
 
 
-def _looks_proved(claim: Claim, units: Units, *, planned: int, nats: float, looks: Sequence[int]) -> int:
+def _looks_proved(claim: Claim, units: ClaimUnits, *, planned: int, nats: float, looks: Sequence[int]) -> int:
     """Index of the first look at which the capital has reached the level; the number of looks if never."""
     if units.signs and claim.floor == 0.0 and len(looks) == 1:
         return 0 if sign_nats(units.sums) >= nats + _ROUNDING else 1

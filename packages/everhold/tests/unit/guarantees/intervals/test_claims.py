@@ -9,7 +9,7 @@ import scipy.stats
 
 from everhold.guarantees.intervals.claims import (
     Claim,
-    Units,
+    ClaimUnits,
     first_proof,
     log_capital,
     most_nats,
@@ -22,7 +22,7 @@ STAKES = np.array([0.95, 0.57, 0.34])
 
 def capital(values, null=0.5, stakes=STAKES):
     values = np.asarray(values, dtype=float)
-    return np.exp(log_capital(Units(values, np.ones(len(values))), null, stakes))
+    return np.exp(log_capital(ClaimUnits(values, np.ones(len(values))), null, stakes))
 
 
 @pytest.mark.parametrize("means", [(0.5, 0.5, 0.5, 0.5), (0.9, 0.1, 0.7, 0.3), (1.0, 1.0, 0.0, 0.0)])
@@ -39,7 +39,7 @@ def test_units_of_unlike_sizes_are_fair_for_the_mean_over_cases():
     assert float(sizes @ np.array(means)) / 6.0 == pytest.approx(0.5)
     expected = sum(
         math.prod(mean if each else 1.0 - mean for each, mean in zip(values, means, strict=True))
-        * math.exp(log_capital(Units(sizes * np.array(values), sizes, 3.0), 0.5, STAKES)[-1])
+        * math.exp(log_capital(ClaimUnits(sizes * np.array(values), sizes, 3.0), 0.5, STAKES)[-1])
         for values in product((0.0, 1.0), repeat=3)
     )
     assert expected <= 1.0
@@ -77,7 +77,7 @@ def test_the_sign_test_is_the_exact_tail():
 
 
 def test_guards_pay_nothing_and_successes_share_the_level():
-    units = Units(np.ones(20), np.ones(20))
+    units = ClaimUnits(np.ones(20), np.ones(20))
     reached = float(log_capital(units, 0.5, stakes_for(20, 5.0))[-1])
     success, guard = Claim("a", 0.0), Claim("b", 0.0, guard=True)
 
@@ -101,7 +101,7 @@ def test_lemma_m_the_smallest_of_many_limits_needs_one_level_and_all_single_ones
 
 def test_each_claim_may_reach_its_level_at_its_own_look():
     early, late = np.r_[np.ones(20), np.zeros(20)], np.r_[np.full(20, 0.5), np.ones(20)]
-    units = [Units(each, np.ones(40)) for each in (early, late)]
+    units = [ClaimUnits(each, np.ones(40)) for each in (early, late)]
     claims = [Claim("a", 0.0), Claim("b", -0.5, guard=True)]
     assert first_proof(claims, units, planned=40, nats=4.0, looks=[10, 20, 30, 40]) is not None
     assert first_proof(claims[:1], units[:1], planned=40, nats=4.0, looks=[40]) is None
