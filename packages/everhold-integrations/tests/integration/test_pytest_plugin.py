@@ -1,10 +1,12 @@
 """The pytest plugin: sealed tests are cases, the verdict is the exit code, and errors charge nothing."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import everhold as eh
-
-pytest_plugins = ["pytester"]
 
 SUITE = """
 import os, pytest
@@ -18,37 +20,41 @@ def test_other():
 """
 
 
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "everhold_integrations.pytest_plugin", "-p", "no:cacheprovider")
+
+
 @pytest.fixture
-def session(pytester, monkeypatch):
-    """Calls pytest in this process, with so many cases right."""
-    pytester.makepyfile(test_suite=SUITE)
+def session(tmp_path):
+    """Runs pytest in a process and returns its exit code, with so many cases right."""
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # other plugins take seconds to import
 
     def call(*options, right=10, other="fine"):
-        monkeypatch.setenv("RIGHT", str(right))
-        monkeypatch.setenv("OTHER", other)
-        return pytester.inline_run("--everhold-storage=suite.db", *options, "-p", "no:cacheprovider").ret
+        command = [*PYTEST, "--everhold-storage=suite.db", *options]
+        variables = {**alone, "RIGHT": str(right), "OTHER": other}
+        return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=False).returncode
 
     return call
 
 
-def asked(pytester):
-    with eh.Holdout.open(f"{pytester.path}/suite.db", "suite") as holdout:
+def asked(folder):
+    with eh.Holdout.open(f"{folder}/suite.db", "suite") as holdout:
         return holdout.status()["questions_asked"]
 
 
-def test_seal_then_challenge(session, pytester):
+def test_seal_then_challenge(session, tmp_path):
     assert session("--everhold-seal=main") == 0
     assert session("--everhold-gate=main", right=11) == 1
     assert session("--everhold-gate=main", "--everhold-summary=s.md", right=40) == 0
-    assert "### Gate main: promoted" in (pytester.path / "s.md").read_text()
-    with eh.Holdout.open(f"{pytester.path}/suite.db", "suite") as holdout:
+    assert "### Gate main: promoted" in (tmp_path / "s.md").read_text()
+    with eh.Holdout.open(f"{tmp_path}/suite.db", "suite") as holdout:
         ids = holdout.gate(name="main").suite.ids
     assert ids[0] == "test_suite.py::test_case[0]"
 
 
-def test_runs_are_repeated(session, pytester):
+def test_runs_are_repeated(session, tmp_path):
     assert session("--everhold-seal=main", "--everhold-runs=2") == 0
-    with eh.Holdout.open(f"{pytester.path}/suite.db", "suite") as holdout:
+    with eh.Holdout.open(f"{tmp_path}/suite.db", "suite") as holdout:
         assert holdout.gate(name="main").suite.runs == 2
     assert session("--everhold-gate=main") == 2  # one run each
 
@@ -61,10 +67,10 @@ def test_runs_are_repeated(session, pytester):
         (["--everhold-gate=main"], {"other": "broken"}),
     ],
 )
-def test_an_error_has_the_code_2_and_charges_nothing(session, pytester, options, wish):
+def test_an_error_has_the_code_2_and_charges_nothing(session, tmp_path, options, wish):
     session("--everhold-seal=main")
     assert session(*options, **wish) == 2
-    assert asked(pytester) == 0
+    assert asked(tmp_path) == 0
 
 
 def test_without_an_option_it_does_nothing(session):
