@@ -13,7 +13,9 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 
 if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.families.base import BoundFamily
     from everhold.ledger import Head
+    from everhold.ledger.declarations import Declaration
     from everhold.mechanisms import State
     from everhold.mechanisms.base import Quote
 
@@ -121,17 +123,15 @@ def _declared(
     executor: QueryExecutor, mechanism: GuessAndCheck, head: Head, now: State, later: State
 ) -> list[dict[str, Any]]:
     """Members of declared families, whose widths never change, and a text that is declared now or later."""
-    from everhold.asking.declared import FamilyLevels
     from everhold.families.texts import BoundTexts
     from everhold.mechanisms.declared import widest_declared
 
     def within(nats: float) -> float:
         return widest_declared(mechanism, mechanism.yes_no_procedure, nats)
 
-    levels, rows, text = FamilyLevels(executor.schema), [], _BITS * math.log(2.0)
+    rows, text = list[dict[str, Any]](), _BITS * math.log(2.0)
     said, known = f"text of {_BITS} bits", False
-    for each in head.accounts.of(Declarations).by_name.values():
-        family = levels.family(each)
+    for each, family in _families(executor, head):
         if isinstance(family, BoundTexts) and family.most_nats >= text:
             half, known = within(each.nats + text), True
             rows.append(_row(f"{said}, declared as {each.name!r}", half, half))
@@ -144,6 +144,17 @@ def _declared(
     nats = [float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6)) for state in (now, later)]
     halves = [within(each + text) if enough else None for each, enough in zip(nats, room, strict=True)]
     return [*rows, _row(f"{said}, if texts are declared", *halves)]
+
+
+def _families(executor: QueryExecutor, head: Head) -> list[tuple[Declaration, BoundFamily]]:
+    """Declared families; without one, nothing about them is imported."""
+    declared = head.accounts.of(Declarations).by_name.values()
+    if not declared:
+        return []
+    from everhold.asking.declared import FamilyLevels
+
+    levels = FamilyLevels(executor.schema)
+    return [(each, levels.family(each)) for each in declared]
 
 
 def _row(query: str, now: float | None, later: float | None) -> dict[str, Any]:

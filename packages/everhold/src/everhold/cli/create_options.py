@@ -281,5 +281,5 @@ class PlanOptions:
             **declared,
             "mechanism": self.mechanism, "queries": 1_000 if queries is None else queries, "overfits": surprises,
             "confidence": self.confidence, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
-            "grows": self.grows,
+            **({"grows": True} if self.grows else {}),
         }  # fmt: skip
