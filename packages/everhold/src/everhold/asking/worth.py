@@ -148,13 +148,12 @@ def _declared(
 
 def _families(executor: QueryExecutor, head: Head) -> list[tuple[Declaration, BoundFamily]]:
     """Declared families; without one, nothing about them is imported."""
-    declared = head.accounts.of(Declarations).by_name.values()
-    if not declared:
+    if Declarations.key not in head.state:
         return []
     from everhold.asking.declared import FamilyLevels
 
     levels = FamilyLevels(executor.schema)
-    return [(each, levels.family(each)) for each in declared]
+    return [(each, levels.family(each)) for each in head.accounts.of(Declarations).by_name.values()]
 
 
 def _row(query: str, now: float | None, later: float | None) -> dict[str, Any]:
