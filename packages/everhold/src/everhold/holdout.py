@@ -894,7 +894,7 @@ class Holdout(GrowingHoldout):
         lost, added = head.accounts.lost, dict[str, Any]()
         outlook = {} if head.accounts.closed else self._executor.mechanism.outlook(state)
         worth = worth_now(self._executor, head).to_rows()
-        if self._executor.level_of is None and head.accounts.of(Declarations).by_name:  # by another process
+        if self._executor.level_of is None and Declarations.key in head.state:  # by another process
             self._know_families()
         for accessor in self._accessors(head):
             added |= accessor.status_facts(head)
