@@ -172,7 +172,7 @@ class BoundPairs:
 
     @property
     def whose(self) -> str:
-        """Whose predictions these are, as people read it."""
+        """The predictions, as people read them."""
         return "; ".join(f"{what} {digest[:8]}" for what, digest in self.bound.description.items())
 
     def sealed(self, rows: StoredRows) -> NDArray[Any]:
