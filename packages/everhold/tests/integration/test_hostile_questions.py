@@ -11,10 +11,10 @@ from holdout_samples import ROWS, create, rows
 
 from everhold import EverholdError, QueryRejected, error, low_sensitivity, mean, risk
 from everhold.sealing.probe import values_or_none
-from everhold_privacy.queries.choice import ChoiceQuery, private_choose
+from everhold_privacy.queries.choice import PrivateChoiceQuery, private_choose
 from everhold_privacy.queries.first_above import AboveQuery
 from everhold_privacy.queries.gradient import gradient
-from everhold_privacy.queries.quantile import QuantileQuery
+from everhold_privacy.queries.quantile import PrivateQuantileQuery
 from everhold_privacy.queries.synthesis import SynthesisQuery
 from everhold_privacy.synthetic import ListedColumn, QueryMatrix, Universe
 
@@ -113,7 +113,7 @@ def test_candidates_that_share_an_array_are_all_made_before_one_is_looked_at(hol
             shared[:] = label
             yield error(shared)
 
-    choice = ChoiceQuery(filled(), "lowest", 100).purchase(holdout._executor.compiler)
+    choice = PrivateChoiceQuery(filled(), "lowest", 100).purchase(holdout._executor.compiler)
     assert len({bound.question for bound in choice.bound}) == 1
 
 
@@ -190,8 +190,8 @@ LATER = {
     "questions are one number": AboveQuery(5, 0.5),
     "questions run out": AboveQuery(iter(["delay > 3"]), 0.5),
     "candidates are none": private_choose(None, loss=error),
-    "bins": QuantileQuery("delay", 0.5, 0, 1, HUGE),
-    "bins are a truth": QuantileQuery("delay", 0.5, 0, 1, True),
+    "bins": PrivateQuantileQuery("delay", 0.5, 0, 1, HUGE),
+    "bins are a truth": PrivateQuantileQuery("delay", 0.5, 0, 1, True),
     "columns are a number": gradient(np.asarray, dimension=1, clip=1.0, columns=5),
     "columns without an order": gradient(np.asarray, dimension=1, clip=1.0, columns={"delay"}),
 }

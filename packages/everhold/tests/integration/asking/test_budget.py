@@ -24,9 +24,9 @@ from everhold.ledger.chain import canonical
 from everhold.mechanisms import answering
 from everhold.queries.means import RowwiseQuery
 from everhold.sealing.table import StoredRows
-from everhold_privacy.queries.choice import Choice
+from everhold_privacy.queries.choice import PrivateChoice
 from everhold_privacy.queries.priced import Price
-from everhold_privacy.queries.quantile import QuantileQuery
+from everhold_privacy.queries.quantile import PrivateQuantileQuery
 
 WISH = {"rows": ROWS, "queries": 30, "confidence": 0.9}
 HOSTILE = [
@@ -236,7 +236,7 @@ def test_credits_limit_tolerances_choices_and_quantiles(budget, looks):
     assert team.remaining == {"questions": 0, "credits": 0}
     assert budget.ask(eh.private_choose(options, price=151)).charged == 151
     with pytest.raises(BudgetExhausted, match="allotment"):
-        team.ask(QuantileQuery("late", 0.5, 0.0, 1.0, 9, 7), strict=True)
+        team.ask(PrivateQuantileQuery("late", 0.5, 0.0, 1.0, 9, 7), strict=True)
     assert findings(budget) == []
 
 
@@ -272,7 +272,7 @@ def test_limits_are_raised_and_lowered_but_not_below_what_is_spent(study):
 
 def test_a_purchase_that_costs_more_than_its_price_is_undone(budget, monkeypatch):
     budget.allot("team-a", questions=5, charges=100)
-    monkeypatch.setattr(f"{Choice.__module__}.Choice.price", lambda *_: Price(1, 0.0))
+    monkeypatch.setattr(f"{PrivateChoice.__module__}.PrivateChoice.price", lambda *_: Price(1, 0.0))
     before = everything(budget)
     with pytest.raises(eh.EverholdError, match="more than the price that it named"):
         budget.analyst("team-a").ask(eh.private_choose(["delay > 0", "delay > 1"], price=200))

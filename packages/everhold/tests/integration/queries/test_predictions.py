@@ -22,7 +22,7 @@ from everhold import (
 )
 from everhold.queries.histogram import histogram
 from everhold.queries.predictions import PredictionTable
-from everhold_privacy.queries.choice import ChoiceQuery
+from everhold_privacy.queries.choice import PrivateChoiceQuery
 
 IDS = np.arange(ROWS) + 7
 SEALED, TRAINING = {**rows(0), "id": IDS}, {**rows(1), "id": IDS + 10 * ROWS}
@@ -56,7 +56,7 @@ def test_every_question_about_predictions_takes_a_table(holdout):
     assert holdout.ask(auc(chances, positives=300, negatives=300)).high == 1.0
     wrong = {"id": IDS[ORDER], "p": 1 - LABELS[ORDER]}
     right = {"id": IDS[ORDER], "p": LABELS[ORDER]}
-    assert holdout.ask(ChoiceQuery([error(wrong), error(right)], price=500)).index == 1
+    assert holdout.ask(PrivateChoiceQuery([error(wrong), error(right)], price=500)).index == 1
 
 
 def test_training_predictions_are_joined_too(tmp_path):
