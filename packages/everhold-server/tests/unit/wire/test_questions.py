@@ -156,7 +156,7 @@ def test_so_many_marginals_are_counted_before_they_are_made():
         ({"kind": "private_quantile", "of": "x"}, "lacks low and high"),
         ({"kind": "private_quantile", "of": "x", "low": 0, "high": 1, "bins": 1.5}, "bins is 1.5"),
         ({"kind": "private_quantile", "of": "x", "low": 0, "high": 1, "bins": 10**400}, "bins is"),
-        ({"kind": "auc", "of": [1] * 9, "positives": 4}, "negatives is None"),
+        ({"kind": "auc", "of": [1] * 9, "positives": 4}, "lacks 'negatives'"),
         ({"kind": "auc", "of": [1] * 9, "positives": 0, "negatives": 1}, "positives is 0"),
         ({"kind": "covariance", "of": "x"}, "lacks with"),
         ({"kind": "choose", "of": "lowest"}, "lacks questions"),

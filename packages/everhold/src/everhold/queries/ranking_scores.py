@@ -290,6 +290,7 @@ def auc(
 
     Raises:
         ValueError: If a count or the tolerance is not valid.
+        TypeError: If one count is given without the other.
 
     Examples:
         >>> round(auc(np.arange(1000) / 1000, positives=400, negatives=500).sensitivity, 6)
@@ -301,6 +302,9 @@ def auc(
         if tolerance is not None:
             raise ValueError("tolerance is given without counts; expected positives and negatives for a privacy budget")
         return AreaQuery(_Pairs(scores, "auc", training), {}, math.nan, _auc, None)
+    if positives is None or negatives is None:
+        missing = "positives" if positives is None else "negatives"
+        raise TypeError(f"auc() lacks {missing!r}; expected the counts of both classes, or none")
     positives, negatives = whole_count("positives", positives), whole_count("negatives", negatives)
     delta = auc_sensitivity(positives=positives, negatives=negatives)
     check_range(delta, 0.0, 1.0, tolerance)
@@ -351,7 +355,7 @@ def f1(
     return RankingQuery(_Pairs(predictions, "f1", training), {"least": float(least)}, delta, _f1, tolerance)
 
 
-def whole_count(name: str, count: int | None) -> int:
+def whole_count(name: str, count: int) -> int:
     """A number of rows as a plain whole number.
 
     Raises:

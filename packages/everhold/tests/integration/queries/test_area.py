@@ -102,5 +102,5 @@ def test_groups_need_counts(tmp_path):
 def test_a_tolerance_needs_counts():
     with pytest.raises(ValueError, match="without counts"):
         eh.auc(SEALED["x"], tolerance=0.1)
-    with pytest.raises(ValueError, match="negatives is None"):
+    with pytest.raises(TypeError, match="lacks 'negatives'"):
         eh.auc(SEALED["x"], positives=3)
