@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from everhold_lab.analysts import (
-    AnalystClaim,
+    Claim,
     HillClimbingAnalyst,
     HonestAnalyst,
     RandomRules,
@@ -82,7 +82,7 @@ def test_a_round_has_at_least_one_rule():
 
 
 def test_the_best_claim_is_the_highest_that_was_not_refused():
-    claims = [AnalystClaim(i, Vote(np.zeros(0), 0.0), score) for i, score in enumerate((0.6, math.nan, 0.7, 0.65))]
+    claims = [Claim(i, Vote(np.zeros(0), 0.0), score) for i, score in enumerate((0.6, math.nan, 0.7, 0.65))]
     assert best_claim(claims).questions == 2
     with pytest.raises(ValueError, match="refused"):
         best_claim(claims[1:2])

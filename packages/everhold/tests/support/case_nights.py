@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from everhold.guarantees.intervals.claims import Claim, ClaimUnits, first_proof, stakes_for
+from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, first_proof, stakes_for
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.case_challenge import look_label
 
@@ -75,7 +75,7 @@ class _Cases:
 
     def proves(self, gains, nats):
         values = ClaimUnits((1.0 + gains) / 2.0, np.ones(len(gains)), signs=True)
-        return proof(self.night, [Claim("a", 0.0)], [values], nats, [len(gains)])
+        return proof(self.night, [GateClaim("a", 0.0)], [values], nats, [len(gains)])
 
 
 class _Groups(_Cases):
@@ -94,7 +94,7 @@ class _Groups(_Cases):
         if self.night.removed == "groups":
             single = np.repeat(gains, self.sizes.astype(int))
             values = ClaimUnits((1.0 + single) / 2.0, np.ones(len(single)))
-        return proof(self.night, [Claim("a", 0.0)], [values], nats, [len(values.sums)])
+        return proof(self.night, [GateClaim("a", 0.0)], [values], nats, [len(values.sums)])
 
 
 class _EarlyCases(_Cases):
@@ -110,7 +110,7 @@ class _EarlyCases(_Cases):
             # one law for each case: drawn from the population, then shuffled with the key
             gains = rng.choice([0.4, 0.0, 0.0, -0.4], night.cases)
         looks = [night.cases * look // self.looks for look in range(1, self.looks + 1)]
-        return proof(night, [Claim("a", 0.0)], [ClaimUnits((1.0 + gains) / 2.0, np.ones(night.cases))], nats, looks)
+        return proof(night, [GateClaim("a", 0.0)], [ClaimUnits((1.0 + gains) / 2.0, np.ones(night.cases))], nats, looks)
 
 
 class _Runs:
@@ -130,7 +130,7 @@ class _Runs:
         challenger = self.run()
         values = (1.0 + challenger - self.champion) / 2.0
         if proved := proof(
-            self.night, [Claim("a", 0.0)], [ClaimUnits(values.ravel(), np.ones(values.size))], nats, [values.size]
+            self.night, [GateClaim("a", 0.0)], [ClaimUnits(values.ravel(), np.ones(values.size))], nats, [values.size]
         ):
             self.champion = challenger
         return proved
@@ -156,7 +156,7 @@ class _EarlyRuns:
         looks = [night.cases * look // self.looks for look in range(1, self.looks)]
         if night.removed == "case units":
             values, looks = np.repeat(values, night.runs), [look * night.runs for look in looks]
-        return proof(night, [Claim("a", 0.0)], [ClaimUnits(values, np.ones(len(values)))], level, looks)
+        return proof(night, [GateClaim("a", 0.0)], [ClaimUnits(values, np.ones(len(values)))], level, looks)
 
 
 class _Guards:
@@ -173,7 +173,7 @@ class _Guards:
         bad = rng.random(cases) < SLACK  # worse by 1 on this share: the mean gain is the floor
         kept = ClaimUnits((1.0 - bad) / 2.0, np.ones(cases))
         fine = ClaimUnits(np.full(cases, 0.5), np.ones(cases))
-        claims = [Claim("a", 0.0), Claim("b", -SLACK, guard=True), Claim("c", -SLACK, guard=True)]
+        claims = [GateClaim("a", 0.0), GateClaim("b", -SLACK, guard=True), GateClaim("c", -SLACK, guard=True)]
         if self.night.removed == "guard level":
             return bool(kept.sums.mean() > claims[1].null)  # the guard by its score alone
         return proof(self.night, claims, [success, kept, fine], nats, [cases])

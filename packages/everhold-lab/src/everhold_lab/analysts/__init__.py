@@ -4,7 +4,7 @@ An analyst plays on a `Board`, which scores rules and votes of rules; it never s
 analyst therefore plays against a real holdout, a bare average and a simulated mechanism.
 """
 
-from everhold_lab.analysts.base import Analyst, AnalystClaim, BatchBoard, Board, Vote, best_claim, scores_of_votes
+from everhold_lab.analysts.base import Analyst, BatchBoard, Board, Claim, Vote, best_claim, scores_of_votes
 from everhold_lab.analysts.boosting import BoostingAnalyst
 from everhold_lab.analysts.crowd import CrowdAnalyst
 from everhold_lab.analysts.fingerprinting import FingerprintingAnalyst
@@ -16,10 +16,10 @@ from everhold_lab.analysts.rules import RandomRules, RunningVote, row_keys
 
 __all__ = [
     "Analyst",
-    "AnalystClaim",
     "BatchBoard",
     "Board",
     "BoostingAnalyst",
+    "Claim",
     "CrowdAnalyst",
     "FingerprintingAnalyst",
     "GreedySelectionAnalyst",

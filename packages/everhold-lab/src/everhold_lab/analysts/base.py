@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Analyst", "AnalystClaim", "BatchBoard", "Board", "Vote", "best_claim", "scores_of_votes"]
+__all__ = ["Analyst", "BatchBoard", "Board", "Claim", "Vote", "best_claim", "scores_of_votes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
-class AnalystClaim:
+class Claim:
     """Claim of an analyst at some point of the game.
 
     Attributes:
@@ -75,11 +75,11 @@ class Analyst(ABC):
     """A pure strategy: what it asks depends on earlier answers and on nothing else."""
 
     @abstractmethod
-    def play(self, board: Board) -> Iterator[AnalystClaim]:
+    def play(self, board: Board) -> Iterator[Claim]:
         """Ask, and yield a claim whenever there is a new one."""
 
 
-def best_claim(claims: Iterable[AnalystClaim]) -> AnalystClaim:
+def best_claim(claims: Iterable[Claim]) -> Claim:
     """The claim with the highest score: what goes into the report. Refused claims do not count.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold_lab.analysts.base import Analyst, AnalystClaim, Board, Vote
+from everhold_lab.analysts.base import Analyst, Board, Claim, Vote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +38,11 @@ class BoostingAnalyst(Analyst):
 
     improving: bool = False
 
-    def play(self, board: Board) -> Iterator[AnalystClaim]:
+    def play(self, board: Board) -> Iterator[Claim]:
         """One claim: the majority of what was kept."""
         scores = board.score_rules(0, board.rules, guess=None)
         vote = Vote(self._kept(scores).astype(np.float64), 0.0)
-        yield AnalystClaim(questions=board.rules + 1, vote=vote, score=board.score_vote(vote))
+        yield Claim(questions=board.rules + 1, vote=vote, score=board.score_vote(vote))
 
     def _kept(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Rules that vote; none that was refused."""

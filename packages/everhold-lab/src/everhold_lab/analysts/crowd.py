@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold_lab.analysts.base import Analyst, AnalystClaim, Board, Vote, best_claim, scores_of_votes
+from everhold_lab.analysts.base import Analyst, Board, Claim, Vote, best_claim, scores_of_votes
 from everhold_lab.analysts.hill_climbing import log_odds
 
 if TYPE_CHECKING:
@@ -48,15 +48,15 @@ class CrowdAnalyst(Analyst):
         if self.rules_per_turn < 1:
             raise ValueError(f"rules_per_turn is {self.rules_per_turn}; expected at least 1")
 
-    def play(self, board: Board) -> Iterator[AnalystClaim]:
+    def play(self, board: Board) -> Iterator[Claim]:
         """One claim for each turn: the best vote of that turn. It is over when a whole turn was refused."""
         if isinstance(self.members, int):
             return self._climb(board, self.members)
         return _in_turns(board, self.members)
 
-    def _climb(self, board: Board, members: int) -> Iterator[AnalystClaim]:
+    def _climb(self, board: Board, members: int) -> Iterator[Claim]:
         own = np.zeros((members, board.rules))
-        leader: AnalystClaim | None = None
+        leader: Claim | None = None
         first = asked = 0
         while first < board.rules:
             last = min(first + members * self.rules_per_turn, board.rules)
@@ -65,7 +65,7 @@ class CrowdAnalyst(Analyst):
                 own[member, theirs] = weights[theirs - first]
             votes = [_joined(leader, voice[:last]) for voice in own]
             asked, first = asked + last - first + members, last
-            claims = [AnalystClaim(asked, vote, score) for vote, score in _scored(board, votes)]
+            claims = [Claim(asked, vote, score) for vote, score in _scored(board, votes)]
             if not claims:
                 return
             best = best_claim(claims)
@@ -73,7 +73,7 @@ class CrowdAnalyst(Analyst):
             leader = best if leader is None else best_claim([leader, best])
 
 
-def _joined(leader: AnalystClaim | None, voice: NDArray[np.float64]) -> Vote:
+def _joined(leader: Claim | None, voice: NDArray[np.float64]) -> Vote:
     """The public vote, and a member's own voice where he has one."""
     weights = np.zeros(len(voice))
     if leader is not None:
@@ -87,7 +87,7 @@ def _scored(board: Board, votes: Sequence[Vote]) -> list[tuple[Vote, float]]:
     return [(vote, score) for vote, score in zip(votes, scores, strict=True) if not np.isnan(score)]
 
 
-def _in_turns(board: Board, members: Sequence[Analyst]) -> Iterator[AnalystClaim]:
+def _in_turns(board: Board, members: Sequence[Analyst]) -> Iterator[Claim]:
     ends = np.linspace(0, board.rules, len(members) + 1).astype(int).tolist()
     shares = [_Share(board, first, last) for first, last in pairwise(ends)]
     games = {place: member.play(share) for place, (member, share) in enumerate(zip(members, shares, strict=True))}
@@ -96,7 +96,7 @@ def _in_turns(board: Board, members: Sequence[Analyst]) -> Iterator[AnalystClaim
         games = {place: games[place] for place in claims}
         asked = sum(share.asked for share in shares)
         known = [
-            AnalystClaim(asked, shares[place].whole(claim.vote), claim.score)
+            Claim(asked, shares[place].whole(claim.vote), claim.score)
             for place, claim in claims.items()
             if not np.isnan(claim.score)
         ]

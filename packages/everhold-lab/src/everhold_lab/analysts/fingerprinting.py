@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold_lab.analysts.base import Analyst, AnalystClaim, Board, Vote, scores_of_votes
+from everhold_lab.analysts.base import Analyst, Board, Claim, Vote, scores_of_votes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ class FingerprintingAnalyst(Analyst):
         """Votes that are asked, beside all rules of the board."""
         return self.rounds * (1 + self.votes_per_round) + 1
 
-    def play(self, board: Board) -> Iterator[AnalystClaim]:
+    def play(self, board: Board) -> Iterator[Claim]:
         """One claim for the trace of each round, and one at the end."""
         rng = np.random.default_rng(self.seed)
         trace, votes = np.zeros(board.rules), 0
@@ -77,9 +77,9 @@ class FingerprintingAnalyst(Analyst):
             votes += 1 + self.votes_per_round
         yield self._claim(board, trace, board.rules + votes)
 
-    def _claim(self, board: Board, trace: NDArray[np.float64], asked: int) -> AnalystClaim:
+    def _claim(self, board: Board, trace: NDArray[np.float64], asked: int) -> Claim:
         vote = Vote(trace.copy(), 0.0)
-        return AnalystClaim(questions=asked + 1, vote=vote, score=board.score_vote(vote))
+        return Claim(questions=asked + 1, vote=vote, score=board.score_vote(vote))
 
     def _from_correlated_votes(
         self, board: Board, trace: NDArray[np.float64], rng: np.random.Generator

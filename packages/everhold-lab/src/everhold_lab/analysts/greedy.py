@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold_lab.analysts.base import Analyst, AnalystClaim, Board, Vote, scores_of_votes
+from everhold_lab.analysts.base import Analyst, Board, Claim, Vote, scores_of_votes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ class GreedySelectionAnalyst(Analyst):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
 
-    def play(self, board: Board) -> Iterator[AnalystClaim]:
+    def play(self, board: Board) -> Iterator[Claim]:
         """One claim for the strongest rule, then one each time another one joins the vote."""
         scores = board.score_rules(0, board.rules, guess=None)
         luck = np.where(np.isnan(scores), 0.0, scores - 0.5)
@@ -52,7 +52,7 @@ class GreedySelectionAnalyst(Analyst):
         if not waiting:
             return
         vote, tried = _joined(Vote(np.zeros(0), 0.0), waiting[0], luck), 0
-        yield AnalystClaim(questions=board.rules, vote=vote, score=0.5 + abs(float(luck[waiting.pop(0)])))
+        yield Claim(questions=board.rules, vote=vote, score=0.5 + abs(float(luck[waiting.pop(0)])))
         while waiting and tried < self.most_tries:
             ballot = waiting[: min(self.width, self.most_tries - tried)]
             votes = [_joined(vote, rule, luck) for rule in ballot]
@@ -63,7 +63,7 @@ class GreedySelectionAnalyst(Analyst):
             best = int(np.nanargmax(answers))
             del waiting[best]
             vote = votes[best]
-            yield AnalystClaim(questions=board.rules + tried, vote=vote, score=float(answers[best]))
+            yield Claim(questions=board.rules + tried, vote=vote, score=float(answers[best]))
 
 
 def _joined(vote: Vote, rule: int, strengths: NDArray[np.float64]) -> Vote:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold_lab.analysts.base import Analyst, AnalystClaim, Board, Vote
+from everhold_lab.analysts.base import Analyst, Board, Claim, Vote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,14 +44,14 @@ class HillClimbingAnalyst(Analyst):
         if self.rules_per_round < 1:
             raise ValueError(f"rules_per_round is {self.rules_per_round}; expected at least 1")
 
-    def play(self, board: Board) -> Iterator[AnalystClaim]:
+    def play(self, board: Board) -> Iterator[Claim]:
         """One claim for "always no", then one for each round's vote of all rules so far."""
         weights = np.zeros(0)
         votes = 0
         while True:
             vote = Vote(weights, self.log_odds)
             votes += 1
-            yield AnalystClaim(questions=len(weights) + votes, vote=vote, score=board.score_vote(vote))
+            yield Claim(questions=len(weights) + votes, vote=vote, score=board.score_vote(vote))
             if len(weights) >= board.rules:
                 return
             last = min(len(weights) + self.rules_per_round, board.rules)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold_lab.analysts.base import Analyst, AnalystClaim, Board, Vote
+from everhold_lab.analysts.base import Analyst, Board, Claim, Vote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ class HonestAnalyst(Analyst):
     Choosing the best of many noisy scores is already a mild form of overfitting, and the only one this analyst commits.
     """
 
-    def play(self, board: Board) -> Iterator[AnalystClaim]:
+    def play(self, board: Board) -> Iterator[Claim]:
         """One claim at the end, for the rule with the highest score."""
         scores = board.score_rules(0, board.rules, guess=None)
         if bool(np.all(np.isnan(scores))):
@@ -30,4 +30,4 @@ class HonestAnalyst(Analyst):
         best = int(np.nanargmax(scores))
         weights = np.zeros(best + 1)
         weights[best] = 1.0
-        yield AnalystClaim(questions=board.rules, vote=Vote(weights, 0.0), score=float(scores[best]))
+        yield Claim(questions=board.rules, vote=Vote(weights, 0.0), score=float(scores[best]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold_lab.analysts.base import Analyst, AnalystClaim, Board, Vote, scores_of_votes
+from everhold_lab.analysts.base import Analyst, Board, Claim, Vote, scores_of_votes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,13 +53,13 @@ class OptimisingAnalyst(Analyst):
         """Votes that are asked on a board of so many rules."""
         return -(-rules // self.rules_per_study) * self.trials_per_study
 
-    def play(self, board: Board) -> Iterator[AnalystClaim]:
+    def play(self, board: Board) -> Iterator[Claim]:
         """One claim for each study: the best vote so far. It is over when a whole batch was refused.
 
         Raises:
             ModuleNotFoundError: If Optuna is not installed (``everhold-lab[optuna]``).
         """
-        best, asked = AnalystClaim(0, Vote(np.zeros(0), 0.0), -np.inf), 0
+        best, asked = Claim(0, Vote(np.zeros(0), 0.0), -np.inf), 0
         for first in range(0, board.rules, self.rules_per_study):
             last = min(first + self.rules_per_study, board.rules)
             study, base = _study(self.seed, first), np.zeros(last)
@@ -74,8 +74,8 @@ class OptimisingAnalyst(Analyst):
                 _tell(study, trials, scores)
                 top = int(np.nanargmax(scores))
                 if scores[top] > best.score:
-                    best = AnalystClaim(asked, votes[top], float(scores[top]))
-            yield AnalystClaim(asked, best.vote, best.score)
+                    best = Claim(asked, votes[top], float(scores[top]))
+            yield Claim(asked, best.vote, best.score)
 
 
 def _study(seed: int, first: int) -> Study:

@@ -20,7 +20,7 @@ from everhold.display import Display
 from everhold.errors import DependenceWarning
 from everhold.holdout import Holdout
 from everhold.progress import progress
-from everhold_lab.analysts import AnalystClaim, HillClimbingAnalyst, best_claim
+from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.charts.climb import ClimbPoint
 from everhold_lab.demo.declared import FAMILY, Member, ask_members
@@ -324,7 +324,7 @@ def _climb_holdout(
     return outcome, points, list(zip(answers, truths, strict=True))
 
 
-def _truth_of(claim: AnalystClaim, played: list[tuple[AnalystClaim, float]]) -> float:
+def _truth_of(claim: Claim, played: list[tuple[Claim, float]]) -> float:
     return next(truth for other, truth in played if other is claim)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import CaseRejected, QueryRejected
-from everhold.guarantees.intervals.claims import Claim
+from everhold.guarantees.intervals.claims import GateClaim
 
 if TYPE_CHECKING:
     from typing import Self
@@ -113,11 +113,11 @@ class CaseSuite:
     population: str
 
     @property
-    def claims(self) -> list[Claim]:
+    def claims(self) -> list[GateClaim]:
         """Successes first, then guards."""
         width = {metric.name: metric.width for metric in self.metrics}
-        successes = [Claim(name, self.margin / width[name]) for name in self.better]
-        return successes + [Claim(n, -slack / width[n], guard=True) for n, slack in self.not_worse.items()]
+        successes = [GateClaim(name, self.margin / width[name]) for name in self.better]
+        return successes + [GateClaim(n, -slack / width[n], guard=True) for n, slack in self.not_worse.items()]
 
     def describe(self) -> dict[str, Any]:
         """All but the ids, as the ledger holds it."""

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MOST_STAKE", "Claim", "ClaimUnits", "first_proof", "log_capital", "most_nats", "sign_nats", "stakes_for"]
+__all__ = [
+    "MOST_STAKE",
+    "ClaimUnits",
+    "GateClaim",
+    "first_proof",
+    "log_capital",
+    "most_nats",
+    "sign_nats",
+    "stakes_for",
+]
 
 MOST_STAKE = 0.95
 """Largest part of the capital that is bet on one unit; a unit with the gain -1 then leaves a twentieth of it."""
@@ -30,7 +39,7 @@ _ROUNDING = 1e-9  # nats that sums of logarithms may be off
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class GateClaim:
     """One claim of a gate.
 
     Attributes:
@@ -108,7 +117,7 @@ def log_capital(units: ClaimUnits, null: float, stakes: NDArray[np.float64]) -> 
 
 
 def first_proof(
-    claims: Sequence[Claim], units: Sequence[ClaimUnits], *, planned: int, nats: float, looks: Sequence[int]
+    claims: Sequence[GateClaim], units: Sequence[ClaimUnits], *, planned: int, nats: float, looks: Sequence[int]
 ) -> int | None:
     """Index of the first look at which all claims are proved; None if there is none.
 
@@ -132,12 +141,12 @@ def first_proof(
     return None if at >= len(looks) else at
 
 
-def _extra(claims: Sequence[Claim], claim: Claim) -> float:
+def _extra(claims: Sequence[GateClaim], claim: GateClaim) -> float:
     """Nats that a success pays because any of several is enough; guards pay nothing."""
     return 0.0 if claim.guard else math.log(sum(not each.guard for each in claims))
 
 
-def _looks_proved(claim: Claim, units: ClaimUnits, *, planned: int, nats: float, looks: Sequence[int]) -> int:
+def _looks_proved(claim: GateClaim, units: ClaimUnits, *, planned: int, nats: float, looks: Sequence[int]) -> int:
     """Index of the first look at which the capital has reached the level; the number of looks if never."""
     if units.signs and claim.floor == 0.0 and len(looks) == 1:
         return 0 if sign_nats(units.sums) >= nats + _ROUNDING else 1

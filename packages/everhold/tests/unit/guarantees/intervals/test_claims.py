@@ -8,8 +8,8 @@ import pytest
 import scipy.stats
 
 from everhold.guarantees.intervals.claims import (
-    Claim,
     ClaimUnits,
+    GateClaim,
     first_proof,
     log_capital,
     most_nats,
@@ -79,7 +79,7 @@ def test_the_sign_test_is_the_exact_tail():
 def test_guards_pay_nothing_and_successes_share_the_level():
     units = ClaimUnits(np.ones(20), np.ones(20))
     reached = float(log_capital(units, 0.5, stakes_for(20, 5.0))[-1])
-    success, guard = Claim("a", 0.0), Claim("b", 0.0, guard=True)
+    success, guard = GateClaim("a", 0.0), GateClaim("b", 0.0, guard=True)
 
     def proved(claims, nats):
         return first_proof(claims, [units] * len(claims), planned=20, nats=nats, looks=[20]) == 0
@@ -87,8 +87,8 @@ def test_guards_pay_nothing_and_successes_share_the_level():
     assert reached > 5.0
     assert proved([success], reached - 1e-6)
     assert proved([success, *[guard] * 5], reached - 1e-6)
-    assert not proved([success, Claim("c", 0.0)], reached - 1e-6)
-    assert proved([success, Claim("c", 0.0)], reached - math.log(2.0) - 1e-6)
+    assert not proved([success, GateClaim("c", 0.0)], reached - 1e-6)
+    assert proved([success, GateClaim("c", 0.0)], reached - math.log(2.0) - 1e-6)
 
 
 def test_lemma_m_the_smallest_of_many_limits_needs_one_level_and_all_single_ones_do_not():
@@ -102,7 +102,7 @@ def test_lemma_m_the_smallest_of_many_limits_needs_one_level_and_all_single_ones
 def test_each_claim_may_reach_its_level_at_its_own_look():
     early, late = np.r_[np.ones(20), np.zeros(20)], np.r_[np.full(20, 0.5), np.ones(20)]
     units = [ClaimUnits(each, np.ones(40)) for each in (early, late)]
-    claims = [Claim("a", 0.0), Claim("b", -0.5, guard=True)]
+    claims = [GateClaim("a", 0.0), GateClaim("b", -0.5, guard=True)]
     assert first_proof(claims, units, planned=40, nats=4.0, looks=[10, 20, 30, 40]) is not None
     assert first_proof(claims[:1], units[:1], planned=40, nats=4.0, looks=[40]) is None
 
