@@ -95,7 +95,7 @@ def test_from_sealing_to_a_verified_certificate(browser, service, tmp_path):
 
         page.get_by_role("link", name="Overview").click()
         assert 0 < float(page.locator("td meter").first.get_attribute("value")) < 1
-        assert "dep_delay > 10" in page.get_by_role("table").inner_text()
+        assert "dep_delay > 10" in page.get_by_role("table", name="The latest first").inner_text()
 
         page.get_by_role("link", name="Certificate").click()
         key = page.locator("code.key").inner_text()

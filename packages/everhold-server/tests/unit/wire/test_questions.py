@@ -213,7 +213,6 @@ def answered(told):
         return str(refusal)
 
 
-@pytest.mark.filterwarnings("ignore:.* with a price is now:FutureWarning")
 @given(st.sampled_from([kind.name for kind in KINDS]), st.dictionaries(_KEYS, _VALUES, max_size=5))
 def test_whatever_is_written_is_a_question_or_is_refused(kind, rest):
     found = answered({"kind": kind, **rest})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everhold.cli.failures import Misuse
-from everhold.errors import QueryRejected
+from everhold.errors import QueryRejected, warn_former
 from everhold.queries import DETAILS, KINDS, Form, Kind
 
 if TYPE_CHECKING:
@@ -188,7 +188,10 @@ def _kind_of(name: str, given: Mapping[str, Any]) -> str:
         return name
     from everhold.queries.former_prices import former_kind
 
-    return former_kind(name, given)
+    kind = former_kind(name, given)
+    if kind != name:
+        warn_former(f"{name} with a price is now {kind}. The former spelling works in this version only.")
+    return kind
 
 
 def with_question_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -22,14 +22,9 @@ def former_kind(name: str, given: Container[str]) -> str:
     Args:
         name: Of the kind.
         given: Names of the details that are written down with it.
-
-    Warns:
-        FutureWarning: If it is another one.
     """
-    if name not in _PRICED or not any(detail in given for detail in _DETAILS):
-        return name
-    warn_former(f"{name} with a price is now private_{name}. The former spelling works in this version only.")
-    return f"private_{name}"
+    priced = name in _PRICED and any(detail in given for detail in _DETAILS)
+    return f"private_{name}" if priced else name
 
 
 def private_query(name: str, former: dict[str, Any], *subjects: Any, **details: Any) -> Any:
