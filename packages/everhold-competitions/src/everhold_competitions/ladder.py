@@ -13,7 +13,7 @@ import numpy as np
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import LadderTree, log_ladder_size
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, whole
-from everhold.mechanisms.guess_and_check import with_best_grid
+from everhold.mechanisms.checks_guesses import with_best_grid
 from everhold.mechanisms.presentation import Presentation
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, Source, State, usable_scales
-from everhold.mechanisms.guess_and_check import ChecksGuesses, check_slack, planned_overfits
+from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits
 from everhold.mechanisms.presentation import Presentation
 from everhold.privacy.curves import PureCurve
 from everhold_privacy.guarantees.transfer import LeakageBound, leakage_bound

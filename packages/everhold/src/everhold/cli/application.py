@@ -44,11 +44,11 @@ def everhold(
           writes the promise down and signs it
 
     No data at hand? 'everhold demo' plays the story on real flights; it comes
-    with everhold-lab, the folder lab/ of the source.
+    with 'pip install everhold[lab]'.
 
-    With --mechanism privacy_budget, one budget also pays to choose among models,
-    to find a quantile or the first of many questions above a threshold, and to
-    synthesize a table: see 'everhold ask --help'.
+    'everhold ask' also chooses among models, finds a quantile or the first of
+    many queries above a threshold, and synthesizes a table. What is known before
+    the study is declared, and then costs nothing: 'everhold declare --help'.
 
     STORAGE is a path or a URL such as sqlite:///flights.db. The environment
     variable EVERHOLD_STORAGE replaces it: everhold ask flights --mean "late".

@@ -187,7 +187,7 @@ def _allowed(parts: Parts, queries: int, alike: float | None) -> int | None:
 
 def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
     """True if the command that seals would be accepted; `alike` is as for `Mechanism.expected_radius`."""
-    from everhold.mechanisms.guess_and_check import planned_overfits
+    from everhold.mechanisms.checks_guesses import planned_overfits
     from everhold.planning import best_mechanism
     from everhold.planning.choice import is_worth
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
@@ -18,13 +17,13 @@ import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Groups, Independent
-from everhold.display import Display, html_record, html_sentences
 from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
 from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.presentation import Presentation
+from everhold.mechanisms.records import REFUSED, Promise, Quote, Replies, Source, State
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.evaluation import UNIT
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery
 
 __all__ = [
-    "MOST_GRID_STEPS", "MOST_ROWS", "Mechanism", "Promise", "Quote", "Replies", "Source", "State", "finest_unit",
+    "MOST_GRID_STEPS", "MOST_ROWS", "REFUSED", "Mechanism", "Promise", "Quote", "Replies", "Source", "State", "finest_unit",
     "usable_scales", "whole",
 ]  # fmt: skip
 
@@ -52,165 +51,6 @@ MOST_ROWS = 2**36
 
 FINEST = -1
 """Stands for as many grid steps as the rows allow; see `finest_unit`."""
-
-
-class Source(IntEnum):
-    """Where an answer comes from."""
-
-    GUESS = 1
-    HOLDOUT = 2
-    REFUSED = 3
-    STANDING = 4  # the best so far, which the question does not beat
-    SILENT = 5  # nothing is told before the study is unsealed
-    PROMOTED = 6  # a challenger that is proved to be better
-    KEPT = 7  # one that is not; nothing else is told of it
-    CHOSEN = 8  # a forced label of the sealed rows, such as the best of many; always told, and never a surprise (S9)
-    DECLARED = 9  # a member of a declared family, answered by its description (S10)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What a mechanism remembers between two questions.
-
-    Attributes:
-        asked: Questions answered so far; refused ones do not count.
-        charged: What was spent so far, in the mechanism's unit (`Mechanism.charged_in`).
-        carried_noise: Noise that stays in force from question to question (a noisy threshold), in grid units. Secret.
-        labels: What the surprises so far have told costs every later question, in millionths of a nat (S8); public.
-    """
-
-    asked: int = 0
-    charged: int = 0
-    carried_noise: int = field(default=0, repr=False)
-    labels: int = 0
-
-    def after(self, *, asked: int = 1, charged: int, labels: int = 0) -> State:
-        """The state after so many more answers and charges."""
-        return replace(self, asked=self.asked + asked, charged=self.charged + charged, labels=self.labels + labels)
-
-    def to_dict(self) -> dict[str, int]:
-        """The state as plain data, for the ledger alone, which calls what was charged ``overfits``."""
-        told = {"labels": self.labels} if self.labels else {}
-        return {"asked": self.asked, "overfits": self.charged, "carried_noise": self.carried_noise, **told}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, int]) -> Self:
-        """The inverse of `to_dict`."""
-        return cls(data["asked"], data["overfits"], data["carried_noise"], data.get("labels", 0))
-
-
-@dataclass(frozen=True, slots=True)
-class Replies:
-    """A batch of replies; every array has the shape (questions,).
-
-    Attributes:
-        values: Released answers in [0, 1]; nan where refused.
-        lows: Lower ends of the intervals; nan where refused.
-        highs: Upper ends of the intervals; nan where refused.
-        sources: `Source` of each answer.
-        charged: What each was charged; 0 where the sealed rows were not the source.
-        sealed: Shape (questions, 3): sealed mean, and both ends of what it leaves possible, told when the study is
-            unsealed; nan where nothing can be. Secret.
-        nats: ln(1 / level) of each interval; nan where questions have no level of their own.
-        procedures: How each interval was made, shape (questions,); None where the mechanism decided alone.
-    """
-
-    values: NDArray[np.float64]
-    lows: NDArray[np.float64]
-    highs: NDArray[np.float64]
-    sources: NDArray[np.int8]
-    charged: NDArray[np.int64]
-    sealed: NDArray[np.float64] = field(repr=False)
-    nats: NDArray[np.float64]
-    procedures: list[Procedure | None]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @classmethod
-    def refused(cls, count: int) -> Self:
-        """``count`` refusals, to be filled in where there is an answer."""
-        values, lows, highs, nats = np.full((4, count), np.nan)
-        sources, charged = np.full(count, Source.REFUSED, np.int8), np.zeros(count, np.int64)
-        return cls(values, lows, highs, sources, charged, np.full((count, 3), np.nan), nats, [None] * count)
-
-    def put(
-        self,
-        where: slice | NDArray[np.bool_],
-        values: NDArray[np.float64],
-        interval: tuple[NDArray[np.float64], NDArray[np.float64]],
-        source: Source,
-    ) -> None:
-        """Fill in answers of one source, clipped to [0, 1], at the price of 1 if they come from the holdout."""
-        self.values[where] = np.clip(values, 0.0, 1.0)
-        self.lows[where] = np.clip(interval[0], 0.0, 1.0)
-        self.highs[where] = np.clip(interval[1], 0.0, 1.0)
-        self.sources[where] = source
-        self.charged[where] = source is Source.HOLDOUT
-
-    def tell_nothing(self, position: int, source: Source) -> None:
-        """An answer without a number."""
-        self.values[position] = self.lows[position] = self.highs[position] = np.nan
-        self.sources[position] = source
-
-
-@dataclass(frozen=True, slots=True)
-class Promise(Display):
-    """What a mechanism promises before the first question.
-
-    Attributes:
-        statement: Number of the statement in docs/theory that proves it.
-        radius: Half-width that holds for every answer at once, in the units of a mean over [0, 1]; for a mechanism with
-            one-sided answers that of the best answer so far, and for guess-and-check of every confirmed mean, as other
-            answers are told with intervals of their own.
-        confidence: Probability with which all of it holds, 1 - beta.
-        assumptions: In plain words, what has to be true.
-        details: Numbers that enter the statement, by name.
-        privacy: ``(epsilon, delta)`` of differential privacy towards every sealed row; None where no noise is added.
-        spends_only_beyond: Within the plan, budget is spent only on questions whose guess is at least this far from the
-            population's value; None where nothing is promised about that.
-        expected: Half-width that answers around 0.9 are expected to have while guesses hold, by the procedure in
-            force; no bound, and None where it was not computed. Of groups it rests on the public training rows.
-    """
-
-    statement: str
-    radius: float
-    confidence: float
-    assumptions: tuple[str, ...]
-    details: dict[str, float]
-    privacy: tuple[float, float] | None = None
-    spends_only_beyond: float | None = None
-    expected: float | None = None
-
-    def _repr_html_(self) -> str:
-        promised = {name: value for name, value in self.to_dict().items() if name != "assumptions"}
-        return html_record(promised) + html_sentences(*self.assumptions)
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """The price of the next question.
-
-    Attributes:
-        radius: If the answer is the guess, the population's value lies within this distance of it; a bound.
-        radius_if_charged: The same if the answer comes from the holdout, whatever the sealed rows say.
-        charged_if_confirmed: What is charged if the guess holds.
-        charged_at_most: What is charged at most.
-        refused: Whether the next question would be refused.
-        radius_unsealed: Half-width to be expected when the study is unsealed; None where it cannot be.
-        confirmed: The interval itself if the guess holds, where it is known; it need not lie evenly about the guess.
-    """
-
-    radius: float | None
-    radius_if_charged: float | None
-    charged_if_confirmed: int
-    charged_at_most: int
-    refused: bool
-    radius_unsealed: float | None = None
-    confirmed: tuple[float, float] | None = None
-
-
-REFUSED = Quote(None, None, 0, 0, refused=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -15,12 +15,13 @@ from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
-from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, alike, whole
+from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, State, whole
+from everhold.mechanisms.batch_step import BatchStep
+from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits, with_best_grid
 from everhold.mechanisms.described import (
     MOST_TEXT_BITS,
     USUAL_TEXT_BITS,
     Description,
-    all_narrower,
     check_text_bits,
     narrower,
 )
@@ -56,7 +57,6 @@ DESCRIPTION_LENGTH = (
 )
 """What a certificate says of S8."""
 
-Gridded = TypeVar("Gridded", bound=Mechanism)
 Numbers = TypeVar("Numbers", float, "NDArray[np.float64]")
 
 _MOST_OVERFITS_COUNTED = 2**16
@@ -64,37 +64,10 @@ _FIRST_CHUNK = 64
 _AHEAD = 5  # surprises
 _MOST_AT_ONCE = 10_000  # questions of one step
 _TRIED = 65  # numbers of surprises
-_USUAL_OVERFITS = 10
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _MOST_ALLOWED = 100.0
 _ACCEPTED = 1.25  # times the expected width of means alone, for bets
 _LATER = {"share": 0.0, "endless": False, "text_bits": 0}  # what versions without these parameters did
-_GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int)).tolist()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChecksGuesses(Mechanism):
-    """Every question comes with a guess, and only a surprise, where it is wrong, is paid from the budget.
-
-    Attributes:
-        overfits: Planned number of surprises B, which are answered from the holdout.
-    """
-
-    overfits: int
-
-    needs_guess: ClassVar[bool] = True
-    sources: ClassVar[tuple[str, ...]] = ("training", "guess", "holdout")
-    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "surprises"
-    largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "overfits": 10**6}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_overfits(self.overfits, self.queries)
-
-    @classmethod
-    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
-        """`tuned`, with what guesses may cost."""
-        return cls.tuned(overfits=overfits, slack=slack, **wish)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +338,7 @@ class GuessAndCheck(ChecksGuesses):
         """Step by step (S9): all questions of one at the levels of its start; mostly one step is enough."""
         replies, done = Replies.refused(len(evaluations)), 0
         while count := self.surely_answers(state, len(evaluations) - done):
-            step = _Step.of(self, evaluations.some([*range(done, done + count)]), self._next_nats(state, count))
+            step = BatchStep.of(self, evaluations.some([*range(done, done + count)]), self._next_nats(state, count))
             state, done = step.tell(replies, done, state), done + count
         return state, replies
 
@@ -617,150 +590,6 @@ class GuessAndCheck(ChecksGuesses):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """The questions of one step, whose levels are known before it; secret until it is told.
-
-    Attributes:
-        mechanism: The mechanism.
-        questions: The questions.
-        procedures: How their intervals are made.
-        nats: ln(1 / level) of each, shape (questions,).
-        totals: Exact sums over all sealed rows, shape (questions,).
-        sealed: Sealed mean and both ends of what it leaves possible, shape (questions, 3).
-        told: Both ends of what is told if it is no surprise, shape (questions, 2).
-        surprise: Whether each is a surprise, shape (questions,).
-    """
-
-    mechanism: GuessAndCheck
-    questions: Evaluations
-    procedures: Sequence[Procedure]
-    nats: NDArray[np.float64]
-    totals: NDArray[np.int64] = field(repr=False)
-    sealed: NDArray[np.float64] = field(repr=False)
-    told: NDArray[np.float64]
-    surprise: NDArray[np.bool_] = field(repr=False)
-
-    @classmethod
-    def of(cls, mechanism: GuessAndCheck, questions: Evaluations, nats: NDArray[np.float64]) -> _Step:
-        """Look at all of them."""
-        count, procedures = len(nats), list(mechanism.procedures_of(questions))
-        if questions.margins is None:
-            guesses = questions.guesses / mechanism.steps
-            at = zip(procedures, guesses.tolist(), nats.tolist(), strict=False)
-            procedures = [mechanism.procedure_at(*each) for each in at]
-        if questions.described is not None:
-            procedures, nats = all_narrower(procedures, nats, questions.described)
-        run = cls(
-            mechanism, questions, procedures, nats, questions.totals.sum(axis=1), np.empty((count, 3)),
-            np.empty((count, 2)), np.zeros(count, dtype=bool),
-        )  # fmt: skip
-        run.sealed[:, 0] = run.totals / mechanism.steps
-        for procedure, places in alike(procedures):
-            if isinstance(procedure, OfMeans):
-                run._look_at_means(procedure, places)
-            else:
-                for place in places.tolist():
-                    run._look_at(procedure, place)
-        run._look_at_challenges()
-        return run
-
-    def _look_at_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
-        """Questions whose intervals are functions of the sealed mean, which says whether the guess is honest."""
-        mechanism, nats, means = self.mechanism, self.nats[places], self.sealed[places, 0]
-        low, high = procedure.span(means, means, nats)
-        self.sealed[places, 1], self.sealed[places, 2] = low - mechanism.rounding, high + mechanism.rounding
-        if not self.questions.silent:
-            told = mechanism.told_of_guesses(procedure, self.questions.guesses[places] / mechanism.steps, nats)
-            self.told[places] = np.transpose(told)
-            self.surprise[places] = self._sticks_out(places)
-
-    def _sticks_out(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Whether the sealed interval is not inside the one that is told."""
-        sealed, told = np.clip(self.sealed[places, 1:], 0.0, 1.0), self.told[places]
-        return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))
-
-    def _look_at(self, procedure: Procedure, place: int) -> None:
-        """A question whose sealed interval has to lie in the one that is told of an honest guess."""
-        mechanism, nats = self.mechanism, float(self.nats[place])
-        low, high = procedure.interval(self._seen(place), nats)
-        self.sealed[place, 1:] = low - mechanism.rounding, high + mechanism.rounding
-        if not (self.questions.silent or self._is_challenge(place)):
-            self.told[place] = mechanism.told_of_guess(procedure, self._guess(place), nats)
-            self.surprise[place] = self._sticks_out(np.array([place]))[0]
-
-    def _look_at_challenges(self) -> None:
-        """Challengers whose lower limit, at the whole level on one side, reaches the margin."""
-        if self.questions.margins is None:
-            return
-        for place in np.flatnonzero(~np.isnan(self.questions.margins)).tolist():
-            low, _ = self.procedures[place].interval(self._seen(place), float(self.nats[place]) - math.log(2.0))
-            self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
-            better = bool(self.sealed[place, 1] >= self.questions.margins[place])
-            self.surprise[place] = better and not self.questions.silent
-
-    def _is_challenge(self, place: int) -> bool:
-        return self.questions.margins is not None and not math.isnan(self.questions.margins[place])
-
-    def _guess(self, place: int) -> float:
-        return float(self.questions.guesses[place]) / self.mechanism.steps
-
-    def _seen(self, place: int) -> Any:
-        seen = None if self.questions.seen is None else self.questions.seen[place]
-        return float(self.sealed[place, 0]) if seen is None else seen
-
-    def tell(self, replies: Replies, start: int, state: State) -> State:
-        """Replies from this position on; returns the state after them."""
-        count, where = len(self.nats), slice(start, start + len(self.nats))
-        replies.sealed[where], replies.nats[where] = np.clip(self.sealed, 0.0, 1.0), self.nats
-        replies.procedures[where] = self.procedures
-        if self.questions.silent:
-            replies.sources[where] = Source.SILENT
-            return state.after(asked=count, charged=0)
-        guesses = self.questions.guesses / self.mechanism.steps
-        replies.put(where, guesses, (self.told[:, 0], self.told[:, 1]), Source.GUESS)
-        for place in range(count if self.questions.margins is not None else 0):
-            if self._is_challenge(place):
-                replies.tell_nothing(start + place, Source.KEPT)
-        if not (surprises := np.flatnonzero(self.surprise).tolist()):
-            return state.after(asked=count, charged=0)
-        told = self._told_of_cells(surprises)
-        labels = sum(self._tell_surprise(replies, start + place, place, told.get(place)) for place in surprises)
-        return state.after(asked=count, charged=len(surprises), labels=labels)
-
-    def _told_of_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
-        """Value, low and high that are told of surprises whose intervals are functions of the sealed mean, by place."""
-        told: dict[int, tuple[float, float, float]] = {}
-        cells, rounding = self.mechanism.cells, self.mechanism.rounding
-        of_means = [place for place in surprises if isinstance(self.procedures[place], OfMeans)]
-        for procedure, where in alike([self.procedures[place] for place in of_means]):
-            places = [of_means[index] for index in where.tolist()]
-            ends = np.array([cells.told(int(self.totals[place])) for place in places])
-            low, high = procedure.span(ends[:, 0], ends[:, 1], self.nats[places])  # type: ignore[attr-defined]
-            values = ends.sum(axis=1) / 2.0
-            told |= zip(places, zip(values, low - rounding, high + rounding, strict=True), strict=True)
-        return told
-
-    def _tell_surprise(
-        self, replies: Replies, position: int, place: int, of_cell: tuple[float, float, float] | None
-    ) -> int:
-        """The reply to a surprise; returns what its label costs, in millionths of a nat."""
-        where, mechanism, nats = slice(position, position + 1), self.mechanism, float(self.nats[place])
-        procedure = self.procedures[place]
-        source, cost = Source.HOLDOUT, 0
-        if self._is_challenge(place) and self.questions.margins is not None:
-            value, source = float(self.questions.margins[place]), Source.PROMOTED
-            low, high = value, 1.0
-        elif of_cell is not None:
-            cost, (value, low, high) = mechanism.cells.cost, of_cell
-        else:
-            offsets = Offsets.of(procedure, self._guess(place), nats)
-            value, (low, high), cost = offsets.told(*self.sealed[place, 1:].tolist())
-        replies.put(where, np.array([value]), (np.array([low]), np.array([high])), source)
-        replies.charged[position] = 1
-        return cost
-
-
 @lru_cache(maxsize=4096)
 def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: int) -> int:
     found, chunk = 0, _FIRST_CHUNK
@@ -794,29 +623,3 @@ def farthest(value: float, interval: tuple[float, float]) -> float:
 def _leading(flags: NDArray[np.bool_]) -> int:
     """How many flags at the beginning are true."""
     return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))
-
-
-def with_best_grid(with_grid: Callable[[int], Gridded], radius: Callable[[Gridded], float]) -> Gridded:
-    """The mechanism with the smallest radius over all numbers of grid steps: looks coarsely, then closely."""
-    coarse = int(min(_GRIDS, key=lambda grid: radius(with_grid(grid))))
-    around = range(max(coarse - coarse // 20 - 1, 1), coarse + coarse // 20 + 2)
-    return min(map(with_grid, around), key=radius)
-
-
-def planned_overfits(overfits: int | None, queries: int) -> int:
-    """A wished number of overfits; by default 10, or one for each question if there are fewer questions."""
-    if overfits is not None:
-        return overfits
-    return min(_USUAL_OVERFITS, queries) if isinstance(queries, (int, np.integer)) else _USUAL_OVERFITS
-
-
-def check_overfits(overfits: int, queries: int) -> None:
-    """Check a wished number of overfits against the number of questions."""
-    if not 1 <= (as_whole(overfits) or 0) <= queries:
-        raise ValueError(f"overfits is {brief(overfits)}; expected a whole number from 1 to the {queries} questions")
-
-
-def check_slack(slack: float) -> None:
-    """Check the share of the tolerance that must not cost budget."""
-    if not 0.0 <= as_float(slack) < 1.0:
-        raise ValueError(f"slack is {brief(slack)}; expected a number in [0, 1)")

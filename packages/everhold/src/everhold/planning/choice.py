@@ -17,7 +17,7 @@ from everhold.errors import (
     warn_caller,
 )
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, Silent
-from everhold.mechanisms.guess_and_check import planned_overfits
+from everhold.mechanisms.checks_guesses import planned_overfits
 from everhold.planning.inverse import rows_needed_by
 from everhold.planning.request import MOST_ROWS, USUAL_VALUE, PlanRequest, best_mechanism, tuned_for, tuned_mechanism
 from everhold.planning.widths import few_rows, least_vacuous, sealed_units, vacuous_in_words

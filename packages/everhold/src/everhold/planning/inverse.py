@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from everhold.dependence import Independent
 from everhold.mechanisms import MECHANISMS, answering
-from everhold.mechanisms.guess_and_check import planned_overfits
+from everhold.mechanisms.checks_guesses import planned_overfits
 from everhold.planning.bounds import BOUNDS
 from everhold.planning.request import (
     LEAST_RADIUS,

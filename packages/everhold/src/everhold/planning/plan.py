@@ -11,7 +11,7 @@ from everhold.dependence import DependenceModel, Independent
 from everhold.display import Display, html_record
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, answering
-from everhold.mechanisms.guess_and_check import planned_overfits
+from everhold.mechanisms.checks_guesses import planned_overfits
 from everhold.planning.advice import explanation
 from everhold.planning.bounds import BOUNDS
 from everhold.planning.inverse import (

@@ -1,0 +1,169 @@
+"""One step of guess and check: queries that are answered together, at the levels of its start (S9)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.guarantees.intervals.means import OfMeans
+from everhold.mechanisms.base import Replies, Source, State, alike
+from everhold.mechanisms.described import all_narrower
+from everhold.mechanisms.labels import Offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.evaluations import Evaluations
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+
+__all__ = ["BatchStep"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStep:
+    """The questions of one step, whose levels are known before it; secret until it is told.
+
+    Attributes:
+        mechanism: The mechanism.
+        questions: The questions.
+        procedures: How their intervals are made.
+        nats: ln(1 / level) of each, shape (questions,).
+        totals: Exact sums over all sealed rows, shape (questions,).
+        sealed: Sealed mean and both ends of what it leaves possible, shape (questions, 3).
+        told: Both ends of what is told if it is no surprise, shape (questions, 2).
+        surprise: Whether each is a surprise, shape (questions,).
+    """
+
+    mechanism: GuessAndCheck
+    questions: Evaluations
+    procedures: Sequence[Procedure]
+    nats: NDArray[np.float64]
+    totals: NDArray[np.int64] = field(repr=False)
+    sealed: NDArray[np.float64] = field(repr=False)
+    told: NDArray[np.float64]
+    surprise: NDArray[np.bool_] = field(repr=False)
+
+    @classmethod
+    def of(cls, mechanism: GuessAndCheck, questions: Evaluations, nats: NDArray[np.float64]) -> BatchStep:
+        """Look at all of them."""
+        count, procedures = len(nats), list(mechanism.procedures_of(questions))
+        if questions.margins is None:
+            guesses = questions.guesses / mechanism.steps
+            at = zip(procedures, guesses.tolist(), nats.tolist(), strict=False)
+            procedures = [mechanism.procedure_at(*each) for each in at]
+        if questions.described is not None:
+            procedures, nats = all_narrower(procedures, nats, questions.described)
+        run = cls(
+            mechanism, questions, procedures, nats, questions.totals.sum(axis=1), np.empty((count, 3)),
+            np.empty((count, 2)), np.zeros(count, dtype=bool),
+        )  # fmt: skip
+        run.sealed[:, 0] = run.totals / mechanism.steps
+        for procedure, places in alike(procedures):
+            if isinstance(procedure, OfMeans):
+                run._look_at_means(procedure, places)
+            else:
+                for place in places.tolist():
+                    run._look_at(procedure, place)
+        run._look_at_challenges()
+        return run
+
+    def _look_at_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
+        """Questions whose intervals are functions of the sealed mean, which says whether the guess is honest."""
+        mechanism, nats, means = self.mechanism, self.nats[places], self.sealed[places, 0]
+        low, high = procedure.span(means, means, nats)
+        self.sealed[places, 1], self.sealed[places, 2] = low - mechanism.rounding, high + mechanism.rounding
+        if not self.questions.silent:
+            told = mechanism.told_of_guesses(procedure, self.questions.guesses[places] / mechanism.steps, nats)
+            self.told[places] = np.transpose(told)
+            self.surprise[places] = self._sticks_out(places)
+
+    def _sticks_out(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Whether the sealed interval is not inside the one that is told."""
+        sealed, told = np.clip(self.sealed[places, 1:], 0.0, 1.0), self.told[places]
+        return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))
+
+    def _look_at(self, procedure: Procedure, place: int) -> None:
+        """A question whose sealed interval has to lie in the one that is told of an honest guess."""
+        mechanism, nats = self.mechanism, float(self.nats[place])
+        low, high = procedure.interval(self._seen(place), nats)
+        self.sealed[place, 1:] = low - mechanism.rounding, high + mechanism.rounding
+        if not (self.questions.silent or self._is_challenge(place)):
+            self.told[place] = mechanism.told_of_guess(procedure, self._guess(place), nats)
+            self.surprise[place] = self._sticks_out(np.array([place]))[0]
+
+    def _look_at_challenges(self) -> None:
+        """Challengers whose lower limit, at the whole level on one side, reaches the margin."""
+        if self.questions.margins is None:
+            return
+        for place in np.flatnonzero(~np.isnan(self.questions.margins)).tolist():
+            low, _ = self.procedures[place].interval(self._seen(place), float(self.nats[place]) - math.log(2.0))
+            self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
+            better = bool(self.sealed[place, 1] >= self.questions.margins[place])
+            self.surprise[place] = better and not self.questions.silent
+
+    def _is_challenge(self, place: int) -> bool:
+        return self.questions.margins is not None and not math.isnan(self.questions.margins[place])
+
+    def _guess(self, place: int) -> float:
+        return float(self.questions.guesses[place]) / self.mechanism.steps
+
+    def _seen(self, place: int) -> Any:
+        seen = None if self.questions.seen is None else self.questions.seen[place]
+        return float(self.sealed[place, 0]) if seen is None else seen
+
+    def tell(self, replies: Replies, start: int, state: State) -> State:
+        """Replies from this position on; returns the state after them."""
+        count, where = len(self.nats), slice(start, start + len(self.nats))
+        replies.sealed[where], replies.nats[where] = np.clip(self.sealed, 0.0, 1.0), self.nats
+        replies.procedures[where] = self.procedures
+        if self.questions.silent:
+            replies.sources[where] = Source.SILENT
+            return state.after(asked=count, charged=0)
+        guesses = self.questions.guesses / self.mechanism.steps
+        replies.put(where, guesses, (self.told[:, 0], self.told[:, 1]), Source.GUESS)
+        for place in range(count if self.questions.margins is not None else 0):
+            if self._is_challenge(place):
+                replies.tell_nothing(start + place, Source.KEPT)
+        if not (surprises := np.flatnonzero(self.surprise).tolist()):
+            return state.after(asked=count, charged=0)
+        told = self._told_of_cells(surprises)
+        labels = sum(self._tell_surprise(replies, start + place, place, told.get(place)) for place in surprises)
+        return state.after(asked=count, charged=len(surprises), labels=labels)
+
+    def _told_of_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
+        """Value, low and high that are told of surprises whose intervals are functions of the sealed mean, by place."""
+        told: dict[int, tuple[float, float, float]] = {}
+        cells, rounding = self.mechanism.cells, self.mechanism.rounding
+        of_means = [place for place in surprises if isinstance(self.procedures[place], OfMeans)]
+        for procedure, where in alike([self.procedures[place] for place in of_means]):
+            places = [of_means[index] for index in where.tolist()]
+            ends = np.array([cells.told(int(self.totals[place])) for place in places])
+            low, high = procedure.span(ends[:, 0], ends[:, 1], self.nats[places])  # type: ignore[attr-defined]
+            values = ends.sum(axis=1) / 2.0
+            told |= zip(places, zip(values, low - rounding, high + rounding, strict=True), strict=True)
+        return told
+
+    def _tell_surprise(
+        self, replies: Replies, position: int, place: int, of_cell: tuple[float, float, float] | None
+    ) -> int:
+        """The reply to a surprise; returns what its label costs, in millionths of a nat."""
+        where, mechanism, nats = slice(position, position + 1), self.mechanism, float(self.nats[place])
+        procedure = self.procedures[place]
+        source, cost = Source.HOLDOUT, 0
+        if self._is_challenge(place) and self.questions.margins is not None:
+            value, source = float(self.questions.margins[place]), Source.PROMOTED
+            low, high = value, 1.0
+        elif of_cell is not None:
+            cost, (value, low, high) = mechanism.cells.cost, of_cell
+        else:
+            offsets = Offsets.of(procedure, self._guess(place), nats)
+            value, (low, high), cost = offsets.told(*self.sealed[place, 1:].tolist())
+        replies.put(where, np.array([value]), (np.array([low]), np.array([high])), source)
+        replies.charged[position] = 1
+        return cost

@@ -1,0 +1,70 @@
+"""Mechanisms whose queries come with guesses, and what their plans share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+import numpy as np
+
+from everhold.arguments import as_float, as_whole, brief
+from everhold.mechanisms.base import Mechanism
+
+__all__ = ["ChecksGuesses", "check_slack", "planned_overfits", "with_best_grid"]
+
+Gridded = TypeVar("Gridded", bound=Mechanism)
+
+_USUAL_OVERFITS = 10
+_GRIDS = np.unique(np.geomspace(1, 4096, 200).astype(int)).tolist()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChecksGuesses(Mechanism):
+    """Every question comes with a guess, and only a surprise, where it is wrong, is paid from the budget.
+
+    Attributes:
+        overfits: Planned number of surprises B, which are answered from the holdout.
+    """
+
+    overfits: int
+
+    needs_guess: ClassVar[bool] = True
+    sources: ClassVar[tuple[str, ...]] = ("training", "guess", "holdout")
+    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "surprises"
+    largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "overfits": 10**6}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_overfits(self.overfits, self.queries)
+
+    @classmethod
+    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
+        """`tuned`, with what guesses may cost."""
+        return cls.tuned(overfits=overfits, slack=slack, **wish)
+
+
+def with_best_grid(with_grid: Callable[[int], Gridded], radius: Callable[[Gridded], float]) -> Gridded:
+    """The mechanism with the smallest radius over all numbers of grid steps: looks coarsely, then closely."""
+    coarse = int(min(_GRIDS, key=lambda grid: radius(with_grid(grid))))
+    around = range(max(coarse - coarse // 20 - 1, 1), coarse + coarse // 20 + 2)
+    return min(map(with_grid, around), key=radius)
+
+
+def planned_overfits(overfits: int | None, queries: int) -> int:
+    """A wished number of overfits; by default 10, or one for each question if there are fewer questions."""
+    if overfits is not None:
+        return overfits
+    return min(_USUAL_OVERFITS, queries) if isinstance(queries, (int, np.integer)) else _USUAL_OVERFITS
+
+
+def check_overfits(overfits: int, queries: int) -> None:
+    """Check a wished number of overfits against the number of questions."""
+    if not 1 <= (as_whole(overfits) or 0) <= queries:
+        raise ValueError(f"overfits is {brief(overfits)}; expected a whole number from 1 to the {queries} questions")
+
+
+def check_slack(slack: float) -> None:
+    """Check the share of the tolerance that must not cost budget."""
+    if not 0.0 <= as_float(slack) < 1.0:
+        raise ValueError(f"slack is {brief(slack)}; expected a number in [0, 1)")
