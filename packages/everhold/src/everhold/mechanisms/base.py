@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery
 
 __all__ = [
-    "MOST_GRID_STEPS", "MOST_ROWS", "REFUSED", "Mechanism", "Promise", "Quote", "Replies", "Source", "State", "finest_unit",
-    "usable_scales", "whole",
+    "MOST_GRID_STEPS", "MOST_ROWS", "REFUSED", "Mechanism", "Promise", "Quote", "Replies", "Source", "State",
+    "finest_unit", "usable_scales", "whole",
 ]  # fmt: skip
 
 AnyProcedure = TypeVar("AnyProcedure", bound=Procedure)
