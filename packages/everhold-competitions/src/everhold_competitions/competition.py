@@ -17,7 +17,7 @@ NOTHING: Final = "none"
 LEADER: Final = "leader"
 SCORE: Final = "score"
 FEEDBACK = (NOTHING, LEADER, SCORE)
-"""What a submission may be told before the end."""
+"""Feedback that a submission may get before the end."""
 
 METRICS = ("accuracy", "error", "brier", "risk")
 _LOSSES = ("absolute", "squared", "log")
@@ -28,7 +28,7 @@ _TEAMS, _EACH = 50, 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Competition(Display):
-    """What is fixed of a competition when the rows are sealed.
+    """Terms of a competition, fixed when the rows are sealed.
 
     Attributes:
         feedback: What a submission is told before the end: ``"none"``, ``"leader"`` or ``"score"``.

@@ -31,7 +31,7 @@ class Feedback(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompetitionOptions:
-    """What is fixed of a competition; nothing without `feedback`."""
+    """Terms of a competition; empty without `feedback`."""
 
     feedback: Annotated[
         Feedback | None,
@@ -74,7 +74,7 @@ class CompetitionOptions:
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """What is fixed, by the names of `Holdout.create`.
+        """Terms, by the names of `Holdout.create`.
 
         Raises:
             Misuse: If an option belongs to another one, which was not given.

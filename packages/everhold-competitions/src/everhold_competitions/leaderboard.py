@@ -71,7 +71,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaderboard(Display):
-    """Where the teams of a competition stand; made by `holdout.competition.leaderboard()`.
+    """Places of the teams of a competition; made by `holdout.competition.leaderboard()`.
 
     Attributes:
         holdout: Its name.
@@ -168,7 +168,7 @@ class Leaderboard(Display):
         return estimand_in_words(self.about)
 
     def summary(self) -> str:
-        """How sharp it is, in one sentence; empty before the end."""
+        """Precision of the leaderboard, in one sentence; empty before the end."""
         if not self.final or not self.comparisons:
             return ""
         proved = sum(each.better is not None for each in self.comparisons)

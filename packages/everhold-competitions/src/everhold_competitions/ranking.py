@@ -29,7 +29,7 @@ __all__ = ["certified_competition", "leaderboard"]
 
 
 def leaderboard(contest: CompetitionSession) -> Leaderboard:
-    """Where the teams stand; asks nothing and costs nothing."""
+    """Places of the teams; asks nothing and costs nothing."""
     executor, head = contest.executor, contest.executor.head()
     accounts = Accounts.from_state(head.state)
     teams = list(accounts.of(Submissions).teams.values())
@@ -152,7 +152,7 @@ def _apart(first: Standing, second: Standing, *, higher_is_better: bool) -> Comp
 
 
 def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
-    """How many teams are proved to be better, by team: whoever is better than a better one is better, too.
+    """Number of teams proved to be better, by team: better than a better one is better, too.
 
     So of two teams that share a place neither is proved to be better.
     """
@@ -169,14 +169,14 @@ def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
 
 
 def _behind_intervals(standings: list[Standing], *, higher_is_better: bool) -> dict[str, int]:
-    """How many teams' intervals lie beyond a team's own, by team; of those that were told something."""
+    """Number of teams whose intervals lie beyond a team's own, by team; of those that were told something."""
     known = [standing for standing in standings if standing.low is not None]
     pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
     return {standing.team: 0 for standing in known} | _times_beaten(pairs)
 
 
 def _behind_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, int]:
-    """How many teams took the lead from a team, or from whom took it: each is proved to be better than all before."""
+    """Number of leaders before or after a team that are proved to be better: each leader beats all before it."""
     place = {question: number for number, question in enumerate(contest.leaders())}
     led = {team.name: place[question] for team in teams if (question := contest.question(team.final)) in place}
     return {name: len({other for other, later in led.items() if later > number}) for name, number in led.items()}

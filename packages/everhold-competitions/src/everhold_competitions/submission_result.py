@@ -1,4 +1,4 @@
-"""What a team is told of a submission, and of a file that it only wants to try."""
+"""Results of a submission, and of a file that is only checked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def without_guess(answer: Answer) -> Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission(Display):
-    """What a team is told of its submission.
+    """Result of a submission, for its team.
 
     Attributes:
         team: Its name.
@@ -94,7 +94,7 @@ class Submission(Display):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatReport(Display):
-    """What a file of predictions holds, for a team that wants to know whether it would be received.
+    """Report on a file of predictions, for a team that wants to know whether it would be received.
 
     Attributes:
         rows: Predictions, one for each sealed row.

@@ -111,7 +111,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return self._session().submit(predictions, team=team, guess=guess, training=training)
 
     def check(self, predictions: Any, *, team: str) -> FormatReport:
-        """Whether predictions would be received; nothing is received, and no label is looked at.
+        """True if predictions would be received; nothing is received, and no label is looked at.
 
         Raises:
             QueryRejected: If they would not.
@@ -196,7 +196,7 @@ class HoldoutCompetition(HoldoutAccessor):
             )
 
     def status_facts(self, head: Head) -> dict[str, Any]:
-        """What is fixed of the competition."""
+        """Terms of the competition."""
         return {} if self._competition is None else {"competition": self._competition.to_dict()}
 
     def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class CompetitionSession:
     champions: ModelStore
 
     def check(self, predictions: Any, *, team: str) -> FormatReport:
-        """Whether predictions would be received; nothing is kept, and no label is looked at.
+        """True if predictions would be received; nothing is kept, and no label is looked at.
 
         Raises:
             QueryRejected: If they would not.
@@ -387,7 +387,7 @@ class CompetitionSession:
     def _telling(
         self, candidate: Candidate, team: str, predictions: Any, guess: float | None, training: Any
     ) -> Callable[[], dict[str, Any]]:
-        """How the team is told once its submission is received: a call that returns attributes of a `Submission`.
+        """The call that tells the team once its submission is received: it returns attributes of a `Submission`.
 
         Raises:
             QueryRejected: If it cannot be told as it stands. Nothing was received or charged.
@@ -439,7 +439,7 @@ class CompetitionSession:
         )
 
     def _score_of(self, predicted: str) -> float | None:
-        """What was told of a submission: a team's next one is probably about as good."""
+        """Told score of a submission, which is the guess of the team's next one."""
         entry = self.executor.find(self.question(predicted))
         value = None if entry is None else entry.answer["value"]
         return None if value is None else self.facts.from_mean(value)
@@ -574,7 +574,7 @@ class CompetitionSession:
 
     @cached_property
     def facts(self) -> BoundQuery:
-        """What a question about any submission has in common with all others."""
+        """Facts that all queries about submissions have in common."""
         return metric_facts(self.competition, self.executor.schema)
 
     def question(self, predicted: str) -> str:

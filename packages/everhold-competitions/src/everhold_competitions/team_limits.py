@@ -27,7 +27,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 def surprises_left(accounts: Accounts, team: str, share: int | None) -> int | None:
-    """How many more surprises a team may cause; None without a limit.
+    """Number of further surprises that a team may cause; None without a limit.
 
     Args:
         accounts: What the ledger keeps.
@@ -76,7 +76,7 @@ class TeamLimited(QueryPlan[Result]):
         return min(self.ready.room(accounts, count), count if left is None else left)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
-        """What the question looks at; secret."""
+        """Evaluations of the query; secret."""
         return self.ready.evaluate(sealed, places)
 
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:

@@ -89,7 +89,7 @@ class Submissions(LedgerExtension):
 
     @property
     def entries(self) -> int:
-        """How many entries of the ledger receive a submission, or end that."""
+        """Number of entries of the ledger that receive a submission, or end that."""
         return sum(team.received for team in self.teams.values()) + self.closed
 
     def receive(self, team: str, predictions: str, *, final: bool) -> None:

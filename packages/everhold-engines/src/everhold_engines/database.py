@@ -69,7 +69,7 @@ _GENERIC = (
     (sa.DateTime, ColumnKind.TIME),
 )  # fmt: skip
 _TOO_LARGE, _TOO_SMALL = f"{2**1024 - 2**970}::numeric", f"'{5**1075}e-1075'::numeric"  # 2^-1075
-"""What rounds to infinity, and what rounds to 0; PostgreSQL raises where either happens."""
+"""Values that round to infinity, and values that round to 0; PostgreSQL raises where either happens."""
 _NUMERIC = 1700
 _ARRAYS = {20: "int64", 21: "int64", 23: "int64", _NUMERIC: "int64", 16: "bool", 700: "float64", 701: "float64",
            1082: "datetime64[us]", 1114: "datetime64[us]", 1184: "datetime64[us]"}  # fmt: skip

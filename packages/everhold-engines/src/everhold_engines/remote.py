@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["PIECES", "Remote", "known_path", "name_parts"]
 
 PIECES = (1, 16, 31, 46)
-"""Where the four numbers of 60 bits begin in the 64 hexadecimal digits of a row's SHA-256, from 1."""
+"""Starts of the four numbers of 60 bits in the 64 hexadecimal digits of a row's SHA-256, from 1."""
 
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _PART = re.compile(r'`(?:[^`]|``)+`|"(?:[^"]|"")+"|[^.`"]+')
@@ -90,7 +90,7 @@ class Remote(Sealable, ABC):
     title: ClassVar[str]
     most_expressions: ClassVar[int] = 64
     _elsewhere: ClassVar[Mapping[str, Any]] = {"_checked": None, "_is_mine": True}
-    """What is known in another process; an engine adds its connection."""
+    """Facts that another process knows; an engine adds its connection."""
 
     def __init__(self, table: str, *, max_seconds: float = 600.0) -> None:
         self.table, self._max_seconds = table, float(max_seconds)

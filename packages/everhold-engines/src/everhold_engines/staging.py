@@ -44,11 +44,11 @@ _AT_MOST = 4  # times as many as were meant, where rows are drawn by their value
 _EVERY = 2**63 - 1
 _MIDDLE, _DIGITS = 31, 8  # of the 64 hexadecimal digits of a SHA-256
 _TYPES = {ColumnKind.TIME: "TIMESTAMP", ColumnKind.STRING: "VARCHAR", ColumnKind.OTHER: "VARCHAR"}
-"""How values compare across engines and files; numbers and truth values compare as they are."""
+"""Types in which values compare across engines and files; numbers and truth values compare as they are."""
 
 
 _EMPTY = {ColumnKind.NUMBER: np.nan, ColumnKind.BOOLEAN: False, ColumnKind.TIME: np.datetime64(0, "us")}
-"""What stands where there is nothing, in arrays of objects."""
+"""Stand-ins for missing values, in arrays of objects."""
 
 
 @dataclass(frozen=True, slots=True)

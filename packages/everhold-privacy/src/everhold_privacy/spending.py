@@ -1,4 +1,4 @@
-"""How much a transcript has told about any one sealed row so far, as differential privacy."""
+"""Privacy loss of any one sealed row by a transcript so far, as differential privacy."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Spending(Display):
 def spending(
     mechanism: Mechanism, state: State, entries: Iterable[Entry], *, delta: float = 1e-6, simulated: bool = False
 ) -> Spending:
-    """What the answers so far told about any one row.
+    """Privacy loss of any one row by the answers so far.
 
     Args:
         mechanism: The mechanism that answered.
@@ -106,7 +106,7 @@ def _if_fixed(mechanism: Mechanism, told: list[Entry], *, delta: float) -> float
 
 
 def _family(entry: Entry) -> str:
-    """How an entry's loss is distributed, as the registry of questions says; of an unknown kind nothing is known."""
+    """Distribution of an entry's loss, as the registry of queries says; of an unknown kind nothing is known."""
     return next((kind.loss for kind in KINDS if entry.description.get("kind") in kind.recorded), "mixed")
 
 

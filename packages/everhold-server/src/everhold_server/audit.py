@@ -106,7 +106,7 @@ class AuditLog:
         scope["state"]["act"] = {"written": True}
 
     def has_sealed(self, principal: Principal, holdout: str, content: str) -> bool:
-        """Whether this token has sealed a holdout with a request of this content."""
+        """True if this token has sealed a holdout with a request of this content."""
         wanted = sa.select(audit.c.facts).where(
             audit.c.act == "seal rows", audit.c.token == principal.token, audit.c.holdout == holdout
         )
@@ -172,7 +172,7 @@ class AuditMiddleware:
 
 
 def _act(scope: Scope, status: int) -> dict[str, Any] | None:
-    """What there is to write about a request; None if it is no act."""
+    """Audit record of a request; None if it is no act."""
     from everhold_server.logs import route_of
 
     state, route = scope["state"], route_of(scope)

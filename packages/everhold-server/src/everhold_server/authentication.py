@@ -1,4 +1,4 @@
-"""Who sent a request: by the token of a program, or by the session of a browser that proves to be its own page.
+"""Authentication of requests: by the token of a program, or by the session of a browser that proves to be its own page.
 
 `request.state.principal` is a `Principal` or None. `request.state.csrf` is the token that forms of a session carry, or
 None without a session. A wrong token is refused at once; a wrong cookie is as none, since browsers keep what has ended.

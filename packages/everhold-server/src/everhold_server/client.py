@@ -177,12 +177,12 @@ class RemoteHoldout:
 
     @property
     def promised(self) -> str:
-        """What is promised, in a sentence."""
+        """The promise, in a sentence."""
         return str(self._described()["promise"])
 
     @property
     def remaining(self) -> dict[str, int]:
-        """What is left of the budget, by name; for an analyst, what is left to them."""
+        """Remaining budget, by name; for an analyst, that of the allotment."""
         return dict(self._described()["remaining"])
 
     def status(self) -> Facts:
@@ -368,7 +368,7 @@ class RemoteCompetition:
         return received
 
     def check(self, predictions: Any, *, team: str | None = None) -> FormatReport:
-        """Whether predictions would be received; nothing is."""
+        """True if predictions would be received; nothing is."""
         document, tables = _models(predictions=predictions)
         document |= {"team": team}
         report: FormatReport = result_from(self._holdout._send("/submissions/check", document, tables))

@@ -1,4 +1,4 @@
-"""Where a fault happened, without what it says: its message and variables could quote sealed rows."""
+"""Place of a fault, without its message and variables, which could quote sealed rows."""
 
 from __future__ import annotations
 

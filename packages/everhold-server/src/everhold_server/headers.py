@@ -1,4 +1,4 @@
-"""What every response says to browsers: nothing runs, loads, frames or keeps but what is the service's own."""
+"""Headers of every response: browsers run, load, frame and keep nothing but the service's own."""
 
 from __future__ import annotations
 

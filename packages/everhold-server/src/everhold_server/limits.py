@@ -1,4 +1,4 @@
-"""What is too much: hosts that are not this one, bodies too large or too slow, requests too many, or too many at once.
+"""Limits: foreign hosts, bodies too large or too slow, requests too many, or too many at once.
 
 All of it is decided before anything is looked up, in this process alone: several processes allow as many times more.
 The limit of failures holds back load, not guessing, which 256 random bits do: it applies to wrong tokens only, so that
@@ -91,7 +91,7 @@ class RateLimiter:
         return wait
 
     def left(self, name: str) -> int:
-        """How many there are now."""
+        """Number of them now."""
         return int(self._level(name))
 
     def _level(self, name: str) -> float:
@@ -192,7 +192,7 @@ class _Body:
         await self._send(message)
 
     def refusal(self, status: int, at_most: int | None = None) -> ASGIApp:
-        """What is told instead; the rest of the body is not read, so the connection ends."""
+        """Refusal in place of a response; the rest of the body is not read, so the connection ends."""
         most = f"{self._at_most() if at_most is None else at_most:,} bytes"
         said = {
             400: (
@@ -298,7 +298,7 @@ def too_many(wait: float) -> ASGIApp:
 
 
 def client_of(scope: Scope) -> str:
-    """Where a request comes from; of IPv6 the network, as a client has as many addresses as it likes.
+    """Address of a request's client; of IPv6 the network, as a client has as many addresses as it likes.
 
     Examples:
         >>> client_of({"client": ("2001:db8::17:1", 80)})

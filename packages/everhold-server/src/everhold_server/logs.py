@@ -1,4 +1,4 @@
-"""What is written about a request: one line of JSON, without anything that somebody sent or was told.
+"""Log of a request: one line of JSON, without anything that was sent or told.
 
 A line has the time, the request's id, method, route as it is written in the code, status, milliseconds, the public part
 of the token, and how many bytes came and went. No path, query, header, cookie or body. Of a fault it has the class and
@@ -123,7 +123,7 @@ class RequestLogMiddleware:
 
 
 class _Seen:
-    """What is seen of one request on its way."""
+    """Facts of one request on its way."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, wait: float) -> None:
         self._receive, self._send = receive, send

@@ -51,7 +51,7 @@ class Agents:
 
     @property
     def route(self) -> Route:
-        """Where they are found."""
+        """Route of the endpoint."""
         return Route(AGENTS, self, methods=["POST"], include_in_schema=False)
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Who is asking, and what they may do: every request has a principal, and every route says which role it needs."""
+"""Principals: every request has one, and every route says which role it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Analyst", "Forbidden", "Principal", "Role", "Steward", "Viewer", "cu
 
 
 class Role(StrEnum):
-    """What somebody may do; each may do what those below may.
+    """Roles; each may do all that those below may.
 
     A steward seals rows, sees everything and signs; an analyst asks, and sees their own answers; a viewer sees what is
     public of a holdout.
@@ -55,11 +55,11 @@ class Principal:
     session: str | None = None
 
     def at_least(self, role: Role) -> bool:
-        """Whether they may do what this role may."""
+        """True if they may do what this role may."""
         return _RANKS.index(self.role) >= _RANKS.index(role)
 
     def may_see(self, holdout: str) -> bool:
-        """Whether this holdout is there for them at all."""
+        """True if this holdout is there for them at all."""
         return self.holdouts is None or holdout in self.holdouts
 
 

@@ -58,7 +58,7 @@ _MOST_AT_ONCE = 1_000  # connections; more are told to come again
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where a process listens, and whom it believes.
+    """Address of a listening process, and its trusted proxies.
 
     Attributes:
         host: Address of this machine.

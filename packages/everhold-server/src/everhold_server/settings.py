@@ -1,4 +1,4 @@
-"""What an operator decides about a service."""
+"""Settings of a service, decided by its operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an operator decides about a service.
+    """Settings of a service, decided by its operator.
 
     Attributes:
         storage: URL of the storage; it may hold a password, and is not shown.
@@ -49,12 +49,12 @@ class Settings:
 
     @property
     def secure(self) -> bool:
-        """Whether it is reached by TLS, so that cookies are for TLS alone."""
+        """True if it is reached by TLS, so that cookies are for TLS alone."""
         return self.address.startswith("https://")
 
     @property
     def hosts(self) -> frozenset[str]:
-        """What the header Host may say; on this machine all its names."""
+        """Allowed values of the header Host; on this machine all its names."""
         parts = urlsplit(self.address)
         port = f":{parts.port}" if parts.port else ""
         own = [f"[{name}]{port}" if ":" in name else f"{name}{port}" for name in LOOPBACK]
@@ -68,6 +68,6 @@ class Settings:
 
     @property
     def origins(self) -> frozenset[str]:
-        """What the header Origin of the service's own pages may say."""
+        """Allowed values of the header Origin, for the service's own pages."""
         scheme = urlsplit(self.address).scheme
         return frozenset(f"{scheme}://{host}" for host in self.hosts)

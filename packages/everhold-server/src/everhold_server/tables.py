@@ -1,4 +1,4 @@
-"""What the service keeps beside the ledger, in the same database: tokens, sessions and the audit log.
+"""Tables of the service beside the ledger, in the same database: tokens, sessions and the audit log.
 
 None of it is part of the chain: who may write to the database can let anybody in, and can answer nothing in the
 ledger's name. Secrets are kept as their SHA-256 alone. Moments are texts (UTC, to the second), so that they sort.

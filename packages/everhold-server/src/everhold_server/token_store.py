@@ -68,7 +68,7 @@ class Token(Display):
     used: str | None = None
 
     def ended(self, moment: datetime) -> bool:
-        """Whether it lets nobody in any more."""
+        """True if it lets nobody in any more."""
         return self.revoked is not None or (self.expires is not None and self.expires <= stamp(moment))
 
     def principal(self, session: str | None = None) -> Principal:
@@ -213,7 +213,7 @@ def hashed(secret: str) -> str:
 
 
 def said_of(token: Token, moment: datetime) -> str:
-    """Whether a token can be used, in a word: ``"valid"``, ``"expired"`` or ``"revoked"``."""
+    """True if a token can be used, in a word: ``"valid"``, ``"expired"`` or ``"revoked"``."""
     if token.revoked is not None:
         return "revoked"
     return "expired" if token.ended(moment) else "valid"
@@ -226,7 +226,7 @@ def _token(row: sa.Row[Any]) -> Token:
 
 
 def _readable(identifier: str) -> str:
-    """What a database can be asked for: no zero and no half of a character."""
+    """Part of an identifier that a database can be asked for: no zero and no half of a character."""
     return identifier if identifier.isascii() and identifier.isalnum() else ""
 
 

@@ -1,4 +1,4 @@
-"""What a request brings along: a JSON document, and files that are streamed to a private folder and gone afterwards.
+"""Content of a request: a JSON document, and files that are streamed to a private folder and deleted afterwards.
 
 A body is either JSON or multipart. Its files lie beside the folder of the sealed rows, for they may become sealed rows;
 each has a number for a name, because the name that somebody sent is never used as a path, nor for anything else. The
@@ -86,7 +86,7 @@ class NotTaken(Unusable):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What a request brought.
+    """Content of a request.
 
     Attributes:
         folder: A private folder for this request alone.
@@ -236,7 +236,7 @@ class _Whole:
         self._content += chunk
 
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
-        """What was in it."""
+        """Content of the document."""
         return {"": bytes(self._content)}, {}
 
     def close(self) -> None:
@@ -265,7 +265,7 @@ class _Parts:
         self._parser.write(chunk)
 
     def end(self) -> tuple[Mapping[str, bytes], Mapping[str, Path]]:
-        """What was in it.
+        """Content of the form.
 
         Raises:
             Unusable: If it ended before it was over.
@@ -366,7 +366,7 @@ async def _received_file(request: Request, _: Viewer) -> AsyncIterator[Path]:
 
 
 Brought = Annotated[Received, Depends(_received)]
-"""What a request brings along; a route names its principal first, so that nothing is read of who may not send it."""
+"""Content of a request; a route names its principal first, so that nothing is read of an unauthorised sender."""
 
 BroughtFile = Annotated[Path, Depends(_received_file)]
 """The same of a body that is one document, which is not read as JSON here."""

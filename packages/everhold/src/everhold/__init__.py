@@ -37,7 +37,7 @@ _HOMES = {
     "everhold.sealing.settings": "Planning Rows",
     "everhold.suites": "seal_cases",
 }
-"""Where the public names of the core live, beside its kinds of queries; one is imported when it is first used.
+"""Modules of the core's public names, beside its kinds of queries; each is imported when it is first used.
 
 Extensions add kinds of queries, and names by entry points of `everhold.names`. Type checkers read ``__init__.pyi``.
 """

@@ -1,4 +1,4 @@
-"""What an analyst gets: a value, the interval that holds for the population, and what it cost."""
+"""Answers to analysts: a value, the interval that holds for the population, and the charge."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = [
 ]
 
 FRESH_LABELS = "labels drawn anew on these rows"
-"""What an answer about predictions by position is about."""
+"""The population of an answer about predictions by position."""
 
 PUBLIC_FEATURES = "labels drawn anew on these rows, whose features are public"
-"""What every answer is about where the features are public."""
+"""The population of every answer where the features are public."""
 
 _WITH_SHARES, _BY_ROW = "rows with the values of ", ", and for predictions that were each made from their own row alone"
 
@@ -38,13 +38,13 @@ SILENT = "silent"
 """Source of an answer that is told only when the study is unsealed."""
 
 UNSEALED = ("sealed", "sealed_low", "sealed_high")
-"""What is told of an answer when the study is unsealed: what the sealed rows say, and both ends of the interval."""
+"""Fields of an answer after unsealing: the value in the sealed rows, and both ends of the interval."""
 
 _STABLE = frozenset({"value", "low", "high", "source", "charged", "remaining", "question"})
 
 
 def with_shares(column: str, *, by_row: bool = False) -> str:
-    """What an answer is about where the table was split by the values of a column.
+    """The population of an answer where the table was split by the values of a column.
 
     Args:
         column: The column.
@@ -54,7 +54,7 @@ def with_shares(column: str, *, by_row: bool = False) -> str:
 
 
 def estimand_in_words(about: str | None) -> str:
-    """What the promised value of one answer is, and what that presupposes.
+    """The estimand of one answer in words, with its assumptions.
 
     Args:
         about: `FRESH_LABELS`, `PUBLIC_FEATURES`, what `with_shares` gives, or None for the population.
@@ -125,7 +125,7 @@ class Answer(Display):
 
     @property
     def refused(self) -> bool:
-        """Whether there is no answer, because what is left does not surely pay for it."""
+        """True if there is no answer, because what is left does not surely pay for it."""
         return self.source == "refused"
 
     def to_dict(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class Answer(Display):
         )
 
     def _unsealed(self) -> str:
-        """What was unsealed, in words; nothing before."""
+        """The unsealed value and interval in words; empty before unsealing."""
         if self.sealed is None or self.sealed_low is None or self.sealed_high is None:
             return ""
         return f"unsealed {rounded(self.sealed)} in [{at_least(self.sealed_low)}, {at_most(self.sealed_high)}]"
@@ -268,7 +268,7 @@ class Shares(Display):
 
     @property
     def refused(self) -> bool:
-        """Whether some bin has no answer, because what was left did not surely pay for it."""
+        """True if some bin has no answer, because what was left did not surely pay for it."""
         return self.first_refused is not None
 
     @property
@@ -282,7 +282,7 @@ class Shares(Display):
 
     @property
     def charged(self) -> int:
-        """What all bins cost together."""
+        """Charge for all bins together."""
         return sum(answer.charged for answer in self.answers.values())
 
     def to_dict(self) -> dict[str, Any]:

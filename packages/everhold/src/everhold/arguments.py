@@ -41,7 +41,7 @@ def fraction(value: object, name: str) -> float:
 
 
 def is_text(value: object, *, longest: int) -> bool:
-    """Whether a value is a text of at most so many characters that can be written down: no half of a character."""
+    """True if a value is a text of at most so many characters that can be written down: no half of a character."""
     return isinstance(value, str) and len(value) <= longest and not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 

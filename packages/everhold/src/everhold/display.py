@@ -78,7 +78,7 @@ class Display:
         return text_table(rows[:_MOST_LINES]) + (f"\n{_cut(rows)}" if _cut(rows) else "")
 
     def _headline(self) -> str:
-        """What is said above the table of a notebook; empty where the table says all."""
+        """Headline above the table of a notebook; empty where the table says all."""
         return ""
 
     def _repr_html_(self) -> str:
@@ -206,7 +206,7 @@ def html_record(record: Mapping[str, Any]) -> str:
 
 
 def html_bar(name: str, left: int, whole: int) -> str:
-    """What is left of a budget, as a small bar and in words."""
+    """Remaining budget, as a small bar and in words."""
     said = escaped(left_in_words({name: left}, {name: whole}))
     return f'<p><progress value="{left}" max="{max(whole, 1)}"></progress> {said} left</p>'
 
@@ -230,12 +230,12 @@ def _html_value(value: Any, name: str) -> str:
 
 
 def _is_table(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
-    """Whether it is a list of rows."""
+    """True if it is a list of rows."""
     return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it stands to the right; so does what is missing in a column of numbers."""
+    """True if it stands to the right; so does what is missing in a column of numbers."""
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
@@ -249,7 +249,7 @@ def _plain(value: Any) -> Any:
 
 
 def _cut(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What is said below a table that was cut; nothing if it was not."""
+    """Remark below a table that was cut; empty if it was not."""
     return f"... {len(rows):,} lines in all; to_rows() and to_pandas() have them" if len(rows) > _MOST_LINES else ""
 
 
@@ -294,7 +294,7 @@ def rounded(value: float) -> str:
 
 
 def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None = None) -> str:
-    """What is left of a budget, by name, as people say it; with the whole, out of how many.
+    """Remaining budget in words, by name; with the whole, out of how many.
 
     Examples:
         >>> left_in_words({"questions": 1_999, "overfits": 1})

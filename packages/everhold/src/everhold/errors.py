@@ -174,7 +174,7 @@ class BudgetWarning(EverholdWarning):
 
 
 class DependenceWarning(EverholdWarning):
-    """What was seen contradicts the declared dependence of the sealed rows on each other or on training rows.
+    """Warning that values contradict the declared dependence of sealed rows on each other or on training rows.
 
     Args:
         message: For users of Python.
@@ -208,7 +208,7 @@ def warnings_collected() -> Iterator[list[EverholdWarning]]:
 
 
 def is_of_everhold(frame: FrameType) -> bool:
-    """Whether a frame runs code of `everhold`, or of a distribution whose module is named ``everhold_...``."""
+    """True if a frame runs code of `everhold`, or of a distribution whose module is named ``everhold_...``."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     return package == "everhold" or package.startswith("everhold_")
 

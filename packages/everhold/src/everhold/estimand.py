@@ -1,4 +1,4 @@
-"""What a population value is: the mean over new rows, or over labels drawn anew on these very rows.
+"""Estimands: the mean over new rows, or over labels drawn anew on these very rows.
 
 Predictions as arrays belong to the sealed rows by position, so they say nothing about new rows. Given the features,
 which their author has seen, every statement of the theory holds for the conditional law of the labels,
@@ -36,7 +36,7 @@ __all__ = [
 SEALED: Final = "sealed"
 PUBLIC: Final = "public"
 FEATURES = (SEALED, PUBLIC)
-"""What may be declared of the features."""
+"""Possible declarations about the features."""
 
 _SERIES = (
     "once the features are known, the labels of such rows no longer follow the declared law; what holds for the rows "
@@ -162,7 +162,7 @@ def check_label_is_read(columns: Iterable[str], schema: Schema) -> None:
 
 
 def about_of(schema: Schema, *, by_position: bool) -> str | None:
-    """What the answer to a question is about; None for the population.
+    """Population of the answer to a query; None for that of new rows.
 
     Labels drawn anew on given rows do not depend on how often a feature has which value: only a split by the label
     changes what predictions by position are about.

@@ -75,7 +75,7 @@ def discrete_gaussian(scale: int, words: Iterator[int]) -> int:
 
 
 def below_exponential(revealed: int, words: Iterator[int], *, exponent: Fraction, factor: Fraction) -> bool:
-    """Whether ``u * factor < exp(-exponent)``, for a uniform u whose first 64 binary digits are `revealed`.
+    """True if ``u * factor < exp(-exponent)``, for a uniform u whose first 64 binary digits are `revealed`.
 
     ``-ln(u * factor)`` is enclosed between the logarithms of both ends of what u may still be; further words are drawn
     until the exponent lies outside. Python's decimal logarithm is correctly rounded, so each enclosure is certain.

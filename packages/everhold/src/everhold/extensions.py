@@ -111,7 +111,7 @@ def installed(group: str) -> dict[str, EntryPoint]:
 
 
 def loaded(group: str, point: EntryPoint, check: Callable[[str, Any], str] = lambda _, __: "") -> Any:
-    """What an entry point names, checked.
+    """Object of an entry point, checked.
 
     Raises:
         ExtensionError: If it cannot be imported, or breaks the contract of its group.
@@ -172,6 +172,6 @@ def _catalog() -> dict[str, dict[str, str]]:
 
 
 def imported(place: str) -> Any:
-    """What is at ``"package.module:attribute"``."""
+    """Object at ``"package.module:attribute"``."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute) if attribute else import_module(module)

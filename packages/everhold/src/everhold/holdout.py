@@ -438,7 +438,7 @@ class Holdout(GrowingHoldout):
 
     @property
     def schema(self) -> Schema:
-        """What may be known about the rows: their number and their columns."""
+        """Public facts about the rows: their number and their columns."""
         return self._executor.schema
 
     @property
@@ -461,12 +461,12 @@ class Holdout(GrowingHoldout):
 
     @property
     def remaining(self) -> dict[str, int]:
-        """What is left of the budget, by name; for an analyst, what is left to them."""
+        """Remaining budget, by name; for an analyst, that of the allotment."""
         return self._remaining()
 
     @property
     def planned(self) -> dict[str, int]:
-        """What was there at the beginning, by name as in `remaining`; for an analyst, what was allotted to them."""
+        """Initial budget, by name as in `remaining`; for an analyst, the allotment."""
         return self._executor.whole(self._executor.data())
 
     def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
@@ -804,7 +804,7 @@ class Holdout(GrowingHoldout):
 
     @property
     def ledger(self) -> HoldoutLedger:
-        """What the ledger says beside answers: events, units of answers, names of models."""
+        """Facts of the ledger beside answers: events, units of answers, names of models."""
         from everhold.asking.holdout_ledger import HoldoutLedger
 
         return HoldoutLedger(self._executor, self._model_names)
@@ -849,7 +849,7 @@ class Holdout(GrowingHoldout):
             return unseal(self._executor, before=before)
 
     def losing_their_promise(self) -> list[str]:
-        """What other holdouts of this storage would lose by `unseal`, in sentences; nothing is told or changed.
+        """Losses of other holdouts of this storage by `unseal`, in sentences; nothing is told or changed.
 
         Raises:
             QueryRejected: If this one cannot be unsealed.
@@ -939,7 +939,7 @@ class Holdout(GrowingHoldout):
         return ({} if facts is None else {"engine": facts}) | ({} if table is None else {"training_table": dict(table)})
 
     def diagnose(self) -> Diagnosis:
-        """Whether the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
+        """True if the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
 
         Raises:
             DependenceError: If there are no training rows.
@@ -1011,7 +1011,7 @@ class Holdout(GrowingHoldout):
         ])  # fmt: skip
 
     def spent(self, *, delta: float = 1e-6) -> Any:
-        """How much the answers so far have told about any one sealed row, as differential privacy; free of charge.
+        """Privacy loss of any one sealed row by the answers so far, as differential privacy; free of charge.
 
         Args:
             delta: In (0, 1).
@@ -1032,7 +1032,7 @@ class Holdout(GrowingHoldout):
         queries: bool = True,
         timestamp: Timestamper | str | None = None,
     ) -> Certificate:
-        """What is promised, for which rows and why, and what was asked and spent so far; signed by the steward.
+        """Signed document of the promise, the rows, the reasons, and all queries and charges so far.
 
         The whole ledger is checked first. Of one with more than 20,000 entries those are read again that came after the
         latest checkpoint, which this and ``everhold ledger verify`` leave behind; then the certificate says so.

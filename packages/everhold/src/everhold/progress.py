@@ -1,4 +1,4 @@
-"""How far long work has come: rooms say it, and people see a bar once it has lasted two seconds.
+"""Progress of long work: code reports it, and a bar appears once the work has lasted two seconds.
 
 Whoever works says what is done, without input or output: `progress` keeps it, and draws it only where somebody looks,
 in a terminal or a notebook, and in the main thread. Anywhere else, also where the error stream is a file, nothing is
@@ -37,7 +37,7 @@ _SECONDS_BETWEEN = 0.2  # drawings in a notebook
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """What is going on, and how far it has come.
+    """Current work and its progress.
 
     Attributes:
         what: In plain words, which are public.
@@ -61,7 +61,7 @@ class Line:
 
     @property
     def counts(self) -> bool:
-        """Whether there is more than one thing to do; otherwise a bar only moves."""
+        """True if there is more than one thing to do; otherwise a bar only moves."""
         return self.total is not None and self.total > 1
 
 
@@ -150,7 +150,7 @@ _SCREEN = _Screen()
 
 
 def _somebody_looks() -> bool:
-    """Whether a bar could be seen here: threads and worker processes have none, and logs get none."""
+    """True if a bar could be seen here: threads and worker processes have none, and logs get none."""
     if os.environ.get(SWITCH) == "off" or threading.current_thread() is not threading.main_thread():
         return False
     return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())

@@ -26,7 +26,7 @@ class RemoteStorage(Protocol):
     """The holdouts at an address."""
 
     def connect(self, address: str, name: str) -> Holdout:
-        """What looks like the holdout of this name, and sends queries to it."""
+        """Object like the holdout of this name, which sends queries to it."""
 
     def create(self, address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> Holdout:
         """Seal rows of files there; takes the settings of `Holdout.create`."""
@@ -44,7 +44,7 @@ _STORAGES: Registry[RemoteStorage] = Registry("everhold.storage", {}, _check)
 
 
 def is_address(text: object) -> bool:
-    """Whether a text is the address of a service, and no storage on this machine.
+    """True if a text is the address of a service, and no storage on this machine.
 
     Examples:
         >>> is_address("https://holdout.example"), is_address("sqlite:///flights.db")

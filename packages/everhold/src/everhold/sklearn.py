@@ -55,7 +55,7 @@ _SHARED_AT_ONCE = 8  # holdouts that a worker process keeps open
 
 
 def _refitted_has(name: str) -> Callable[[SealedSearchCV], bool]:
-    """Whether the best estimator, or before the search its kind, has a method."""
+    """True if the best estimator, or before the search its kind, has a method."""
 
     def check(search: SealedSearchCV) -> bool:
         if not search.refit:
@@ -458,7 +458,7 @@ def _line_of(params: Mapping[str, Any], tried: CrossValidated) -> _Line:
 
 
 def _are_training_rows(holdout: Holdout, labels: Any) -> bool:
-    """Whether these are the labels of the holdout's own training rows, in their order."""
+    """True if these are the labels of the holdout's own training rows, in their order."""
     schema, given = holdout.schema, np.asarray(labels)
     if schema.label is None or not schema.training_rows or given.shape != (schema.training_rows,):
         return False

@@ -56,7 +56,7 @@ _TIE = " + ".join(
         f"{_lower_half(_ONE_SIDE)} * {_lower_half(_OTHER_SIDE)}",
     ]
 )
-"""What rounding took from a product that is 1 (Dekker 1971)."""
+"""Rounding error of a product that is 1 (Dekker 1971)."""
 
 _PRODUCT = (
     "(CASE WHEN abs({0}) > <1> AND abs({1}) > <1> THEN CASE "

@@ -38,7 +38,7 @@ TRUTH = 0.5
 """Population value of every question of a study."""
 
 Removed = Literal["", "tree", "groups"]
-"""What protection is taken away: none; the tree, so that every question has the level of a single one and corrections
+"""The removed protection: none; the tree, so that every question has the level of a single one and corrections
 cost nothing; or the groups, so that rows count as independent."""
 
 _BEYOND = 1e-9  # a challenger that is promoted has to be better by this, and none is

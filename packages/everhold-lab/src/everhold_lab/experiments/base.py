@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Experiment", "Picture", "Row", "Setting"]
 
 Setting = dict[str, Any]
-"""What tells one series of repetitions from another; plain JSON data, such as ``{"signal": True}``."""
+"""Parameters that tell one series of repetitions from another; plain JSON data, such as ``{"signal": True}``."""
 
 Row = dict[str, Any]
 """One measured line, or one line of a summary: plain numbers, texts and truth values by name."""

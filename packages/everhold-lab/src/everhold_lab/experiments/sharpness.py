@@ -47,7 +47,7 @@ _WANTED: dict[str, tuple[float | None, float | None]] = {
     "mean of a quarter of the rows": (None, None),
     **{f"1,000 silent questions, true value {share}": (None, None) for share in _SHARES},
 }
-"""What is measured, and the half-widths that it must not exceed: told and unsealed, in the question's units."""
+"""Measured quantities, and the half-widths they must not exceed: told and unsealed, in the query's units."""
 
 _BEFORE = {
     "flights, one hour, one airport": 0.080, "flights, one aircraft": 0.201, "flights, one day": 0.461,
@@ -62,7 +62,7 @@ _AT_MOST = (
 """Half-widths of two measurements, and how many times the second one the first may be."""
 
 _BONFERRONI = 1.06
-"""How many times as wide as 1,000 questions that were fixed in advance silent ones may be."""
+"""Allowed width of silent queries, as a multiple of that of 1,000 queries that were fixed in advance."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,7 @@ class MultiplicativeWeights:
     capacity: float
     """Relative entropy from any histogram to the first weights, at most; ``ln N`` for equal weights."""
     updates: int
-    """How many updates have been made."""
+    """Number of updates so far."""
 
     def __init__(self, cells: int, *, training: ArrayLike | None = None, uniform_share: float = 0.1) -> None:
         checked_count("cells", cells)

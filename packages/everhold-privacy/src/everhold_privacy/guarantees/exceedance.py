@@ -1,4 +1,4 @@
-"""How far released answers stray from the sealed averages: ``r(alpha) >= E[max_j (|a_j - f_j(X)| - alpha)_+]``.
+"""Distance of released answers from the sealed averages: ``r(alpha) >= E[max_j (|a_j - f_j(X)| - alpha)_+]``.
 
 Scales and alpha are in the units of a mean. The formulas are those of continuous noise; the library's noise lies on a
 grid. The discrete Laplace is smaller than the continuous one in the convex order, so the formulas hold for it and for
@@ -94,7 +94,7 @@ def wrong_side_exceedance(
     overfits: int,
     step: float = 0.0,
 ) -> float:
-    """What r grows by when a release may fall on the wrong side of the training estimate (S1, no false spending).
+    """Growth of r when a release may fall on the wrong side of the training estimate (S1, no false spending).
 
     ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``. A tail is not convex, so on a grid of steps ``step`` it is taken one
     step earlier.

@@ -1,4 +1,4 @@
-"""What answers from random rows promise: how far they stray, and how much they tell about the sealed rows.
+"""Promises of answers from random rows: their error, and their information about the sealed rows.
 
 A draw takes a random row and shows a bit that is 1 with the row's value as probability; or, with a small or large
 probability, it tosses a fair coin instead. An answer is the share of ones among k draws, with the coins taken out.

@@ -26,7 +26,7 @@ _LOOKS, _CLOSER = 4, 65  # ends within 4e-6 of the best eps, where the bound is 
 
 @dataclass(frozen=True, slots=True)
 class LeakageBound:
-    """What the transcript's memory of a row costs: ``tanh(eps/4) + leak(eps) / beta`` at its least.
+    """Price of the transcript's memory of a row: ``tanh(eps/4) + leak(eps) / beta`` at its least.
 
     Attributes:
         epsilon: The eps that attains it.

@@ -44,7 +44,7 @@ TRANSFER_THEOREM = (
 
 @dataclass(frozen=True, kw_only=True)
 class Transferred(Mechanism):
-    """What the mechanisms of S1 and S2 share."""
+    """Base of the mechanisms of S1 and S2."""
 
     reads_leakage: ClassVar[bool] = True
 
@@ -163,7 +163,7 @@ class AdditiveNoise(TransferredPromise):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(AdditiveNoise):
-    """What all mechanisms with Gaussian noise share: how it is drawn and how far m answers stray."""
+    """Base of all mechanisms with Gaussian noise: its generation, and the largest error of m answers."""
 
     def _noise(self, noise: Noise, size: int) -> NDArray[np.int64]:
         return noise.gaussian(self.scale_on_grid(self.scale), size, stream="answer")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["CREDITS", "Chosen", "PrivacyBudget"]
 
 CREDITS = 100
-"""What a mean at the planned scale costs."""
+"""Price of a mean at the planned scale."""
 
 _MOST_CREDITS = 10**6  # for one answer
 
@@ -129,7 +129,7 @@ class PrivacyBudget(GaussianNoise):
         return math.isqrt(-(-CREDITS * self.scale_on_grid(self.scale) ** 2 // most) - 1) + 1  # rounded up
 
     def curve(self) -> ZeroConcentratedCurve:
-        """What all credits together may tell."""
+        """Privacy loss of all credits together."""
         return ZeroConcentratedCurve(self.queries * self.unit**2 / (2.0 * float(self.scale_on_grid(self.scale)) ** 2))
 
     def loss_of(self, charged: int) -> float:
@@ -137,7 +137,7 @@ class PrivacyBudget(GaussianNoise):
         return self.curve().rho * charged / self.credits
 
     def told(self, state: State) -> ZeroConcentratedCurve:
-        """What the credits that are spent may tell."""
+        """Privacy loss of the spent credits."""
         return ZeroConcentratedCurve(self.loss_of(state.charged))
 
     @property
@@ -197,7 +197,7 @@ class PrivacyBudget(GaussianNoise):
         return -(-CREDITS * self.scale_on_grid(self.scale) ** 2 // drawn**2)
 
     def affords(self, state: State, price: int) -> int:
-        """How many more questions of this price, at least 1, are answered."""
+        """Number of further queries of this price, at least 1, that are answered."""
         return max(min(self.queries - state.asked, self._charges_left(state) // price), 0)
 
     def _charges_left(self, state: State) -> int:
@@ -220,7 +220,7 @@ class PrivacyBudget(GaussianNoise):
             yield "credits were charged, and no answer was taken from the sealed rows"
 
     def can_pay(self, state: State, price: int) -> bool:
-        """Whether one more question of this price would be answered."""
+        """True if one more question of this price would be answered."""
         return self.affords(state, price) > 0
 
     def surely_answers(
@@ -298,7 +298,7 @@ class PrivacyBudget(GaussianNoise):
         return ExponentialMechanism(math.sqrt(8.0 * rho) * (1.0 - 1e-12), sensitivity=self.unit)
 
     def regret(self, candidates: int, *, price: int = CREDITS) -> float:
-        """How much worse a chosen candidate is, at most, than the best one for the population (S1)."""
+        """Largest regret of a chosen candidate against the best one for the population (S1)."""
         alpha = self._selection_allowance(candidates, price=price, exceedance=2.0 * self.own_exceedance)
         bound = self.bound
         return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.rounding, 1.0)

@@ -119,7 +119,7 @@ class ExponentialMechanism:
 
 
 def gaps_of(losses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How much worse than the best each candidate is, in grid units; losses are secret and never quoted."""
+    """Gaps of candidates to the best, in grid units; losses are secret and never quoted."""
     array = np.asarray(losses)
     if array.ndim != 1 or len(array) == 0:
         raise ValueError(f"the losses have the shape {array.shape}; expected one loss for each of at least 1 candidate")

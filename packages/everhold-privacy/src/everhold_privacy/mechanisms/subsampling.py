@@ -275,7 +275,7 @@ def ones_among(draws: int, chance: Fraction, words: Words) -> int:
 
 
 def _fair_ones(coins: int, words: Words) -> int:
-    """How many of so many fair coins show 1."""
+    """Number of so many fair coins that show 1."""
     tossed = np.array(words(-(-coins // 64)), dtype=np.uint64)
     tossed[-1] >>= np.uint64(-coins % 64)
     return int(np.bitwise_count(tossed).sum())

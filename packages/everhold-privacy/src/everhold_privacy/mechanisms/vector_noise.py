@@ -61,7 +61,7 @@ class VectorNoise:
 
     @property
     def rounding(self) -> float:
-        """What rounding and shortening the rows' vectors adds in Euclidean length."""
+        """Euclidean length that rounding and shortening the rows' vectors adds."""
         return float(np.sqrt(self.dimension)) / self.budget.unit + SHRINKAGE
 
     def length_allowance(self, scale: float) -> float:

@@ -1,4 +1,4 @@
-"""What is known about every row of a network: couplings on trees, quilts anywhere, the component (S4, P5, S5).
+"""Bounds on every row of a network: couplings on trees, quilts anywhere, the component (S4, P5, S5).
 
 Rows about which nearly the same is known become one class: numbers of nearby rows and influences are rounded up to a
 grid, and the laws of couplings are averaged, which is allowed because S4 is linear in them.
@@ -69,7 +69,7 @@ class NetworkParts:
 
     @cached_property
     def _in_tree(self) -> NDArray[np.bool_]:
-        """Whether a node's component has no cycle, no factor of three nodes and no node with too many states."""
+        """True if a node's component has no cycle, no factor of three nodes and no node with too many states."""
         labels = self.labels
         spare = np.bincount(labels) - 1 - np.bincount(labels[self.model.graph.edges[:, 0]], minlength=labels.max() + 1)
         tree = spare == 0
@@ -96,7 +96,7 @@ class NetworkParts:
 
     @cached_property
     def single(self) -> bool:
-        """Whether no component has two rows."""
+        """True if no component has two rows."""
         return int(self.component_rows.max()) <= 1
 
     def different(self, nodes: NDArray[np.int64]) -> list[tuple[int, NetworkParts]]:

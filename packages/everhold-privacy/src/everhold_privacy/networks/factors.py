@@ -108,7 +108,7 @@ class Graph:
         return self._members[int(self._labels[self._node(row)])]
 
     def is_forest(self) -> bool:
-        """Whether there is no cycle."""
+        """True if there is no cycle."""
         return len(self.edges) == self.nodes - len(self._members)
 
     def ball(self, row: int, radius: int) -> dict[int, int]:

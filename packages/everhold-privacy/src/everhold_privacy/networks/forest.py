@@ -102,7 +102,7 @@ def forest_law(model: FactorModel) -> ForestLaw:
 
 @lru_cache(maxsize=64)
 def is_forest_model(model: FactorModel) -> bool:
-    """Whether messages along edges are enough: no cycle, and no factor of more than two nodes."""
+    """True if messages along edges are enough: no cycle, and no factor of more than two nodes."""
     return all(len(factor.variables) <= 2 for factor in model.factors) and model.graph.is_forest()
 
 
@@ -287,7 +287,7 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class _Edge:
-    """How influence shrinks along edges: pairs of sets of states, largest total variation, log of the largest ratio."""
+    """Contraction of influence along edges: pairs of state sets, largest total variation, log of the largest ratio."""
 
     sets: list[tuple[Floats, Floats]]
     kappa: Floats

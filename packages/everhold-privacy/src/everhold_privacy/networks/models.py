@@ -50,7 +50,7 @@ _SUM_ROUNDING = 1e-12  # smaller deviations from 1 are left alone, so that plain
 
 
 class NodeSettings(TypedDict, total=False):
-    """What every network may be told about its nodes; see `BayesianNetwork`."""
+    """Settings of every network about its nodes; see `BayesianNetwork`."""
 
     row: str | None
     latent: Collection[str]
@@ -59,7 +59,7 @@ class NodeSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Network(DependenceModel):
-    """What both kinds of networks share. Each node is the state of one row, or latent.
+    """Base of both kinds of networks. Each node is the state of one row, or latent.
 
     A row's record given the state of its node is independent of everything else.
 
@@ -153,7 +153,7 @@ class Network(DependenceModel):
     @staticmethod
     @abstractmethod
     def _table_name(scope: tuple[str, ...]) -> str:
-        """What a table is called in messages."""
+        """Name of a table in messages."""
 
     @classmethod
     @abstractmethod
@@ -209,7 +209,7 @@ class Network(DependenceModel):
         return Links(len(self.names), lines, frozenset(self.latent))
 
     def independent_sets(self) -> Mapping[int, int]:
-        """How many rows the connected components have."""
+        """Sizes of the connected components, in rows."""
         hidden = {self.names[node] for node in self.latent}
         rows = (sum(name not in hidden for name in component) for component in self.components)
         return Counter(filter(None, rows))

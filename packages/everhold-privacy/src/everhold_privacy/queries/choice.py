@@ -82,16 +82,16 @@ class PricedChoice(Purchase["NDArray[np.int64]", Result]):
 
     @property
     def rises(self) -> bool:
-        """Whether higher row values are higher answers."""
+        """True if higher row values are higher answers."""
         return self.bound[0].at_one > self.bound[0].at_zero
 
     @property
     def width(self) -> float:
-        """What a mean of 1 is worth in the questions' units."""
+        """Width of a mean of 1 in the queries' units."""
         return abs(self.bound[0].at_one - self.bound[0].at_zero)
 
     def listed(self) -> str:
-        """How many there are, and the first of them by name."""
+        """Number of them, and the names of the first."""
         names = "; ".join(question.shown for question in self.bound[:_MOST_SHOWN])
         return f"{len(self.bound):,}: {names}{'; ...' if len(self.bound) > _MOST_SHOWN else ''}"
 
@@ -151,7 +151,7 @@ class PrivateChoice(PricedChoice[BestCandidate]):
 
     @property
     def _least(self) -> bool:
-        """Whether the least sum of row values is the best."""
+        """True if the least sum of row values is the best."""
         return self.rises == (self.best == "lowest")
 
     def price(self, mechanism: PrivacyBudget) -> Price:

@@ -208,7 +208,7 @@ def private_first_above(
 
 
 def first_above_exceedance(alpha: float, *, questions: int, threshold_scale: float, query_scale: float) -> float:
-    """How far beyond alpha the worst verdict of AboveThreshold is expected to be wrong on the sealed rows (r of S1).
+    """Expected error beyond alpha of the worst verdict of AboveThreshold on the sealed rows (r of S1).
 
     A question above the threshold can only be wronged by "below", one that is not only by "above"; so each has one
     direction, and the error there is at most the sum of its own Laplace noise and of the threshold's. Either k such

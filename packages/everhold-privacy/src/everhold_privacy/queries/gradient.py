@@ -197,7 +197,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
 
     @property
     def _width(self) -> float:
-        """What a mean over [0, 1] is worth in a coordinate's units."""
+        """Width of a mean over [0, 1] in a coordinate's units."""
         return 2.0 * float(self.query.clip)
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:

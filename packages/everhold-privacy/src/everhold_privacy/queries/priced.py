@@ -41,12 +41,12 @@ _LONGEST_NAME = 1_000
 
 
 REFUSED: Mapping[str, Any] = {"value": None, "low": None, "high": None, "source": "refused", "within": None}
-"""What a question that was refused reads like; the ledger knows nothing of it."""
+"""Fields of a refused query; the ledger knows nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a mechanism drew.
+    """Result that a mechanism drew.
 
     Attributes:
         state: The state after it.
@@ -66,7 +66,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a purchase would cost and how sharp it would be.
+    """Price and width of a purchase.
 
     Attributes:
         charged: Credits.
@@ -102,12 +102,12 @@ class Purchase(ABC, Generic[Seen, Result]):
 
     @property
     def by_position(self) -> bool:
-        """Whether a row's part in it depends on the row's place: predictions as arrays."""
+        """True if a row's part in it depends on the row's place: predictions as arrays."""
         return any(question.by_position for question in self.means)
 
     @abstractmethod
     def price(self, mechanism: PrivacyBudget) -> Price:
-        """What it would cost."""
+        """Price of the purchase."""
 
     @abstractmethod
     def evaluate(self, sealed: StoredRows, unit: int) -> Seen:
@@ -226,7 +226,7 @@ def paying(mechanism: Mechanism) -> PrivacyBudget:
 
 
 def whole_price(price: int) -> int:
-    """What a purchase may cost, as a plain whole number.
+    """Price of a purchase, as a plain whole number.
 
     Raises:
         QueryRejected: If it is none.

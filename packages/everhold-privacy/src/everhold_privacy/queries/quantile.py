@@ -1,4 +1,4 @@
-"""Where a quantile of sealed rows lies, to the width of a bin, with what holds for the population."""
+"""Quantile of sealed rows, to the width of a bin, with an interval for the population."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
         return Price(self.credits, mechanism.level_error(self.query.bins, price=self.credits))
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """How many rows lie below each inner edge, in grid units, shape (bins - 1,)."""
+        """Number of rows below each inner edge, in grid units, shape (bins - 1,)."""
         return sealed.totals(self.below, unit=unit)[:, 0] if self.below else np.zeros(0, dtype=np.int64)
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:

@@ -85,7 +85,7 @@ class StatisticPurchase(Purchase[int, Answer]):
 
     @property
     def by_position(self) -> bool:
-        """Whether it is about predictions as arrays."""
+        """True if it is about predictions as arrays."""
         return self.statistic.by_position
 
     def price(self, mechanism: PrivacyBudget) -> Price:

@@ -193,12 +193,12 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
         return Price(self.credits, min(mechanism.reach(self.alpha + ROUNDING), 1.0))
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
-        """How many rows lie in each cell, shape (cells,)."""
+        """Number of rows in each cell, shape (cells,)."""
         universe = self.maker.universe
         return universe.histogram(sealed.table([column.name for column in universe.columns]))
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
-        """What the table is made from, in few numbers: chosen questions and their noisy sums, or one candidate."""
+        """Ingredients of the table, in few numbers: chosen queries and their noisy sums, or one candidate."""
         if not mechanism.can_pay(state, self.credits):
             return Drawn.refused(state)
         answer = {

@@ -1,4 +1,4 @@
-"""What makers of synthetic tables share: parameters, checks, and how far a table may be from the sealed rows."""
+"""Base of makers of synthetic tables: parameters, checks, and the table's distance from the sealed rows."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Synthesizer(ABC):
     @property
     @abstractmethod
     def candidates(self) -> int:
-        """How many there are to choose from."""
+        """Number of candidates."""
 
     @property
     @abstractmethod

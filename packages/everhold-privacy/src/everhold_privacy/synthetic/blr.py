@@ -43,7 +43,7 @@ def candidate_tables(cells: int, size: int) -> int:
 
 
 def small_table_error(*, queries: int, cells: int, size: int) -> float:
-    """How close some table of `size` rows comes to any table, for all questions at once.
+    """Distance of the best table of `size` rows from any table, for all queries at once.
 
     The smaller of ``sqrt(ln(2|Q|) / (2 s))``, the expected largest error of s rows drawn with replacement, and
     ``floor(N/2) ceil(N/2) / (N s)``, what rounding the weights of N cells to multiples of 1/s changes at most. The
@@ -135,7 +135,7 @@ class BLR(Synthesizer):
         return self.epsilon, 0.0
 
     def _apart(self, beta: float) -> tuple[float, float]:
-        """What smallness costs, which is certain."""
+        """Error of smallness, which is certain."""
         return small_table_error(queries=len(self.queries), cells=self.universe.cells, size=self.size), 0.0
 
     def table(self, index: int) -> NDArray[np.int64]:
@@ -162,7 +162,7 @@ class BLR(Synthesizer):
 
     @property
     def _by_bars(self) -> bool:
-        """Whether a table is written as bars between its rows, which is shorter for few cells, or as its rows."""
+        """True if a table is written as bars between its rows, which is shorter for few cells, or as its rows."""
         return self.universe.cells <= self.size
 
     def _codes(self) -> Iterator[tuple[int, ...]]:

@@ -22,7 +22,7 @@ _PART = {"result": "allotment", "analyst": "reports", "asked": 0, "questions": 2
 
 
 class Limits(Strict):
-    """What an analyst may spend."""
+    """Limits of an analyst's spending."""
 
     questions: int = Field(description="Most new questions that may be answered.", ge=0, examples=[200])
     charges: int | None = Field(
@@ -40,7 +40,7 @@ class Limits(Strict):
     }), **refusals(404, 409)},
 )  # fmt: skip
 def allotments(name: HoldoutName, principal: Steward, holdouts: Holdouts) -> JSONResponse:
-    """What analysts may spend and have spent, and the acts by which the steward said so."""
+    """Allotments of analysts, their spending, and the acts by which the steward set them."""
     return result(holdouts.whole(name, principal).allotments())
 
 

@@ -235,7 +235,7 @@ def ask_many(
 
 
 def _outcome(answer: Any) -> str:
-    """How a question ended, in a word."""
+    """Outcome of a query, in a word."""
     told_as = "refused" if answer.refused else "answered"
     return str(getattr(answer, "source", told_as))
 

@@ -31,6 +31,6 @@ def audit(
     before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="Only acts with a smaller number.")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="The most acts.")] = 100,
 ) -> dict[str, Any]:
-    """Who did what, when, and how it ended; newest first. `next` is the value of `before` for the next page."""
+    """Audit log: actor, act, time and outcome; newest first. `next` is the value of `before` for the next page."""
     acts = request.app.state.audit.page(principal, before=before, limit=limit)
     return {"acts": acts, "next": acts[-1]["number"] if len(acts) == limit else None}

@@ -51,7 +51,7 @@ def certificate(
         bool, Query(description="List all queries with their answers; for others than stewards they are left out.")
     ] = True,
 ) -> Response:  # fmt: skip
-    """What is promised, for which rows and why, and what was asked and spent so far; signed with the holdout's key."""
+    """Certificate: promise, rows, reasons, and all queries and charges so far; signed with the holdout's key."""
     if answer and principal.role is not Role.STEWARD:
         raise Forbidden(
             "which answers a certificate shows, and by which names, is for the steward to say, whose signature it is; "

@@ -122,7 +122,7 @@ def submit(
     },
 )
 def check(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: Brought) -> JSONResponse:
-    """Whether predictions would be received; nothing is received, and no label is looked at."""
+    """True if predictions would be received; nothing is received, and no label is looked at."""
     with warned_of() as warned:
         handed_in = submission_of(name, principal, holdouts, received)
         report = holdouts.whole(name, principal).competition.check(handed_in["predictions"], team=handed_in["team"])
@@ -130,7 +130,7 @@ def check(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: B
 
 
 def submission_of(name: str, principal: Principal, holdouts: OpenHoldouts, received: Received) -> dict[str, Any]:
-    """What a request hands in, as `holdout.competition.submit` takes it.
+    """Submission in a request, as `holdout.competition.submit` takes it.
 
     Raises:
         Forbidden: If it is for another's team.
@@ -191,7 +191,7 @@ def _number(text: str | None) -> float | None:
     },
 )
 def leaderboard(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
-    """Where the teams of a competition stand. Free.
+    """Places of the teams of a competition. Free.
 
     A team's rank is one more than the number of teams that are proved to be better; teams that the rows cannot tell
     apart share a place.

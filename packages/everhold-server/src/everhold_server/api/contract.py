@@ -1,4 +1,4 @@
-"""What all routes have in common: how things are named, what is refused and how, and what a page about them says."""
+"""Contract of all routes: names, refusals, and their documentation."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class MalformedRequest(EverholdError):
 
 
 class Strict(BaseModel):
-    """What a request may say, and nothing else."""
+    """Allowed content of a request."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Problem(BaseModel):
-    """What was wrong, as RFC 9457 has it; whatever is refused costs nothing."""
+    """Problem document of RFC 9457; a refused request costs nothing."""
 
     model_config = ConfigDict(extra="allow")
     type: str = Field(examples=["urn:everhold:problem:query-rejected"])
@@ -189,7 +189,7 @@ _OF_BODIES = (408, 409, 413, 415)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer besides its result, as problem documents: what any may, and these.
+    """Possible refusals of a route, as problem documents: those of any route, and these.
 
     Args:
         statuses: 415 stands for all that a body may be refused with.

@@ -26,7 +26,7 @@ _WORDS = {"anyOf": " or ", "oneOf": " or "}
 
 @router.get("/docs")
 def page(request: Request) -> HTMLResponse:
-    """What the API takes and gives, for people; public, like the document that it is made of."""
+    """Documentation of the API for people; public, like the document that it is made of."""
     app: FastAPI = request.app
     document = app.openapi()
     html = _environment().get_template("document.html").render(

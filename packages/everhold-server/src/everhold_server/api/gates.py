@@ -132,7 +132,7 @@ def _models(model: Any, training: Any, schema: Schema, principal: Principal, rec
 
 
 def _metric(metric: str | dict[str, str | float]) -> str | Callable[..., Any]:
-    """What is compared, with its loss where it is a risk."""
+    """Compared metric, with its loss where it is a risk."""
     if isinstance(metric, str) and metric in _METRICS:
         return metric
     if not isinstance(metric, dict) or not metric.keys() <= _OF_RISK:

@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it can answer, and its numbers; at the root, not under the API."""
+"""True if the process lives, whether it can answer, and its numbers; at the root, not under the API."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _DESCRIBED = {
 
 
 class HoldoutSettings(Strict):
-    """What `everhold.Holdout.create` takes, without the rows.
+    """Arguments of `everhold.Holdout.create`, without the rows.
 
     There is no seed: answers that can be foretold are for simulations, and a service has analysts who would foretell
     them.
@@ -154,7 +154,7 @@ def listed(holdouts: OpenHoldouts, principal: Principal) -> list[dict[str, Any]]
     responses={200: said("Public facts, and what is left for you.", _DESCRIBED), **refusals(404, 409)},
 )  # fmt: skip
 def describe(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
-    """What is sealed, what may be asked, what is promised, and what is left. Free.
+    """Description: the sealed rows, possible queries, the promise, and the remaining budget. Free.
 
     An analyst sees their own allotment and nobody else's, a viewer none. The certificate is one document for everybody,
     and lists all of them.

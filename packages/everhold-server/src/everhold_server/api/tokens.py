@@ -1,4 +1,4 @@
-"""Who may come in: ``/me``, and the tokens that stewards make and take back."""
+"""Tokens of the service: ``/me``, and the tokens that stewards make and take back."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ Tokens = Annotated[TokenStore, Depends(_of_request)]
     }), **refusals()},
 )  # fmt: skip
 def me(principal: Viewer, token_store: Tokens) -> dict[str, Any]:
-    """Who you are to the service, and what you may do."""
+    """The sender's identity for the service, and its permissions."""
     token = token_store.find(principal.token)
     return {
         "name": principal.name,
@@ -148,7 +148,7 @@ def revoke(identifier: TokenId, request: Request, principal: Steward, token_stor
 
 
 def _is_within(scope: tuple[str, ...] | None, principal: Principal) -> bool:
-    """Whether a token reaches no further than a principal; a steward of some holdouts is no steward of the others."""
+    """True if a token reaches no further than a principal; a steward of some holdouts is no steward of the others."""
     return principal.holdouts is None or (scope is not None and principal.holdouts.issuperset(scope))
 
 

@@ -41,7 +41,7 @@ class Confirmed(Strict):
                **refusals(404, 409)},
 )  # fmt: skip
 def losing(name: HoldoutName, principal: Steward, holdouts: Holdouts) -> JSONResponse:
-    """What other holdouts of this storage would lose if this one were unsealed; nothing is told or changed."""
+    """Losses of other holdouts of this storage if this one were unsealed; nothing is told or changed."""
     texts = holdouts.whole(name, principal).losing_their_promise()
     return result({"losing_their_promise": [holdouts.told_to(principal, text) for text in texts]})
 

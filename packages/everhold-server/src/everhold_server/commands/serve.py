@@ -130,7 +130,7 @@ def serve(
 
 
 def service_package() -> ModuleType:
-    """What serves; its packages take a while to import."""
+    """The serving package; its dependencies take a while to import."""
     import everhold_server.serving
 
     return everhold_server.serving

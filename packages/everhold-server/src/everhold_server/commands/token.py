@@ -30,7 +30,7 @@ group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 
 class RoleOption(StrEnum):
-    """What somebody may do."""
+    """Roles of a token."""
 
     STEWARD = "steward"
     ANALYST = "analyst"

@@ -1,4 +1,4 @@
-"""What each tool gives back, with the words that its schema carries: an agent reads them before it asks."""
+"""Results of each tool, with the words that its schema carries: an agent reads them before it asks."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ __all__ = [
 
 
 class _Led(TypedDict):
-    """What every result says."""
+    """Fields of every result."""
 
     next: Annotated[str, Field(description="What to do next.")]
 
 
 class _Counted(_Led):
-    """What is said of the budget, too."""
+    """Fields about the budget."""
 
     left: Annotated[dict[str, int], Field(description="What is left of the budget, by name.")]
 
 
 class _Told(_Counted):
-    """What is said in a sentence, too."""
+    """Fields with a sentence."""
 
     says: Annotated[str, Field(description="The result in one sentence.")]
 
 
 class Described(_Counted):
-    """What may be known of the rows before anything is asked."""
+    """Public facts about the rows before any query."""
 
     name: str
     analyst: Annotated[str | None, Field(description="On whose behalf you ask; null for the steward.")]
@@ -87,7 +87,7 @@ class AnswerTold(_Told):
 
 
 class VerdictTold(_Told):
-    """What a gate says to a challenger."""
+    """Verdict of a gate on a challenger."""
 
     verdict: Annotated[str, Field(description="'promoted', 'kept' or 'refused'.")]
     promoted: Annotated[bool, Field(description="Whether your model is proved to be better, and the champion now.")]
@@ -123,7 +123,7 @@ class StatusTold(_Told):
 
 
 class CertificateTold(_Led):
-    """What was promised, signed."""
+    """Signed promise."""
 
     promise: Annotated[str, Field(description="The promise in one sentence.")]
     public_key: Annotated[str, Field(description="The key that signed it, in hex.")]

@@ -144,7 +144,7 @@ def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: S
 
 
 def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = ()) -> Starlette:
-    """What `serve_http` serves; every call stands for itself.
+    """Application that `serve_http` serves; every call stands for itself.
 
     Raises:
         ValueError: If others could reach the address and nobody said under which names.

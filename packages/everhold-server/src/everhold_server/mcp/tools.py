@@ -62,7 +62,7 @@ GateName = Annotated[str, Field(description="Which champion is challenged, where
 
 
 class Tools:
-    """What an agent can do with one open holdout.
+    """Tools of an agent with one open holdout.
 
     Args:
         holdout: On whose behalf it was opened, the agent asks.

@@ -1,4 +1,4 @@
-"""What an agent is told to do next, and the language of its questions; public facts only."""
+"""Advice to agents on the next step, and the language of queries; public facts only."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def ask(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Anal
 
 @router.post("/holdouts/{name}/quote")
 def quote(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
-    """What it would cost, and how wide the answer would be; asks nothing. A file is not sent while it is chosen."""
+    """Price and width of a query; asks nothing. A file is not sent while it is chosen."""
     of_any = _kind(fields.text("kind")).form is Written.PREDICTIONS and not fields.text("rule")
     try:
         with warned_of():

@@ -61,7 +61,7 @@ def form(request: Request, _: Viewer) -> Response:
 
 @router.post("/verify")
 def verify(request: Request, _: Viewer, fields: Form) -> Response:
-    """What is right and wrong with a certificate that was uploaded; it is kept nowhere."""
+    """Verification of an uploaded certificate; it is kept nowhere."""
     key = fields.text("public_key").lower()
     try:
         report = _report(fields, key)

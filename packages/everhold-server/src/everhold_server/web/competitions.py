@@ -66,7 +66,7 @@ def _page(
 def leaderboard(
     request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer, published: Published
 ) -> Response:
-    """Where the teams stand."""
+    """Places of the teams."""
     view = View.of(holdouts, name, principal)
     _contest(view)
     board = view.whole.competition.leaderboard()

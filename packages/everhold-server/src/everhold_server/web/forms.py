@@ -1,4 +1,4 @@
-"""What a form says: texts, numbers and files, each checked before anything is done with it."""
+"""Content of a form: texts, numbers and files, each checked before anything is done with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ENDINGS", "Fields", "Form"]
 
 ENDINGS = ".csv,.tsv,.parquet,.arrow"
-"""What a browser offers where a table is chosen; what a file is, is seen in the file."""
+"""File name endings that a browser offers for a table; the kind of a file is seen in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Fields:
         return self.text(name) or None
 
     def ticked(self, name: str) -> bool:
-        """Whether a box was ticked."""
+        """True if a box was ticked."""
         return bool(self.text(name))
 
     def number(self, name: str, otherwise: float | None = None) -> float | None:
@@ -85,7 +85,7 @@ class Fields:
 
     @property
     def chosen(self) -> Received:
-        """What was sent, without what was left empty: browsers send that, too."""
+        """Content of the form without empty fields, which browsers send, too."""
         assert self.received is not None
         return replace(
             self.received,

@@ -62,7 +62,7 @@ def challenge(request: Request, name: HoldoutName, holdouts: Holdouts, principal
 
 
 def _candidate(view: View, fields: Fields) -> Any:
-    """What a form proposes: a rule, or a table of predictions."""
+    """Proposal of a form: a rule, or a table of predictions."""
     schema, rule, chosen = view.whole.schema, fields.some("rule"), fields.chosen
     check_predictions_allowed(schema, view.principal, *({"file": name} for name in chosen.files))
     table = chosen.tables(schema).get(_FILE)

@@ -31,7 +31,7 @@ _FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by 
 
 @router.get("/")
 def home(_: Viewer) -> Response:
-    """Where everybody begins."""
+    """Home page."""
     return RedirectResponse(place("holdouts"), 303)
 
 
@@ -75,7 +75,7 @@ def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 20
 
 
 def _settings(fields: Fields) -> HoldoutSettings:
-    """What a form says of a new holdout.
+    """Settings of a new holdout in a form.
 
     Raises:
         HoldoutRejected: If it cannot be meant. Nothing was created.
@@ -104,7 +104,7 @@ def _settings(fields: Fields) -> HoldoutSettings:
 def one_holdout(
     request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer, published: Published
 ) -> Response:
-    """What is promised, what is left, and what was answered."""
+    """The promise, the remaining budget, and the answers."""
     view = View.of(holdouts, name, principal)
     return page(
         request, "holdout.html", view=view, latest=view.latest(_LATEST),

@@ -26,7 +26,7 @@ published = sa.Table(
 
 
 class Publications:
-    """What is published in a storage; safe to share between threads.
+    """Published pages of a storage; safe to share between threads.
 
     Args:
         records: The database.
@@ -36,7 +36,7 @@ class Publications:
         self.records = records
 
     def of(self, holdout: str) -> bool:
-        """Whether everybody may see a holdout's public page."""
+        """True if everybody may see a holdout's public page."""
         with self.records.reading() as connection:
             return connection.execute(sa.select(published).where(published.c.holdout == holdout)).first() is not None
 

@@ -117,7 +117,7 @@ def _tokens(
 def audit(
     request: Request, principal: Steward, before: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None
 ) -> Response:
-    """Who did what, newest first."""
+    """Audit log, newest first."""
     acts = request.app.state.audit.page(principal, before=before, limit=_ACTS)
     return page(request, "audit.html", acts=acts, older=acts[-1]["number"] if len(acts) == _ACTS else None)
 
@@ -152,7 +152,7 @@ def publish(
 
 @router.get("/holdouts/{name}/unseal")
 def ask_to_unseal(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward) -> Response:
-    """What unsealing tells, and who would lose their promise."""
+    """Page before unsealing: what it tells, and which holdouts would lose their promise."""
     return _unseal(request, holdouts, View.of(holdouts, name, principal))
 
 

@@ -1,4 +1,4 @@
-"""What the page of a holdout shows: to stewards everything, to analysts their own, to viewers what is public."""
+"""Views of a holdout's page: stewards see everything, analysts their own, viewers what is public."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FEEDBACK_IN_WORDS = {
     LEADER: "A team is told whether its submission is proved to lead, and nothing else.",
     SCORE: "A team is told the score of each submission, with its interval.",
 }
-"""What a competition tells a team before the end."""
+"""Feedback of a competition before the end."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ class View:
 
     @property
     def competition(self) -> Mapping[str, Any] | None:
-        """What is fixed of the competition, if it is one."""
+        """Terms of the competition, if it is one."""
         found: Mapping[str, Any] | None = self.status.get("competition")
         return found
 
     @property
     def steward(self) -> bool:
-        """Whether everything may be shown."""
+        """True if everything may be shown."""
         return self.principal.role is Role.STEWARD
 
     @cached_property
@@ -119,7 +119,7 @@ class View:
 
     @property
     def explained_budget(self) -> str:
-        """What counts against it, in words."""
+        """Explanation of the budget, in words."""
         if self.competition:
             counted = "Each submission, final score and comparison of two teams counts as a question."
         else:
@@ -193,7 +193,7 @@ class View:
 
     @cached_property
     def dependence(self) -> dict[str, Any]:
-        """What is assumed of the rows: in words, and what they are worth."""
+        """Assumptions about the rows: in words, and the rows' worth."""
         model, rows = self.whole.mechanism.dependence, self.status["rows"]
         worth = model.concentration(rows)
         return {

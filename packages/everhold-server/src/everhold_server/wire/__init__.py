@@ -1,1 +1,1 @@
-"""How questions and answers travel between a service and whoever asks it: as JSON, and predictions as table files."""
+"""Wire format of queries and answers between a service and its clients: JSON, and predictions as table files."""

@@ -1,4 +1,4 @@
-"""How results travel: as JSON with all their fields, from which the same class is made on the other side.
+"""Wire format of results: JSON with all their fields, from which the same class is made on the other side.
 
 ``{"result": "answer", "value": 0.21, "low": 0.16, "high": 0.26, ...}``. JSON has no infinite numbers: they are null,
 and ``"infinite"`` of the outermost object says where and which: ``{"/high": "inf"}``. Whatever shows itself to people
@@ -180,4 +180,4 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "Mapping[str, tuple": lambda lists: {name: tuple(values) for name, values in lists.items()},
     "tuple": lambda values: tuple(_read(values)),
 }
-"""How values are read that JSON does not tell from others, by the first text here that is in a field's declaration."""
+"""Decoders of values that JSON does not tell apart, by the first text here that is in a field's declaration."""

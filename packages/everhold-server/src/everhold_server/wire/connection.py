@@ -95,7 +95,7 @@ class Connection:
         self._client.close()
 
     def get(self, path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What is there.
+        """Content at a path.
 
         Raises:
             EverholdError: As the service says.

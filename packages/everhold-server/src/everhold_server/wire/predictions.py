@@ -1,4 +1,4 @@
-"""How predictions travel: with their row ids, in the order of the rows, as a rule, or as the name of a table."""
+"""Wire format of predictions: with their row ids, in the order of the rows, as a rule, or as the name of a table."""
 
 from __future__ import annotations
 

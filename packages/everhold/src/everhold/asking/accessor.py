@@ -23,7 +23,7 @@ __all__ = ["HoldoutAccessor", "accessor_named", "accessors", "accessors_of"]
 
 
 class HoldoutAccessor:
-    """What users get as `holdout.<name>`; inherited by the accessor of an extension, which overrides what it needs.
+    """Base of the object behind `holdout.<name>`; an extension inherits it and overrides what it needs.
 
     Attributes:
         settings: Class of the settings that `Holdout.create(<name>=...)` takes; None if the extension has none. A
@@ -66,11 +66,11 @@ class HoldoutAccessor:
         """
 
     def status_facts(self, head: Head) -> dict[str, Any]:
-        """What `Holdout.status` says of it, by name."""
+        """Facts that `Holdout.status` adds, by name."""
         return {}
 
     def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
-        """What the section ``account`` of the certificate says of it, by name; the certificate knows the names."""
+        """Facts for the section ``account`` of the certificate, by name; the certificate knows the names."""
         return {}
 
     def model_names(self, entries: Sequence[Entry]) -> dict[str, str]:
@@ -82,7 +82,7 @@ class HoldoutAccessor:
         return frozenset()
 
     def before_unsealing(self) -> None:
-        """What is done last before the study is unsealed; nothing is told meanwhile."""
+        """Run the last step before the study is unsealed; nothing is told meanwhile."""
 
 
 def accessor_named(name: str) -> type[HoldoutAccessor] | None:

@@ -98,7 +98,7 @@ class Allotments(Display):
 
 
 _FORMULA = ("=", "+", "-", "@")
-"""What begins a formula where a table is opened in a spreadsheet."""
+"""Characters that begin a formula where a table is opened in a spreadsheet."""
 
 
 def checked_name(analyst: str, *, of: str = "analyst") -> str:
@@ -158,7 +158,7 @@ def act_of(analyst: str, questions: int, charges: int) -> EntryDraft:
 
 
 def outcome_of_act() -> Outcome:
-    """What the ledger keeps as the answer to an act: none."""
+    """The ledger's outcome of an act: none."""
     return Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
 
 
@@ -268,7 +268,7 @@ def _of_plan(mechanism: Mechanism, state: State, *, charged: int) -> str | None:
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """What is left of the whole minus all that analysts may still spend, by name."""
+    """Budget left in the whole minus all that analysts may still spend, by name."""
     whole, parts = mechanism.remaining(state), accounts.parts.values()
     owed = {
         "questions": sum(part.questions - part.asked for part in parts),
@@ -298,7 +298,7 @@ def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
 
 
 def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """What an analyst may still spend, by name: of the allotment, and no more than is left of the whole."""
+    """Budget left to an analyst, by name: of the allotment, and no more than is left of the whole."""
     charges = part.charges - part.charged
     whole, price = mechanism.remaining(state), mechanism.quote(state)
     questions = part.questions - part.asked if charges or not price.charged_at_most else 0
@@ -308,12 +308,12 @@ def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, in
 
 
 def part_of(accounts: Accounts, analyst: str | None) -> Allotment:
-    """What an analyst may spend; the steward is an analyst whose part is the whole."""
+    """The allotment of an analyst; the steward is an analyst whose allotment is the whole."""
     return _WHOLE if analyst is None else allotment_of(accounts, analyst)
 
 
 def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
-    """How many of so many new questions are surely paid for; the next one is refused if none is.
+    """Number of new queries, of so many, that are surely paid for; the next one is refused if it is 0.
 
     This looks at public state alone, so a refusal tells nothing and needs no look at the sealed rows.
     """

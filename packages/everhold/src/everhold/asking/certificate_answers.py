@@ -199,7 +199,7 @@ def _committed(entry: Entry, sealed: Numbers | None) -> Committed:
 
 
 def _measure(ready: OneMean | Derived) -> str:
-    """What the number of a question is."""
+    """The measure of a query: what its number is."""
     if isinstance(ready, OneMean):
         return measure_of(ready.prepared[0].bound)
     described, part = ready.bound.description, ready.prepared[0].bound
@@ -211,7 +211,7 @@ def _measure(ready: OneMean | Derived) -> str:
 
 
 def _same(kept: float | None, given: float | None, width: float) -> bool:
-    """Whether two numbers are one up to rounding; an answer that was told silently has none."""
+    """True if two numbers are one up to rounding; an answer that was told silently has none."""
     if kept is None or given is None:
         return kept is given
     return isclose(kept, given, rel_tol=1e-9, abs_tol=1e-6 * width)

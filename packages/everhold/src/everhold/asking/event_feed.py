@@ -1,4 +1,4 @@
-"""What happened in a ledger after one of its entries, and how much is left: for whoever follows it from outside.
+"""Event feed: entries of a ledger after a given one, and the remaining budget, for an observer outside.
 
 Nothing here is a value: what an answer says belongs to whoever asked.
 """
@@ -42,7 +42,7 @@ class LedgerEvent:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How much is left of something that is counted.
+    """Remaining amount of something that is counted.
 
     Attributes:
         name: Such as ``"questions"``.
@@ -59,7 +59,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class EventFeed:
-    """What happened after an entry.
+    """Events after an entry.
 
     Attributes:
         sequence: The last entry that was read: where to go on.
@@ -75,7 +75,7 @@ class EventFeed:
 
 
 def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
-    """What happened after an entry, at most so many entries.
+    """Events after an entry, at most so many entries.
 
     Raises:
         IntegrityError: If the ledger is not what was written.

@@ -349,7 +349,7 @@ def _check_same(known: GateAccount, wished: GateAccount) -> None:
 
 
 def _width(gate: GateAccount) -> float:
-    """What a row value of 1 is worth in the metric's units."""
+    """Width of a row value of 1 in the metric's units."""
     metric = gate.metric
     return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0
 

@@ -1,4 +1,4 @@
-"""What the ledger of a holdout says beside answers: `holdout.ledger`. Everything here is free and asks nothing."""
+"""Facts of a holdout's ledger beside answers: `holdout.ledger`. All are free and none asks anything."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ CLOSED_STUDY = (
     "the study was unsealed, so it is closed: whoever asks now may know what the sealed rows say; expected a question "
     "that was asked before, which is free; nothing was charged or changed; seal new rows"
 )
-"""What is said to whoever asks a new question, or allots, after the end."""
+"""Message for a new query or allotment after the end."""
 
 _NOTHING = State()
 
@@ -266,7 +266,7 @@ class QueryExecutor:
         return [place for place in order if plan.asked[place].fingerprint not in later], turn, ahead
 
     def _paid(self, plan: QueryPlan[Any], state: State, accounts: Accounts, count: int) -> int:
-        """How many of so many new entries are surely paid for, from public state; all or none of a whole."""
+        """Number of new entries, of so many, that are surely paid for, from public state; all or none of a whole."""
         paid = affordable(state, accounts, self.analyst, count, pricing=plan.pricing)
         paid = min(paid, plan.room(accounts, count))
         return 0 if plan.whole and paid < count else paid
@@ -324,7 +324,7 @@ class QueryExecutor:
         return EntryDraft(line.fingerprint, own if self.analyst is None else {**own, ANALYST: self.analyst})
 
     def quote(self, plan: QueryPlan[Any] | None) -> QuotedPrice:
-        """What a question would cost and how sharp its answer would be; None for any new mean over [0, 1].
+        """Quote of a query: its price and the width of its answer; None for any new mean over [0, 1].
 
         Raises:
             QueryRejected: If it is new and the study was unsealed.
@@ -393,7 +393,7 @@ class QueryExecutor:
         return replace(compiler, described_of=DescribedTexts(compiler, self.mechanism))
 
     def head(self) -> Head:
-        """Where the ledger stands; secret.
+        """The ledger's head; secret.
 
         Raises:
             IntegrityError: If the head was altered, or the database was set back.
@@ -464,11 +464,11 @@ class QueryExecutor:
 
     @cached_property
     def _settings(self) -> str:
-        """What every state of this holdout says of its settings; costly for every answer, as its columns are there."""
+        """Digest of the settings in every state of this holdout; costly for every answer, as its columns are there."""
         return str(bound_state(State(), self.record.configuration)["configuration"])
 
     def whole(self, data: dict[str, Any]) -> dict[str, int]:
-        """What was there at the beginning, by name as in `remaining`; for an analyst what was allotted to them."""
+        """The initial budget, by name as in `remaining`; for an analyst the allotment."""
         every = self.mechanism.remaining(State())
         if self.analyst is None:
             return every
@@ -476,7 +476,7 @@ class QueryExecutor:
         return left_to(replace(part, asked=0, charged=0), self.mechanism, State())
 
     def remaining(self, data: dict[str, Any]) -> dict[str, int]:
-        """What is left of the budget, by name, in a state of the ledger; for an analyst what is left to them.
+        """The remaining budget, by name, in a state of the ledger; for an analyst that of the allotment.
 
         Nothing is left of a study that was unsealed.
         """

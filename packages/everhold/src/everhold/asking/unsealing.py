@@ -91,7 +91,7 @@ def _check(executor: QueryExecutor) -> None:
 
 
 def _sealed_numbers(ledger: Ledger, entries: Sequence[Entry]) -> list[tuple[int, Numbers]]:
-    """What was kept of the answers, by the number of the entry."""
+    """Stored numbers of the answers, by the number of the entry."""
     kept = []
     with progress("opening envelopes", len(entries)) as line:
         for done, entry in enumerate(entries):
@@ -108,7 +108,7 @@ def _outcome(told: Sequence[tuple[int, Numbers]]) -> Outcome:
 
 
 def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:
-    """What was unsealed, by the number of the entry; nothing if the study was not."""
+    """Unsealed answers, by the number of the entry; empty if the study was not unsealed."""
     told = {}
     for entry in entries:
         if entry.answer["source"] == UNSEALING:
@@ -128,12 +128,12 @@ def as_row(entry: Entry, numbers: Numbers) -> Numbers:
 
 
 def disclosed_at(executor: QueryExecutor, sequence: int | None) -> dict[int, Numbers]:
-    """What was unsealed by an entry of that number; nothing without one."""
+    """Answers unsealed by an entry of that number; empty without one."""
     return {} if sequence is None else disclosed([*executor.ledger.entries(sequence - 1, 1)])
 
 
 def _result(executor: QueryExecutor) -> Unsealed:
-    """What was unsealed, as the ledger holds it."""
+    """The unsealed result, as the ledger holds it."""
     head = executor.head()
     entries = executor.entries(head.sequence)
     told = disclosed(entries)

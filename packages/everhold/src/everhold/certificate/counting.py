@@ -1,4 +1,4 @@
-"""How a certificate counts: groups beside rows, the weight of a row, and what a missing value counts as."""
+"""Counting in a certificate: groups beside rows, the weight of a row, and the treatment of missing values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def group_items(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, s
 
 
 def counting_words(facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """How rows are weighted, and what a missing value counts as, in sentences."""
+    """Weights of rows and treatment of missing values, in sentences."""
     weight = "Every sealed row has the same weight."
     if _counts(facts):
         weight += " So a group counts in proportion to its number of rows, and not once."

@@ -67,7 +67,7 @@ ALGORITHM = "Ed25519 over the canonical JSON of the sections' SHA-256 digests"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate(Display):
-    """What a holdout promises, signed by its steward; made by `Holdout.certificate`.
+    """Signed promise of a holdout; made by `Holdout.certificate`.
 
     A certificate that was loaded is only as good as what `verify_certificate` finds about it.
     """
@@ -104,7 +104,7 @@ class Certificate(Display):
 
     @property
     def simulation(self) -> bool:
-        """Whether the noise could be predicted."""
+        """True if the noise could be predicted."""
         return bool(self._document["issue"]["simulation"])
 
     @property
@@ -239,13 +239,13 @@ def make_certificate(
 
 
 def signed_message(document: Mapping[str, Any]) -> bytes:
-    """What the signature is over: the format, the algorithm, the key and the digests of all sections."""
+    """The signed message: the format, the algorithm, the key and the digests of all sections."""
     signed = {name: value for name, value in document[SIGNATURE].items() if name != "value"}
     return canonical({FORMAT_FIELD: document[FORMAT_FIELD], SIGNATURE: signed}).encode()
 
 
 def stamped_digest(document: Mapping[str, Any]) -> bytes:
-    """What a trusted time is about: SHA-256 of the format and the whole signature, hence of all that was signed."""
+    """Digest for a trusted time: SHA-256 of the format and the whole signature, hence of all that was signed."""
     signed = {name: document[name] for name in (FORMAT_FIELD, SIGNATURE)}
     return hashlib.sha256(canonical(signed).encode()).digest()
 
@@ -290,7 +290,7 @@ def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]
 
 
 def privacy_facts(privacy: tuple[float, float] | None, *, simulation: bool) -> dict[str, float | None]:
-    """What is promised about single rows; nothing where the noise can be predicted."""
+    """Privacy promised to single rows; empty where the noise can be predicted."""
     if privacy is None or simulation or not math.isfinite(privacy[0]):
         return {"epsilon": None, "delta": None}
     return {"epsilon": float(privacy[0]), "delta": float(privacy[1])}
@@ -311,7 +311,7 @@ def _holdout_facts(record: HoldoutRecord, also_sealed_as: Sequence[str]) -> dict
 
 
 def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
-    """What is left of the budget, by name: nothing of a study that was unsealed."""
+    """The remaining budget, by name; nothing is left of an unsealed study."""
     left = mechanism.remaining(state)
     return dict.fromkeys(left, 0) if closed else left
 

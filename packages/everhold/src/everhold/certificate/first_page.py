@@ -75,7 +75,7 @@ def _listed(title: str, texts: Sequence[str]) -> str:
 
 
 def _made(document: Mapping[str, Any]) -> str:
-    """Who, when, of which rows."""
+    """Signer, time and rows."""
     rows, issue, key = document["rows"], document["issue"], document[SIGNATURE]["public_key"]
     made = (
         f"{_sealed(document)} at {_minutes(rows['sealed_at'])}. Signed at "
@@ -148,4 +148,4 @@ FIRST_PAGE_STYLE = """
   .everhold-certificate .strip { print-color-adjust: exact; }
 }
 """
-"""What the first page needs beside the style that all certificates have."""
+"""Style of the first page, beside the style that all certificates have."""

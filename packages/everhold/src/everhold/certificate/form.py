@@ -1,4 +1,4 @@
-"""What a file must hold to be a certificate: JSON that nobody can trip over, with these sections and fields.
+"""Required form of a certificate: JSON without ambiguity, with these sections and fields.
 
 A file may be hostile: never more than a few megabytes are read, and there is never an error but `Malformed`.
 """
@@ -43,18 +43,18 @@ FORMAT = 1
 """Version of the document, its words and its page included; a change of any of them is a new version."""
 SIGNATURE = "signature"
 TIMESTAMP = "timestamp"
-"""Where there is a trusted time of the signature: a token of RFC 3161, and the time that it states."""
+"""Section of a trusted time of the signature: a token of RFC 3161, and the time that it states."""
 WORDS = 2
 """Edition of the words that new certificates carry; one without a number has those of the first edition."""
 SUMMARY = "summary"
 """The section of the first page; earlier certificates have none."""
 SOURCES = ("training", "guess", "standing", "holdout")
-"""Where an answer may come from, as the ledger names it."""
+"""Sources of an answer, as the ledger names them."""
 RARE_SOURCES = ("silent", "chosen", "declared")
 """Sources that only some ledgers have; they are named where there is such an answer."""
 DATA_BEGIN = '<script type="application/json" id="everhold-document">'
 DATA_END = "</script>"
-"""What the signed document stands between on a page."""
+"""End of the signed document on a page."""
 MOST_BYTES = 4 * 2**20
 _MOST_DEPTH = 16
 
@@ -62,7 +62,7 @@ Fits = Callable[[object], bool]
 
 
 def is_hex(value: object, digits: int) -> bool:
-    """Whether a value is text of so many small hexadecimal digits."""
+    """True if a value is text of so many small hexadecimal digits."""
     return isinstance(value, str) and len(value) == digits and re.fullmatch("[0-9a-f]*", value) is not None
 
 
@@ -300,7 +300,7 @@ def facts_of(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def misshapen(document: object) -> Iterator[str]:
-    """What keeps plain data from being a certificate, in words; nothing if it has the right shape."""
+    """Reasons in words that plain data is no certificate; none if it has the right shape."""
     if not isinstance(document, dict) or FORMAT_FIELD not in document:
         yield "this is not a certificate of everhold"
         return

@@ -1,4 +1,4 @@
-"""How a certificate shows numbers: a bound is rounded to the side on which the sentence stays true."""
+"""Numbers in a certificate: a bound is rounded to the side on which the sentence stays true."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def _queries(document: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _where(head: Mapping[str, Any]) -> Block:
-    """Where the ledger stands, and which of its entries were read before."""
+    """Position of the ledger, and entries that were read before."""
     items = _labelled({name: value for name, value in head.items() if name != "checkpoint"})
     before = (_CHECKPOINT.format(**head["checkpoint"]),) if "checkpoint" in head else ()
     return Block("ledger_head", "Where the ledger stands", (_LEDGER, *before), items=items)
@@ -266,7 +266,7 @@ def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _engine_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where the rows stay, and by what they are known there."""
+    """Engine and table of the rows, and their identification there."""
     engine = rows["engine"]
     yield from _labelled({"rows": rows["rows"]})
     yield "they stay in", f"{engine_name(engine)}, table {engine['table']!r}"
@@ -286,7 +286,7 @@ def _assumptions(section: Mapping[str, Any]) -> Block:
 
 
 def _dependence_items(dependence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the model says; what it leaves open, and a fit that cannot be wrong, are not shown."""
+    """Facts of the dependence model; its unset fields, and a fit that cannot be wrong, are not shown."""
     model = MODELS.get(str(dependence.get("kind")))
     labels, words = (model.entries, {("kind", model.kind): model.title, **model.value_words}) if model else ({}, {})
     for name, value in dependence.items():
@@ -476,7 +476,7 @@ _STYLE = """
 }
 """
 ARTICLE_STYLE = _STYLE + FIRST_PAGE_STYLE + QUERIES_STYLE
-"""What `render_article` needs, with or without a first page and a list of queries."""
+"""Style for `render_article`, with or without a first page and a list of queries."""
 
 _STYLES_OF_BEFORE = frozenset({
     "c5fab2b1a3ef764b0ee509ff4d9ff2f1cfedafcad02b54fde2c84f31e9909600",

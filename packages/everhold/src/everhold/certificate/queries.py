@@ -97,4 +97,4 @@ QUERIES_STYLE = """
   .everhold-certificate table.queries tr { break-inside: avoid; }
 }
 """
-"""What the list needs beside the style of the first page."""
+"""Style of the list, beside the style of the first page."""

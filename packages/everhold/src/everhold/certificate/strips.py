@@ -50,7 +50,7 @@ class _Axis:
         return cls(low, high, next((n for n in (1, 2, 5) if n * power >= rough), 10) * power, unit)
 
     def place(self, value: float) -> str:
-        """Where a value is, in per cent of the width."""
+        """Position of a value, in per cent of the width."""
         return f"{100.0 * (value - self.low) / (self.high - self.low):.2f}%"
 
     def ticks(self) -> Iterator[tuple[str, str]]:

@@ -155,7 +155,7 @@ def bounds_of(fact: Mapping[str, Any]) -> Bounds:
 
 
 def confirmed(fact: Mapping[str, Any]) -> bool:
-    """Whether the number is a claim, of which the sealed rows say no more than that it lies within the bounds."""
+    """True if the number is a claim, of which the sealed rows say no more than that it lies within the bounds."""
     return "unsealed" not in fact and fact["source"] in ("training", "guess", "standing")
 
 
@@ -190,14 +190,14 @@ def _scale(fact: Mapping[str, Any]) -> int:
 
 
 def unit_of(fact: Mapping[str, Any]) -> str:
-    """What stands behind the numbers of an answer."""
+    """Unit behind the numbers of an answer."""
     if fact["measure"] in RATES:
         return " %"
     return " percentage points" if fact["measure"] in POINTS else ""
 
 
 def _sentence(fact: Mapping[str, Any]) -> str:
-    """What was found, with its bounds."""
+    """The finding, with its bounds."""
     bounds, measure, unit = bounds_of(fact), fact["measure"], unit_of(fact)
     if fact["source"] == "standing" and "unsealed" not in fact:
         return _STANDING.format(name=fact["name"], v=bounds.value + unit, l=bounds.low, h=bounds.high + unit)
@@ -218,7 +218,7 @@ def _compared(fact: Mapping[str, Any], bounds: Bounds) -> str:
 
 
 def _whence(fact: Mapping[str, Any], kind: type[Mechanism]) -> Iterator[str]:
-    """Where the number comes from."""
+    """Source of the number."""
     if "unsealed" not in fact:
         yield _FROM_NOISE if fact["source"] == "holdout" and kind.adds_noise else _FROM[fact["source"]]
     else:
@@ -251,7 +251,7 @@ def _listed(account: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _about(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """What the true values are values of."""
+    """Population of the true values."""
     answers = facts["summary"]["answers"]
     rows = counted(facts["rows"]["rows"], "sealed row") if edition_of(facts) == 1 else rows_and_groups(facts)
     by_position = [fact["name"] for fact in answers if fact["by_position"]]
@@ -301,7 +301,7 @@ def _found_by_gates(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """What a reader should know before anything else."""
+    """Warnings for a reader, before anything else."""
     radius = facts["promise"]["radius"]
     if radius is not None and radius >= _USELESS_RADIUS:
         yield _WEAK
@@ -312,4 +312,4 @@ def _found_wanting(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 _FOUND: tuple[Callable[[Mapping[str, Mapping[str, Any]]], Iterator[str]], ...] = (_found_by_gates, _found_wanting)
-"""What else stands on the first page, in order."""
+"""Further sections of the first page, in order."""

@@ -127,7 +127,7 @@ def stated_time(stamp: Mapping[str, str]) -> str | None:
 
 
 def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root] | None) -> list[str]:
-    """What is wrong with a stored token, in words; nothing if it is about the digest and, with roots, to be trusted.
+    """Faults of a stored token in words; none if it is about the digest and, with roots, trusted.
 
     Args:
         stamp: As `stamp_of` made it.
@@ -223,7 +223,7 @@ def _time_of(stated: TimeStampResponse) -> str:
 
 
 def _signed_by_one_of(roots: Sequence[Root], stated: TimeStampResponse) -> bool:
-    """Whether a root stands behind a token; one after the other, because two may have the same name."""
+    """True if a root stands behind a token; one after the other, because two may have the same name."""
     between = [root for root in roots if root.issuer != root.subject]
     return any(_signed_by(root, between, stated) for root in roots if root.issuer == root.subject)
 

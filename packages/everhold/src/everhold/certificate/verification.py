@@ -64,7 +64,7 @@ _SECTION_BEGINS = re.compile(r'<section id="everhold-(\w+)">')
 
 @dataclass(frozen=True, slots=True)
 class CertificateReport(Display):
-    """What a verification found.
+    """Report of a verification.
 
     Attributes:
         findings: Everything that is wrong, in plain words; empty if nothing is.
@@ -83,7 +83,7 @@ class CertificateReport(Display):
 
     @property
     def ok(self) -> bool:
-        """Whether everything was checked and nothing is wrong."""
+        """True if everything was checked and nothing is wrong."""
         return not self.findings and not self.unchecked
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _signature_findings(document: Mapping[str, Any], public_key: str | None) -> 
 
 
 def _time_findings(document: Mapping[str, Any], roots: Sequence[Root] | None) -> tuple[list[str], list[str]]:
-    """What is wrong with the trusted time, and what could not be checked of it."""
+    """Faults of the trusted time, and parts of it that could not be checked."""
     if TIMESTAMP not in document:
         return ([] if roots is None else ["there is no trusted time in it, and one was expected"]), []
     try:
@@ -204,7 +204,7 @@ def _time_notes(certificate: Certificate, *, trusted: bool) -> Iterator[str]:
 
 
 def _findings_in_facts(document: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the facts, whatever the mechanism's statement gives."""
+    """Faults of the facts that do not depend on the mechanism's statement."""
     yield from _account_findings(document)
     yield from _estimand_findings(document)
     yield from _rows_findings(document)
@@ -216,7 +216,7 @@ def _findings_in_facts(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """What is wrong with the numbers, and by section what is wrong with the words that this everhold would not say."""
+    """Faults of the numbers, and by section faults of the words that this everhold would not write."""
     findings: list[str] = []
     misworded: dict[str, str] = {}
     try:
@@ -251,7 +251,7 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
 
 
 def _rests_on_earlier_statement(document: Mapping[str, Any]) -> bool:
-    """Whether it says so itself; then nothing that follows from the statement of today can be compared with it."""
+    """True if it says so itself; then nothing that follows from the statement of today can be compared with it."""
     kind, stated = MECHANISMS.get(document["mechanism"]["name"]), document["promise"]["statement"]
     return kind is not None and stated in kind.earlier_statements and document["theorem"]["statement"] == stated
 
@@ -281,7 +281,7 @@ def _words_of_another_version(document: Mapping[str, Any], sections: Iterable[st
 
 
 def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Whether the value that is promised is one that can be: what is refused at creation and when it is asked."""
+    """True if the value that is promised is one that can be: what is refused at creation and when it is asked."""
     rows, kind = document["rows"], MECHANISMS.get(document["mechanism"]["name"])
     model = MODELS.get(str(document["assumptions"]["dependence"].get("kind")))
     given_features = model is not None and model.holds_given_features
@@ -300,7 +300,7 @@ def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Whether such rows can have been sealed: what is refused at creation, and what a creation always writes."""
+    """True if such rows can have been sealed: what is refused at creation, and what a creation always writes."""
     rows = document["rows"]
     columns = [name for name, _ in rows["columns"]]
     if not columns or len(set(columns)) != len(columns):
@@ -329,7 +329,7 @@ def _rows_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Whether the ledger can hold the answers that the first page shows."""
+    """True if the ledger can hold the answers that the first page shows."""
     answers, account = document[SUMMARY]["answers"], document["account"]
     for field in ("name", "question"):
         if len({fact[field] for fact in answers}) < len(answers):
@@ -353,7 +353,7 @@ def _summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _bounds_findings(fact: Mapping[str, Any]) -> Iterator[str]:
-    """Whether the numbers of an answer that is shown can be such."""
+    """True if the numbers of an answer that is shown can be such."""
     told = [numbers for numbers in (fact, fact.get("unsealed")) if numbers is not None and numbers["low"] is not None]
     if any(numbers["low"] > numbers["high"] for numbers in told):
         yield "the bounds of an answer that is shown are the wrong way round"
@@ -384,7 +384,7 @@ def _opened(account: Mapping[str, Any]) -> int:
 
 
 def _unreachable(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
-    """Whether the mechanism can have answered and lost what the account says, whatever was asked."""
+    """True if the mechanism can have answered and lost what the account says, whatever was asked."""
     if not mechanism.reachable(_state_of(document)):
         yield "the mechanism never answers and charges as much as is said"
     account = document["account"]
@@ -451,7 +451,7 @@ def _promise_findings(document: Mapping[str, Any], mechanism: Mechanism, promise
 
 
 def _close(stated: float | None, computed: float | None, *, relative: float = 1e-6) -> bool:
-    """Whether two numbers agree up to what another machine's arithmetic may change."""
+    """True if two numbers agree up to what another machine's arithmetic may change."""
     if computed is None or not math.isfinite(computed):
         return stated is None
     return stated is not None and math.isclose(stated, computed, rel_tol=relative, abs_tol=1e-9)
@@ -495,7 +495,7 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, lost: int, queries: int) -> Iterator[str]:
-    """Whether a mechanism of this kind gives such answers at such a price."""
+    """True if a mechanism of this kind gives such answers at such a price."""
     by_source = account["by_source"]
     taken, standing = by_source.get("holdout", 0), by_source.get("standing", 0)
     taken += sum(len(gate["promotions"]) for gate in account.get("gates", ()))
@@ -543,7 +543,7 @@ def _query_findings(document: Mapping[str, Any]) -> Iterator[str]:
 def _unsealing_findings(
     kind: type[Mechanism] | None, unsealed: Mapping[str, int], *, kept: int, lost: Mapping[str, int] | None
 ) -> Iterator[str]:
-    """Whether such a study can have been unsealed, and so many of its answers."""
+    """True if such a study can have been unsealed, and so many of its answers."""
     if kind is not None and not kind.unsealable:
         yield "the study is said to be unsealed, and with this mechanism none can be"
     if unsealed["acts"] > 1 or (not unsealed["acts"] and lost is None):
@@ -553,7 +553,7 @@ def _unsealing_findings(
 
 
 def _gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Whether gates can have been challenged and their champions promoted as it is said."""
+    """True if gates can have been challenged and their champions promoted as it is said."""
     account = document["account"]
     gates = account.get("gates")
     if gates is None:
@@ -576,7 +576,7 @@ def _gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _competition_findings(document: Mapping[str, Any]) -> Iterator[str]:
-    """Whether there can be such a competition, and its leaderboard."""
+    """True if there can be such a competition, and its leaderboard."""
     account = document["account"]
     competition = account.get("competition")
     if competition is None:
@@ -640,7 +640,7 @@ def _page_findings(page: str, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _section_at(page: str, expected: str) -> str:
-    """Where two pages begin to differ, by the section of the expected one."""
+    """First section in which two pages differ, by its name in the expected one."""
     differ = (place for place, (found, wanted) in enumerate(zip(page, expected, strict=False)) if found != wanted)
     same = next(differ, min(len(page), len(expected)))
     before = expected[:same]

@@ -1,4 +1,4 @@
-"""What a certificate says in words.
+"""Words of a certificate.
 
 Every text is a function of the facts, so that a verifier can say it again.
 """
@@ -250,12 +250,12 @@ def is_endless(mechanism: Mapping[str, Any]) -> bool:
 
 
 def engine_name(engine: Mapping[str, Any]) -> str:
-    """How an engine is called in sentences."""
+    """Name of an engine in sentences."""
     return _ENGINES.get(engine["kind"], str(engine["kind"]))
 
 
 def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
-    """What is assumed where the sealed rows stay in an engine; nothing where they are in a file."""
+    """Assumptions where the sealed rows stay in an engine; empty where they are in a file."""
     if engine is None:
         return []
     unchanged = _UNCHANGED_TABLE if engine["snapshot"] is None else _UNCHANGED_SNAPSHOT
@@ -334,7 +334,7 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
 
 
 def _gates(gates: object, rows: Mapping[str, Any]) -> list[str]:
-    """What promotions prove; nothing where there is no gate."""
+    """Meaning of promotions; empty where there is no gate."""
     if not gates:
         return []
     return [
@@ -347,7 +347,7 @@ def _gates(gates: object, rows: Mapping[str, Any]) -> list[str]:
 
 
 def _competition(competition: Mapping[str, Any] | None, rows: Mapping[str, Any]) -> list[str]:
-    """What a leaderboard says; nothing where there is no competition."""
+    """Meaning of a leaderboard; empty where there is no competition."""
     if competition is None:
         return []
     told = {
@@ -371,7 +371,7 @@ def _competition(competition: Mapping[str, Any] | None, rows: Mapping[str, Any])
 
 
 def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
-    """What answers about predictions for these very rows presuppose; nothing where there were none."""
+    """Assumptions of answers about predictions for these very rows; empty where there were none."""
     if not by_position or rows["features"] == "public":
         return []
     were = "was" if by_position == 1 else "were"

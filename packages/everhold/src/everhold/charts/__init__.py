@@ -142,7 +142,7 @@ def coloured_lines(
 
 
 def mechanism_labels(**more: str) -> str:
-    """What a legend calls a line: its name, and what must be known beside it; ``more`` is by name of other lines."""
+    """Labels of a line in a legend: its name, and a necessary remark; ``more`` is by name of other lines."""
     known = {name: kind.presentation.legend for name, kind in MECHANISMS.items() if kind.presentation.legend} | more
     cases = (f"datum.label == '{name}' ? '{name} ({remark})' : " for name, remark in known.items())
     return "".join(cases) + "datum.label"

@@ -64,7 +64,7 @@ class Portrait:
 
 @lru_cache(maxsize=64)
 def portrait_of(model: DependenceModel) -> Portrait | None:
-    """What there is to see of a model: influence by distance, rows and lines between them, or sets of rows.
+    """Picture of a model: influence by distance, rows and lines between them, or sets of rows.
 
     It is drawn from the model alone, which is public: certificates hold it.
 
@@ -99,7 +99,7 @@ def portrait_of(model: DependenceModel) -> Portrait | None:
 
 
 def _reach(model: DependenceModel) -> bool:
-    """Whether the model has influences that can be drawn."""
+    """True if the model has influences that can be drawn."""
     try:
         told = model.influences(_DISTANCES)
     except DependenceError:

@@ -145,7 +145,7 @@ def _flat(points: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 def _labels(at: float, incomplete: dict[str, str]) -> str:
-    """What the legend calls the lines."""
+    """Labels of the lines in the legend."""
     expected = f"guess_and_check (if guesses hold around {at:g})"
     return f"datum.label == '{_EXPECTED}' ? '{expected}' : " + mechanism_labels(**incomplete)
 

@@ -1,4 +1,4 @@
-"""How answers are printed, and where a synthetic table is saved."""
+"""Printing of answers, and saving of synthetic tables."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class FurtherOptions(Protocol):
     """
 
     def settings(self) -> dict[str, Any]:
-        """What was given, by the names of `Holdout.create`.
+        """Given options, by the names of `Holdout.create`.
 
         Raises:
             Misuse: If the options do not fit together.

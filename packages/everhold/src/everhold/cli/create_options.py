@@ -26,7 +26,7 @@ _ROWS, _PLAN = "The rows", "What is planned"
 
 
 class Features(StrEnum):
-    """Who may see the columns of the sealed rows but the label."""
+    """Audience of the sealed rows' columns other than the label."""
 
     SEALED = "sealed"
     PUBLIC = "public"
@@ -118,7 +118,7 @@ class RowOptions:
     ] = False
 
     def settings(self) -> dict[str, Any]:
-        """What is declared of the rows, by the names of `Holdout.create`."""
+        """Declarations about the rows, by the names of `Holdout.create`."""
         return {
             "label": self.label, "classes": self._classes(), "row_id": self.row_id, "features": self.features.value,
             "stratified": self.stratified, "most_rows": self.most_rows, "equal_rows": self.equal_rows,
@@ -171,7 +171,7 @@ class RowOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependenceOptions:
-    """How the rows depend on each other."""
+    """Options for the dependence of the rows."""
 
     groups: Annotated[
         str | None,
@@ -211,7 +211,7 @@ class DependenceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What is planned."""
+    """Options for the plan."""
 
     mechanism: Annotated[
         str | None,
@@ -267,7 +267,7 @@ class PlanOptions:
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """What is planned, by the names of `Holdout.create`."""
+        """The plan, by the names of `Holdout.create`."""
         declared: dict[str, Any] = {}
         queries, surprises = self.queries, self.surprises
         if self.protocol is not None:

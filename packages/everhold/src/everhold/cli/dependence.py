@@ -215,7 +215,7 @@ def describe(
 
 
 def _given_up(model: DependenceModel) -> float | None:
-    """What comes off beta; None where the model does not say enough yet."""
+    """Part of beta given up to the model; None where the model does not say enough yet."""
     from everhold.errors import DependenceError
 
     try:

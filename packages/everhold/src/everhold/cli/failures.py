@@ -1,4 +1,4 @@
-"""What happens when something goes wrong: one sentence and one suggestion on stderr, a known exit code, no traceback.
+"""Handling of errors: one sentence and one suggestion on stderr, a known exit code, no traceback.
 
 A traceback, or the message of an error that everhold did not write, could quote sealed rows. Only the messages of
 everhold's own errors and of wrong arguments are shown; everything else becomes one fixed text.
@@ -101,7 +101,7 @@ def _reader_left() -> int:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Whether the caller asked for JSON; known even where the arguments could not be read."""
+    """True if the caller asked for JSON; known even where the arguments could not be read."""
     pairs = zip(arguments, [*arguments[1:], ""], strict=True)
     return any(pair == ("--format", "json") or pair[0] == "--format=json" for pair in pairs)
 

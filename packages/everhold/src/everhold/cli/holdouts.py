@@ -150,7 +150,7 @@ def ask(
 
 
 def _whole(holdout: Holdout, analyst: str | None) -> dict[str, int] | None:
-    """What could be spent before the first question, by name; None where a service does not say so."""
+    """The initial budget, by name; None where a service does not say so."""
     if (mechanism := getattr(holdout, "mechanism", None)) is None:
         return None
     from everhold.mechanisms import State

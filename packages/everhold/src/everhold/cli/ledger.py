@@ -153,7 +153,7 @@ def recover(storage: StorageHereArgument, name: NameArgument = None, form: Forma
 
 
 def verified(storage: str, name: str, certificate_file: Path | None) -> dict[str, Any]:
-    """What was checked and what was found."""
+    """Report of a verification."""
     from everhold.ledger import LedgerStore
     from everhold.ledger import verify as verify_ledger
     from everhold.ledger.head_file import HeadFile
@@ -209,7 +209,7 @@ def _key(folder: Path, record: HoldoutRecord) -> tuple[StewardKey | None, list[s
 
 
 def _table_findings(store: LedgerStore, record: HoldoutRecord, key: StewardKey | None) -> tuple[bool, list[str]]:
-    """Whether rows that stay in an engine could be looked at, and what is wrong with them; settings are checked first.
+    """True if rows that stay in an engine could be looked at, and what is wrong with them; settings are checked first.
 
     Their fingerprint is keyed, and says nothing without the key.
     """

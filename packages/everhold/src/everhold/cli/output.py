@@ -30,7 +30,7 @@ _UNLIMITED = 100_000  # columns; a table that goes to a file or a pipe is never 
 
 
 class Format(StrEnum):
-    """How results are printed."""
+    """Formats of printed results."""
 
     TABLE = "table"
     JSON = "json"
@@ -129,7 +129,7 @@ def _print_table(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numb
 
 
 def _is_plain(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> bool:
-    """Whether every character is one column wide, and the output can draw a line."""
+    """True if every character is one column wide, and the output can draw a line."""
     encoding = getattr(sys.stdout, "encoding", None) or ""
     return encoding.lower().startswith("utf") and all(
         text.isascii() and text.isprintable() for row in (columns, *lines) for text in row
@@ -151,14 +151,14 @@ def _print_plain(columns: Sequence[str], lines: Sequence[Sequence[str]], *, numb
 
 
 def fits(columns: Sequence[str], lines: Sequence[Sequence[str]], *, width: int) -> bool:
-    """Whether a table can be read on a terminal: only long texts may go on in the next line, and not in slivers."""
+    """True if a table can be read on a terminal: only long texts may go on in the next line, and not in slivers."""
     naturals = (_natural(columns, lines, place) for place in range(len(columns)))
     least = sum(natural if natural <= _SHORT_CELL else _SHORT_CELL for natural in naturals) + 3 * (len(columns) - 1)
     return least <= width or len(columns) <= _RECORD_COLUMNS
 
 
 def _natural(columns: Sequence[str], lines: Sequence[Sequence[str]], place: int) -> int:
-    """How wide a column is if nothing is folded."""
+    """Width of a column if nothing is folded."""
     return max(len(text) for text in (columns[place], *(line[place] for line in lines)))
 
 

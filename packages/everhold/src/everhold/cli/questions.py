@@ -1,4 +1,4 @@
-"""How a question is spelled on the command line: one option for each kind, and the details that belong to it.
+"""Spelling of a query on the command line: one option for each kind, and the details that belong to it.
 
 All of it follows from the registry in `everhold.queries`, so a new kind of question is an option at once.
 """

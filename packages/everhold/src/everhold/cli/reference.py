@@ -63,7 +63,7 @@ def _walk(path: tuple[str, ...], command: Any, context_of: Any, parent: Any) -> 
 
 
 def help_text(path: tuple[str, ...]) -> str:
-    """What ``--help`` prints for a command, at a fixed width and without colour."""
+    """Output of ``--help`` for a command, at a fixed width and without colour."""
     from typer.main import get_command
 
     from everhold.cli.application import app

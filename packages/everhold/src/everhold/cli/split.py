@@ -159,7 +159,7 @@ def _check(
 
 
 def _about(*, groups: str | None, time: str | None, stratify: str | None) -> str:
-    """What answers will be about."""
+    """The population of the answers."""
     if groups is not None:
         return f"groups of such sizes, drawn as these values of {groups!r} were"
     if time is not None:
@@ -217,7 +217,7 @@ def _say(
     table: Path, parts: Parts, queries: int, allowed: int | None, *, time: str | None, gap: float | None,
     label: str | None,
 ) -> None:  # fmt: skip
-    """What people should know besides, on the error stream."""
+    """Print further remarks on the error stream."""
     if time is not None:
         note(
             f"{parts.left_out:,} rows within {gap:g} of the sealed ones belong to nobody: whoever asks must not have "

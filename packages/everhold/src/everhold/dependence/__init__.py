@@ -1,4 +1,4 @@
-"""How sealed rows depend on each other: one file for each model. `MODELS` finds them by kind."""
+"""Dependence of the sealed rows: one file for each model. `MODELS` finds them by kind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def _wrong_with(kind: str, model: Any) -> str:
-    """What a class lacks that an extension adds under this kind; empty if nothing."""
+    """Attributes that an extension's class lacks for this kind; empty if none."""
     if not (isinstance(model, type) and issubclass(model, DependenceModel)):
         return "it is no subclass of everhold.dependence.DependenceModel."
     if inspect.isabstract(model):

@@ -1,4 +1,4 @@
-"""What every dependence model answers: what a row's neighbours leak about it, and how averages concentrate."""
+"""Contract of dependence models: leakage of a row's neighbours, and concentration of averages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ONE_STEP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SeriesFacts:
-    """How sealed and training rows stand in an order.
+    """Positions of sealed and training rows in an order.
 
     Attributes:
         lengths: Length of a series to the number of sealed series of that length.
@@ -69,7 +69,7 @@ class Links:
 
 
 class RowStructure(Protocol):
-    """What a model may learn about rows when they are sealed: how they are arranged, never what they say.
+    """Facts about the arrangement of rows that a model may learn when they are sealed; never their values.
 
     The methods raise `DependenceError` if a column does not exist or has missing values.
     """
@@ -86,22 +86,22 @@ class RowStructure(Protocol):
         """Size of a group to the number of sealed groups of that size; rows with equal values are a group."""
 
     def shared_groups(self, column: str) -> int:
-        """How many groups have rows both in the holdout and in the training set."""
+        """Number of groups with rows both in the holdout and in the training set."""
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
-        """How the rows stand when each group of the column ``within`` is put in order."""
+        """Positions of the rows when each group of the column ``within`` is put in order."""
 
     def is_number(self, column: str) -> bool:
-        """Whether a column holds numbers, and no truth values, text or times."""
+        """True if a column holds numbers, and no truth values, text or times."""
 
     def unknown_values(
         self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
     ) -> int:
-        """How many rows of one side or both have a value in the column whose text is none of the known ones."""
+        """Number of rows, of one side or both, whose text in the column is none of the known ones."""
 
 
 class DependenceModel(ABC):
-    """How sealed rows depend on each other (theory, section 4).
+    """Dependence of the sealed rows on each other (theory, section 4).
 
     A model tells everything about itself: what it promises, what it asks of the rows, and its words. It is listed once,
     in `everhold.dependence.MODELS`. Models are frozen, hashable and comparable.
@@ -177,7 +177,7 @@ class DependenceModel(ABC):
         return 0.0
 
     def training_distance(self) -> float:
-        """How far the sealed rows are from independent of the training rows, in total variation (S3 gives it up).
+        """Total variation distance of the sealed rows from independence of the training rows (S3 gives it up).
 
         Statements that look at the leakage (S1) count the training rows there instead.
         """
@@ -211,7 +211,7 @@ class DependenceModel(ABC):
         return ()
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]] | None:
-        """What is drawn of a row's influence: the model in words, and lines by name, each of shape (distances,).
+        """Lines to draw of a row's influence: the model in words, and lines by name, each of shape (distances,).
 
         Args:
             distances: The largest distance in rows; the first entry of a line is for distance 1.
@@ -225,7 +225,7 @@ class DependenceModel(ABC):
         return None
 
     def links(self, most: int) -> Links | None:
-        """What is drawn of single rows and the lines between them.
+        """Rows and lines between them, to draw.
 
         Args:
             most: The most dots that can be told apart.

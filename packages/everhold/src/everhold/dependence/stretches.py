@@ -1,4 +1,4 @@
-"""What rows in an order are worth, without a model: how much the averages of whole stretches of them wander.
+"""Worth of rows in an order, without a model: variation of the averages of whole stretches.
 
 Cut rows in order into stretches, and the centred sum of each varies like that of independent rows, or more where rows
 resemble each other: by the *design effect*, the number of rows that are worth one. Short stretches show what
@@ -41,7 +41,7 @@ _SURE = 0.05  # chance that the true design effect is above the longest stretch 
 
 @dataclass(frozen=True, slots=True)
 class BlockVarianceTest:
-    """How much averages of stretches wander, one entry for each outcome.
+    """Variation of the averages of stretches, one entry for each outcome.
 
     Attributes:
         p_values: Chance of as much where rows are worth what is promised, all lengths together; 1 where nothing can be

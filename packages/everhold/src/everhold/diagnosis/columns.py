@@ -48,7 +48,7 @@ _FEWEST_OTHERS = 20  # an outcome that is rarer says nothing
 _MOST_CLASSES = 3  # of a column of text, the most common ones
 
 Kind = Literal["whole", "number", "text", "time"]
-"""What the values of a column are; "number" has parts or is a boolean."""
+"""Type of the values of a column; "number" has parts or is a boolean."""
 
 _KINDS: tuple[tuple[Kind, str], ...] = (
     ("whole", r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|UINTEGER"),

@@ -139,7 +139,7 @@ class Crossing:
         return _nested_traces(np.sqrt(self._cells.sizes / self._rows), self._cells.codes)
 
     def shared(self, values: NDArray[np.float64]) -> Shared:
-        """What units have in common in values whose mean is 0; shape (rows,).
+        """Part that units have in common, in values whose mean is 0; shape (rows,).
 
         Units that have several values of the column are compared within units as well: what a unit has in all its rows
         would hide what its values add.
@@ -192,7 +192,7 @@ class Crossing:
 
 
 def along(totals: NDArray[np.float64]) -> Shared:
-    """What totals of units in an order, whose mean is 0, have in common with those near them; shape (units,).
+    """Part that totals of ordered units, with mean 0, have in common with those near them; shape (units,).
 
     Stretches of several lengths are tried, and the one that shows most counts; its p-value is that of all lengths.
     """

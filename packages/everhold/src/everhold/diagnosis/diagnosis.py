@@ -40,7 +40,7 @@ _DRAWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Display):
-    """What the training rows say about the dependence of the sealed ones; no sealed row was read for it.
+    """Evidence of the training rows about the dependence of the sealed ones; no sealed row was read for it.
 
     Attributes:
         rows: Number of sealed rows.
@@ -230,7 +230,7 @@ def diagnose_rows(
 
 
 def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
-    """How many training rows are worth one by what is declared: larger groups than the sealed ones are worth less."""
+    """Number of training rows worth one as declared: larger groups than the sealed ones are worth less."""
     declared = mechanism.dependence
     try:
         promised = mechanism.rows / declared.concentration(mechanism.rows)
@@ -321,7 +321,7 @@ def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) ->
 
 
 def informed(declared: DependenceModel, outcomes: Sequence[str]) -> str:
-    """What it means that the size of groups goes together with outcomes, as the training rows show."""
+    """Warning that the size of groups goes together with outcomes, as the training rows show."""
     of = "" if declared.group_column is None else f" of column {declared.group_column!r}"
     return (
         f"the size of the groups{of} goes together with {', '.join(map(repr, outcomes))} on the training rows; answers "

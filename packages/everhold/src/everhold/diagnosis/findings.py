@@ -53,7 +53,7 @@ Role = Literal["group", "attribute", "series"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(ABC):
-    """What one column would mean for the promise.
+    """Consequence of one column for the promise.
 
     Attributes:
         column: Its name, or `everhold.diagnosis.orders.FILE_ORDER`.
@@ -112,21 +112,21 @@ class Finding(ABC):
     @property
     @abstractmethod
     def model(self) -> DependenceModel:
-        """What would have to be declared."""
+        """The model to declare."""
 
     @property
     @abstractmethod
     def share(self) -> float:
-        """What a row would be worth under that: effective rows for each row (S5)."""
+        """Worth of a row under that model: effective rows for each row (S5)."""
 
     @property
     def measured_share(self) -> float:
-        """What a row is worth as measured."""
+        """Measured worth of a row."""
         return self.share
 
     @property
     def clear(self) -> bool:
-        """Whether chance cannot explain it and it would matter: rows are worth less than is promised."""
+        """True if chance cannot explain it and it would matter: rows are worth less than is promised."""
         if self.role == "attribute" or self.p_value >= _LEVEL:
             return False
         return self.design_effect >= (LESS_WORTH if self._alike else _FARLESS_WORTH) * self.promised
@@ -137,7 +137,7 @@ class Finding(ABC):
 
     @property
     def suspect(self) -> bool:
-        """Whether it speaks clearly against what is declared."""
+        """True if it speaks clearly against what is declared."""
         return self.clear
 
     @abstractmethod
@@ -246,7 +246,7 @@ def _groups_of(column: str, *, shell: bool) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """What every check looks at.
+    """Inputs of every check.
 
     Attributes:
         rows: Open rows, in the order of their file.
@@ -273,7 +273,7 @@ class Look:
         return None if column is None or bool(np.any(column.ranks < 0)) else column.ranks
 
     def claimed(self, totals: NDArray[np.float64], rows: int) -> float:
-        """How many rows the procedure in force takes for one, given the totals of declared groups of an outcome."""
+        """Number of rows that the procedure in force counts as one, given an outcome's totals in declared groups."""
         return float(np.sum(totals**2)) / rows if self.bets else self.promised
 
     def outcomes(self, rows: OpenRows, most: int) -> list[ExaminedOutcome]:
@@ -375,7 +375,7 @@ class _Compared:
         return cls(column, units, crossing, Crossing(np.where(of_row == 0.0, -1, column.ranks // 2), units), of_row)
 
     def shared(self, values: NDArray[np.float64]) -> Shared:
-        """What rows of different units with the same value share beyond what changes smoothly."""
+        """Part that rows of different units with the same value share beyond smooth change."""
         found = self.crossing.shared(values)
         if self.pairs is None:
             return found
@@ -444,14 +444,14 @@ def _of_promised(
 
 
 def _sizes(ranks: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """How many groups there are of each size; a row without a value is one of its own."""
+    """Number of groups of each size; a row without a value is one of its own."""
     counts = Counter(np.bincount(ranks[ranks >= 0]).tolist())
     counts[1] += int(np.count_nonzero(ranks < 0))
     return tuple(sorted((size, number) for size, number in counts.items() if number))
 
 
 def lie_together(column: ExaminedColumn) -> bool:
-    """Whether rows of one group follow each other in the file; of shuffled rows hardly any do."""
+    """True if rows of one group follow each other in the file; of shuffled rows hardly any do."""
     ranks = column.ranks
     sizes = np.bincount(ranks[ranks >= 0])
     possible, rows = int(np.sum(sizes - 1)), max(len(ranks), 1)
@@ -533,7 +533,7 @@ def _about_series(order: Order, outcome: ExaminedOutcome, alike: Resemblance) ->
 
 
 def _is_sorted(rows: OpenRows, order: Order, outcome: ExaminedOutcome) -> bool:
-    """Whether the order sorts the column of the outcome, as a file is sorted by a key: that tells nothing."""
+    """True if the order sorts the column of the outcome, as a file is sorted by a key: that tells nothing."""
     column = rows.column(outcome.column)
     if column is None or outcome.of_label:
         return False

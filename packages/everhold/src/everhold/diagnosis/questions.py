@@ -41,7 +41,7 @@ _MOST_ROWS = 100_000  # by which it is judged whether a column is an order
 
 @dataclass(frozen=True, slots=True)
 class QuestionWorth:
-    """How many independent training rows the average of a question is worth, and as how many they are declared.
+    """Number of independent training rows that the average of a query is worth, measured and declared.
 
     So many rows in a row as `stretch` says are surely worth one. `order_by` is the column in whose order that shows;
     None for the order that is declared, or that of the file. `groups` is the column whose groups show it, if one does.
@@ -126,7 +126,7 @@ class DependenceMonitor:
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool],
         answered: Callable[[str], bool],
     ) -> tuple[list[int], dict[int, QuestionWorth]]:  # fmt: skip
-        """What `look` finds, once for each expression; questions that are known to be answered are only summed up.
+        """Result of `look`, once for each expression; queries that are known to be answered are only summed up.
 
         Args:
             training: The training rows.
@@ -195,7 +195,7 @@ class DependenceMonitor:
     def worth(
         self, values: NDArray[np.float64], *, plan: int, bets: bool = False, skip: Collection[str] | None = (),
     ) -> QuestionWorth | None:  # fmt: skip
-        """What is worth a warning in the values of one question on all training rows; None if nothing is.
+        """Warnings about the values of one query on all training rows; None if there are none.
 
         Args:
             values: Shape (rows,), in [0, 1]; of a ratio what is left of the numerator, if its interval is bet on.
@@ -242,7 +242,7 @@ class DependenceMonitor:
                 yield replace(told, groups=column)
 
     def _told(self, shared: Shared, level: float, bets: bool) -> QuestionWorth | None:
-        """What units share, if chance cannot explain it and the procedure in force does not cover it."""
+        """Part that units share, if chance cannot explain it and the procedure in force does not cover it."""
         measured = bets and self.units is not None
         promised = shared.claimed / self.rows if measured else self.rows_for_one or 1.0
         effect = (shared.claimed + shared.added) / self.rows

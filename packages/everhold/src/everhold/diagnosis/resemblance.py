@@ -1,4 +1,4 @@
-"""How much rows of one group, or neighbours in an order, resemble each other.
+"""Resemblance of rows of one group, or of neighbours in an order.
 
 Everything is computed from ranks of values, scaled to mean 0 and variance 1, so that a few huge values cannot decide
 alone. p-values are those of shuffled rows: the sum of squares of interest is compared with the Beta law that has its

@@ -1,1 +1,1 @@
-"""What may be claimed: each theorem is a pure function with its number."""
+"""Guarantees: each theorem is a pure function with its number."""

@@ -1,4 +1,4 @@
-"""How far the average of one fixed query strays from its population value (P9, S5).
+"""Distance of the average of one fixed query from its population value (P9, S5).
 
 All bounds take ``log_inverse_level = ln(1 / level)``: description lengths make levels far too small for a float.
 """

@@ -94,7 +94,7 @@ def connected(url: str, *, create: bool, patience: float) -> LedgerDatabase:
 
 
 def rows_beside(url: str) -> Path:
-    """Where the private folders of a storage's holdouts are: beside an SQLite file, or as the address says.
+    """Folder of the private folders of a storage's holdouts: beside an SQLite file, or as the address says.
 
     Raises:
         ValueError: If the address cannot be used, or names no folder where it has to.

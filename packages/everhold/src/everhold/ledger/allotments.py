@@ -81,7 +81,7 @@ class Allotment(Display):
     charged: int = 0
 
     def affords(self, price: int) -> int:
-        """How many new questions it surely pays for if none of them costs more than `price`."""
+        """Number of new queries that it surely pays for if none of them costs more than `price`."""
         left = self.questions - self.asked
         return left if price == 0 else min(left, (self.charges - self.charged) // price)
 
@@ -168,7 +168,7 @@ class Accounts:
 
     @property
     def _any(self) -> bool:
-        """Whether there ever was an act of any kind."""
+        """True if there ever was an act of any kind."""
         return bool(self.acts or self.recoveries or self.closed)
 
     def _stored(self) -> dict[str, Any]:
@@ -218,13 +218,13 @@ class Accounts:
 
     @property
     def lost(self) -> dict[str, int]:
-        """What was lost, by name; nothing if there never was a recovery."""
+        """Lost answers and charges, by name; empty if there never was a recovery."""
         if not self.recoveries:
             return {}
         return {"recoveries": self.recoveries, "questions": self.lost_questions, "charges": self.lost_charges}
 
     def questions_among(self, entries: int) -> int:
-        """How many different questions were asked: every entry is one but for acts, and lost ones count."""
+        """Number of different queries: every entry is one but for acts, and lost ones count."""
         acts = self.acts + self.recoveries + self.unsealings + sum(each.entries for each in self.extensions.values())
         return entries - acts + self.lost_questions
 
@@ -312,7 +312,7 @@ class Accounts:
             extension.settle(description, source, charged)
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
-        """Whether a head's state carries exactly these accounts."""
+        """True if a head's state carries exactly these accounts."""
         kept = bool(state.get(_KEY) == (self._stored() if self._any else None))
         used = {key for key in state.keys() - _NO_EXTENSIONS if extension_of_key(key) is not None}
         return (
@@ -350,7 +350,7 @@ def _is_sound(part: Allotment) -> bool:
 
 
 def _is_disclosed(lines: object) -> bool:
-    """Whether these are sealed numbers by entry, in the order of the entries."""
+    """True if these are sealed numbers by entry, in the order of the entries."""
     if not isinstance(lines, list) or not all(isinstance(line, list) and len(line) == 4 for line in lines):
         return False
     sequences = [line[0] for line in lines]

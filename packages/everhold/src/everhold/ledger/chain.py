@@ -1,4 +1,4 @@
-"""What is hashed, what is sealed, and how: pure functions, so that anybody can check an exported ledger.
+"""Hashing and sealing of entries: pure functions, so that an exported ledger can be checked without a database.
 
 Entries are chained by SHA-256 over canonical JSON of all their fields, each as it is stored: a field that holds JSON
 goes in as its text. The chain starts at the hash of the holdout itself (its name, its identifier, when it was created,

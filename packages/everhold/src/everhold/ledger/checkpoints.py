@@ -1,4 +1,4 @@
-"""What the entries up to one of them add up to, under the steward's seal, so that they need not be read again.
+"""Sums over the entries up to one of them, under the steward's seal, so that they need not be read again.
 
 A checkpoint is made when everything up to it has just been checked. It names the hash of its entry, which commits to
 all entries before, and it is used only where the ledger's chain passes through that hash to a sealed head. So
@@ -77,7 +77,7 @@ class Checkpoint:
         return cls(**json.loads(content))  # it is what was written
 
     def same_sums(self, other: Checkpoint) -> bool:
-        """Whether another one says the same, whenever it was made."""
+        """True if another one says the same, whenever it was made."""
         return self == replace(other, made_at=self.made_at)
 
     def keep(self, database: LedgerDatabase, *, holdout: str, seal_key: bytes) -> None:

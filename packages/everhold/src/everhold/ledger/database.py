@@ -45,7 +45,7 @@ CURRENT_REVISION = "0006"
 """The newest migration: a database that says so is opened without loading Alembic."""
 
 VERSION_TABLE = "everhold_version"
-"""Where Alembic notes the revision; not its default name, so that a file may be shared with another program."""
+"""Table of Alembic's revision; not its default name, so that a file may be shared with another program."""
 
 metadata = sa.MetaData()
 
@@ -161,7 +161,7 @@ class LedgerDatabase(ABC):
 
     @abstractmethod
     def damage(self, connection: sa.Connection) -> tuple[str, ...]:
-        """What the database itself finds wrong with what it stores, in words; empty if all is well."""
+        """Faults that the database itself finds in its storage, in words; empty if all is well."""
 
     def weaknesses(self, connection: sa.Connection) -> tuple[str, ...]:
         """Why it may take no answers, or lose some in a crash, in words; empty if all is well."""

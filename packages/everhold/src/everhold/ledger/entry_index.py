@@ -1,4 +1,4 @@
-"""What a process remembers of the questions of a ledger, so that none can be taken away from it unnoticed.
+"""Index of a ledger's queries in a process, so that none can be taken away from it unnoticed.
 
 A question that is gone from the database would be answered anew. The head of the ledger holds a digest of all questions
 under the steward's seal; a process that has checked it once reads only the questions that came later. That takes as

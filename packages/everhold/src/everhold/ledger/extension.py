@@ -63,7 +63,7 @@ class LedgerExtension(Protocol):
 
     @property
     def entries(self) -> int:
-        """How many entries of the ledger are its acts."""
+        """Number of entries of the ledger that are its acts."""
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
         """Take one of its acts.
@@ -107,7 +107,7 @@ class LedgerExtension(Protocol):
         return dict(state) if stored is None else {**state, self.key: stored}
 
     def agree_with(self, state: Mapping[str, Any]) -> bool:
-        """Whether a sealed state carries exactly this one."""
+        """True if a sealed state carries exactly this one."""
         return bool(state.get(self.key) == self.stored())
 
 
@@ -119,7 +119,7 @@ _MEMBERS = ("name", "key", "acts", "answers", "free", "accessor", "read", "store
 
 
 def broken_contract(name: str, thing: Any) -> str:
-    """What is wrong with an extension of that name; empty if nothing is."""
+    """Faults of an extension of that name; empty if there are none."""
     missing = [member for member in _MEMBERS if not hasattr(thing, member)]
     if missing:
         return f"it has no {', '.join(missing)}. Inherit from everhold.ledger.extension.LedgerExtension."

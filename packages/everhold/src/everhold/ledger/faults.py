@@ -51,7 +51,7 @@ def database_errors(*, committing: bool = False) -> Iterator[None]:
 
 
 def is_busy(error: object) -> bool:
-    """Whether an error of SQLite's driver says that another process keeps the file locked."""
+    """True if an error of SQLite's driver says that another process keeps the file locked."""
     return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -113,7 +113,7 @@ def _unknown() -> Unavailable:
 
 
 def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
-    """What an SQLSTATE says; without one the connection was never made, or was lost."""
+    """Meaning of an SQLSTATE; without one the connection was never made, or was lost."""
     if state is None or state.startswith(_GONE):
         return _unknown() if committing else Unavailable(_LOST)
     if state in _LOCKED:

@@ -62,7 +62,7 @@ class GateAccount:
 
     @property
     def left(self) -> int:
-        """How many more challenges its own limit allows."""
+        """Number of further challenges that its own limit allows."""
         return (MOST_CHALLENGES if self.limit is None else self.limit) - self.challenges
 
     def after(self, challenger: str, *, promoted: bool) -> GateAccount:
@@ -111,7 +111,7 @@ class Gates(LedgerExtension):
 
     @property
     def entries(self) -> int:
-        """How many gates were opened, each by an entry."""
+        """Number of gates that were opened, each by an entry."""
         return len(self.by_name)
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:

@@ -36,7 +36,7 @@ RECOVER = "restore the newest backup, or run 'everhold ledger recover', which co
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reached:
-    """How far a ledger has come, in public facts; compares by generation and sequence, which grow with every commit.
+    """Progress of a ledger in public facts; compares by generation and sequence, which grow with every commit.
 
     Attributes:
         generation: How many times it was set back and recovered, lost recoveries included.
@@ -58,7 +58,7 @@ class Reached:
 
     @classmethod
     def of(cls, head: Head) -> Reached:
-        """How far a head has come."""
+        """Progress of a head."""
         accounts = head.accounts
         asked = accounts.questions_among(head.sequence)
         labels = head.state.get("mechanism", {}).get("labels", 0)
@@ -169,12 +169,12 @@ class HeadFile:
             raise _in_words(fault) from None
 
     def _place(self, text: str) -> bytes:
-        """What a place holds: a text and its seal."""
+        """Content of a place: a text and its seal."""
         seal = hmac.digest(self._key, f"{self.holdout}\n{text}".encode(), "sha256").hex()
         return f"{text}\n{seal}\n".encode().ljust(_PLACE)
 
     def _opened(self, place: bytes) -> Reached:
-        """What a place says, if its seal holds."""
+        """Content of a place, if its seal holds."""
         text = place.split(b"\n", 1)[0].decode(errors="replace")
         if not hmac.compare_digest(place, self._place(text)):
             return _NOTHING

@@ -85,7 +85,7 @@ _MOVE_HEAD = update(head).where(
 
 @dataclass(slots=True)
 class Transaction:
-    """What a transaction answers.
+    """Result of a transaction.
 
     Attributes:
         state: The mechanism's state: before, and once something is recorded, after (secret).
@@ -141,7 +141,7 @@ class Ledger:
     head_file: HeadFile | None = None
 
     def head(self) -> Head:
-        """Where the ledger stands.
+        """The ledger's head.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -150,7 +150,7 @@ class Ledger:
         return self.look_up([])[0]
 
     def look_up(self, questions: Sequence[str]) -> tuple[Head, Collection[str]]:
-        """Where the ledger stands, and which of these questions, by fingerprint, have an entry, at one moment.
+        """The ledger's head, and the entries of these queries by fingerprint, at one moment.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -188,7 +188,7 @@ class Ledger:
         return found, [self._committed(found, fingerprint, answered[fingerprint], None) for fingerprint in fingerprints]
 
     def remembers(self, question: str) -> bool:
-        """Whether this process knows, without reading, that the question was asked before, by its fingerprint."""
+        """True if this process knows, without reading, that the question was asked before, by its fingerprint."""
         index = self.database.indexes.get(self.holdout)
         return index is not None and question in index
 
@@ -303,7 +303,7 @@ class Ledger:
             self.head_file.advance(reached)
 
     def sealed_of(self, question: str, answer: Mapping[str, Any]) -> Numbers | None:
-        """What is told of an answer when the study is unsealed; None where nothing of the kind is kept. Secret before.
+        """Sealed numbers of an answer for unsealing; None where nothing of the kind is kept. Secret before.
 
         Args:
             question: The fingerprint.

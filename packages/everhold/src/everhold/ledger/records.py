@@ -47,7 +47,7 @@ class EntryDraft:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a mechanism decided about one new question.
+    """Decision of a mechanism about one new query.
 
     Attributes:
         answer: The exact answer, plain JSON data.
@@ -84,7 +84,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Head:
-    """Where a holdout's ledger stands.
+    """Head of a holdout's ledger: its last entry and state.
 
     Attributes:
         sequence: Number of the last entry, 0 before the first.

@@ -1,4 +1,4 @@
-"""What the ledger keeps of an answer and nobody may read before the study is unsealed: three numbers, encrypted.
+"""Sealed values of an answer, which may not be read before the study is unsealed: three numbers, encrypted.
 
 The sealed mean of a question and the ends of its own interval are known for a moment, when it is answered, and cannot
 be computed again later: predictions and functions are not kept. So they are put into an envelope inside the entry, and

@@ -46,7 +46,7 @@ class SQLite(LedgerDatabase):
         return str(self.path)
 
     def damage(self, connection: sa.Connection) -> tuple[str, ...]:
-        """What SQLite finds wrong with the file."""
+        """Faults that SQLite finds in the file."""
         found = tuple(connection.scalars(sa.text("PRAGMA integrity_check(10)")))
         return () if found == ("ok",) else found
 

@@ -62,7 +62,7 @@ class Snapshot:
     _connection: Connection
 
     def damage(self) -> tuple[str, ...]:
-        """What the database itself finds wrong with all of its file, in words; empty if all is well.
+        """Faults that the database itself finds in all of its file, in words; empty if all is well.
 
         Raises:
             IntegrityError: If the file is too damaged to be read.

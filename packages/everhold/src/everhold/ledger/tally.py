@@ -1,4 +1,4 @@
-"""What a certificate says of all entries together, summed up one after the other."""
+"""Sums over all entries for a certificate, one entry after the other."""
 
 from __future__ import annotations
 

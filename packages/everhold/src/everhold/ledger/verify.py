@@ -57,7 +57,7 @@ class LedgerFinding(Display):
 
 @dataclass(frozen=True, slots=True)
 class VerificationReport(Display):
-    """What a verification found.
+    """Report of a verification.
 
     Attributes:
         name: The holdout's.
@@ -74,7 +74,7 @@ class VerificationReport(Display):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _walked(snapshot: Snapshot, walk: _Walk) -> Iterator[LedgerFinding]:
 
 
 def _count(head: Mapping[str, Any]) -> int | None:
-    """How many entries there should be; None if the head does not say."""
+    """Number of entries there should be; None if the head does not say."""
     said = head["sequence"]
     return said if isinstance(said, int) else None
 
@@ -229,7 +229,7 @@ def _checkpoint_before(head: Head, snapshot: Snapshot, walk: _Walk) -> Checkpoin
 
 
 def _checkpoint_findings(snapshot: Snapshot, stored: Checkpoint | None, walk: _Walk) -> Iterator[str]:
-    """What is wrong with the checkpoint; one of a way that was left by a recovery is of no use, and no harm."""
+    """Faults of the checkpoint; one of a way that was left by a recovery is of no use, and no harm."""
     if stored is None:
         if snapshot.checkpoint is not None and walk.seal_key is not None:
             yield "was altered: it does not carry the seal of this key"
@@ -250,7 +250,7 @@ def _keep_checkpoint(store: LedgerStore, walk: _Walk) -> None:
 
 @dataclass(slots=True)
 class _Walk:
-    """What has to be remembered from one entry to the next."""
+    """Values remembered from one entry to the next."""
 
     holdout: str
     previous: str
@@ -297,7 +297,7 @@ class _Walk:
             return None
 
     def _carries_seal(self, row: Mapping[str, Any]) -> bool:
-        """Whether a hash carries this key's seal; nothing does without a key."""
+        """True if a hash carries this key's seal; nothing does without a key."""
         if self.seal_key is None or not isinstance(row["entry_seal"], str):
             return False
         seal = entry_seal(self.seal_key, holdout=self.holdout, entry_hash=row["entry_hash"])

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def _wrong_with(name: str, kind: Any) -> str:
-    """What a class lacks that an extension adds under this name; empty if nothing."""
+    """Attributes that an extension's class lacks under this name; empty if none."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return "it is no subclass of everhold.mechanisms.Mechanism."
     if inspect.isabstract(kind):

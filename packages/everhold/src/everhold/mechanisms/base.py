@@ -1,4 +1,4 @@
-"""What every mechanism is: frozen parameters, a small state, pure steps from evaluations to replies, and its own words.
+"""Base of all mechanisms: frozen parameters, a small state, pure steps from evaluations to replies.
 
 A mechanism never sees rows, files or clocks. The ledger stores its `State` in the same transaction as the reply, so a
 crash, a restart or a second process changes nothing. Whoever plans, certifies or draws asks the mechanism: nobody else
@@ -124,7 +124,7 @@ class Mechanism(ABC):
 
     @classmethod
     def recommendable(cls) -> bool:
-        """Whether it may be taken by default: for adaptive questions of any kind, and rows of any laws."""
+        """True if it may be taken by default: for adaptive questions of any kind, and rows of any laws."""
         return cls.adaptive and not cls.one_sided and not cls.one_law
 
     @classmethod
@@ -174,7 +174,7 @@ class Mechanism(ABC):
 
     @property
     def rounding(self) -> float:
-        """What rounding rows to the grid and noise to whole steps adds to every half-width (docs/theory, the grid)."""
+        """Half-width that rounding rows to the grid and noise to whole steps adds (docs/theory, the grid)."""
         return 2.0 * self.row_step
 
     @property
@@ -242,7 +242,7 @@ class Mechanism(ABC):
         return (self.dependence.describe(),)
 
     def rows_worth(self) -> str:
-        """What the dependence of the rows costs, or what the mechanism needs of them, in words for an analyst."""
+        """Cost of the rows' dependence, or the mechanism's needs of them, in words for an analyst."""
         if self.one_law:
             return "It holds only if all sealed rows are of one law (independent and identically distributed)."
         if self.dependence.binomial_tails:
@@ -259,7 +259,7 @@ class Mechanism(ABC):
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
-        """How many of the next ``most`` new questions are answered, whatever the sealed rows say to each of them.
+        """Number of the next ``most`` new queries that are answered, whatever the sealed rows say to each of them.
 
         From public state alone, so that whether a question is refused is known before anybody looks at the sealed
         rows. 0 if and only if the next question is refused, for any ``most`` of at least 1.
@@ -291,7 +291,7 @@ class Mechanism(ABC):
         return {}
 
     def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
-        """Whether there is room for so many silent questions after one more with such a procedure; public."""
+        """True if there is room for so many silent questions after one more with such a procedure; public."""
         return state.asked + 1 + silent <= self.queries
 
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
@@ -303,7 +303,7 @@ class Mechanism(ABC):
         return procedure if isinstance(procedure, OfMeans) else self.procedure
 
     def remaining(self, state: State) -> dict[str, int]:
-        """What is left of the budget, by name."""
+        """Remaining budget, by name."""
         return {"questions": max(self.queries - state.asked, 0)}
 
     def earlier_remaining(self, state: State) -> dict[str, int]:
@@ -330,7 +330,7 @@ class Mechanism(ABC):
         return None
 
     def reachable(self, state: State) -> bool:
-        """Whether any course of questions and losses leads to these counts; here every answer costs one question.
+        """True if any course of questions and losses leads to these counts; here every answer costs one question.
 
         From public state alone, for whoever checks what somebody else says was asked and charged.
         """
@@ -363,7 +363,7 @@ class Mechanism(ABC):
             yield "what was charged is not the number of answers that were taken from the sealed rows"
 
     def losable(self, *, questions: int, charges: int) -> bool:
-        """Whether so many answers can have been lost at this charge (`after_loss`); here each costs one question."""
+        """True if so many answers can have been lost at this charge (`after_loss`); here each costs one question."""
         return questions == charges
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
@@ -392,7 +392,7 @@ class Mechanism(ABC):
 
     @cached_property
     def procedure(self) -> OfMeans:
-        """How intervals of questions are made of which nothing is known but that their values lie in [0, 1] (S5)."""
+        """Interval procedure of queries of which nothing is known but that their values lie in [0, 1] (S5)."""
         rows = self.effective_rows(self.rows)
         return Chernoff(rows, rows) if self.dependence.binomial_tails else Hoeffding(rows, rows)
 

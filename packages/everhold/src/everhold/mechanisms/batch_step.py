@@ -84,7 +84,7 @@ class BatchStep:
             self.surprise[places] = self._sticks_out(places)
 
     def _sticks_out(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Whether the sealed interval is not inside the one that is told."""
+        """True if the sealed interval is not inside the one that is told."""
         sealed, told = np.clip(self.sealed[places, 1:], 0.0, 1.0), self.told[places]
         return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))
 

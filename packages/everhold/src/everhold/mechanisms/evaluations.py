@@ -1,4 +1,4 @@
-"""What a mechanism may know of a question: exact integer sums and histograms, and nothing of single rows."""
+"""Evaluations of a query for a mechanism: exact integer sums and histograms, and nothing of single rows."""
 
 from __future__ import annotations
 

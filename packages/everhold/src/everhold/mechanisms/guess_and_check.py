@@ -55,7 +55,7 @@ DESCRIPTION_LENGTH = (
     "value of one fixed question with at most that probability. So with probability at least 1 - beta no question "
     "that could have been asked has an interval that misses, and none that was asked does."
 )
-"""What a certificate says of S8."""
+"""Explanation of S8 in a certificate."""
 
 Numbers = TypeVar("Numbers", float, "NDArray[np.float64]")
 
@@ -317,19 +317,19 @@ class GuessAndCheck(ChecksGuesses):
         return float(np.max(self._concentration(self.nats(self.queries, surprises, labels))))
 
     def _allowed(self, concentration: ArrayLike) -> NDArray[np.float64]:
-        """How far sealed means may be from what is told of them: honest guesses, and those within the slack."""
+        """Largest distance of sealed means from the told value: honest guesses, and those within the slack."""
         spared = self.slack * (self.tolerance - self.rounding) + np.asarray(concentration) if self.slack else 0.0
         return np.maximum(self._widest_honest, spared)
 
     def _has_room(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """Whether the next question is answered: within the plan, or where an endless one still says something."""
+        """True if the next question is answered: within the plan, or where an endless one still says something."""
         room = self._within_plan(nats)
         if self.endless:
             room = room | (self._concentration(nats) + self.rounding < _SAYS_NOTHING)
         return np.asarray(room)
 
     def _within_plan(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """Whether the answer to the hardest question would still be within the tolerance."""
+        """True if the answer to the hardest question would still be within the tolerance."""
         concentration = self._concentration(nats)
         room = self.tolerance - self.rounding - concentration - self._allowed(concentration)
         return np.asarray(room >= -1e-12)  # the tuned tolerance leaves exactly no room at the end of the plan
@@ -378,7 +378,7 @@ class GuessAndCheck(ChecksGuesses):
     def expected(
         self, state: State, guess: float, procedure: Procedure | None = None, described: Description | None = None
     ) -> Expected:
-        """What the next answer to a question with this guess would look like, from public facts.
+        """Expected form of the next answer to a query with this guess, from public facts.
 
         Args:
             state: Before.
@@ -405,7 +405,7 @@ class GuessAndCheck(ChecksGuesses):
 
     @cached_property
     def cells(self) -> ArcsineCells:
-        """What a surprise tells of a sealed mean."""
+        """Labels of a surprise about a sealed mean."""
         return ArcsineCells(self.grid, self.steps)
 
     def _told_of_cell(self, procedure: OfMeans, total: int, nats: float) -> tuple[float, float]:
@@ -606,7 +606,7 @@ def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: 
 
 
 def _bets_on_means(procedure: Procedure) -> bool:
-    """Whether it is about a mean over all rows, and as wide as the sealed values spread."""
+    """True if it is about a mean over all rows, and as wide as the sealed values spread."""
     return procedure.of_all_rows and not procedure.width_is_known
 
 
@@ -621,5 +621,5 @@ def farthest(value: float, interval: tuple[float, float]) -> float:
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:
-    """How many flags at the beginning are true."""
+    """Number of true flags at the beginning."""
     return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))

@@ -1,4 +1,4 @@
-"""What a surprise tells: one label, whose probability under a public prior every later question pays for (S8)."""
+"""Labels of surprises: every later query pays for a label's probability under a public prior (S8)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Offsets:
         return cls(guess, max((high - low) / 2.0, _LEAST_STEP))
 
     def told(self, low: float, high: float) -> tuple[float, tuple[float, float], int]:
-        """What is known from the label of a sealed interval.
+        """Interval known from the label of a sealed interval.
 
         Args:
             low: Lower end of the sealed interval.

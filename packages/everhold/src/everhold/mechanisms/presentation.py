@@ -1,4 +1,4 @@
-"""How a mechanism is shown: its page, its colour in charts, and its sentences in plans and certificates."""
+"""Presentation of a mechanism: its page, its colour in charts, and its sentences in plans and certificates."""
 
 from __future__ import annotations
 

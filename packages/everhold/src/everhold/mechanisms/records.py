@@ -1,4 +1,4 @@
-"""What a mechanism remembers between two queries, replies with, promises and quotes: plain records."""
+"""Plain records of mechanisms: state between two queries, replies, promises and quotes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["REFUSED", "Promise", "Quote", "Replies", "Source", "State"]
 
 
 class Source(IntEnum):
-    """Where an answer comes from."""
+    """Sources of an answer."""
 
     GUESS = 1
     HOLDOUT = 2
@@ -36,7 +36,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a mechanism remembers between two questions.
+    """State of a mechanism between two queries.
 
     Attributes:
         asked: Questions answered so far; refused ones do not count.
@@ -122,7 +122,7 @@ class Replies:
 
 @dataclass(frozen=True, slots=True)
 class Promise(Display):
-    """What a mechanism promises before the first question.
+    """Promise of a mechanism before the first query.
 
     Attributes:
         statement: Number of the statement in docs/theory that proves it.

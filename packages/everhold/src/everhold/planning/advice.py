@@ -70,7 +70,7 @@ def _headline(plan: Plan, best: PlanLine) -> str:
 
 
 def _of_guesses(plan: Plan, tuned: GuessAndCheck) -> Iterator[str]:
-    """Where another mechanism would be better, and what is left when the study is over."""
+    """Cases in which another mechanism would be better, and the widths after unsealing."""
     hardest = width_at(tuned, _HARDEST, 0, plan.alike)
     usual = width_at(tuned, plan.at, 0, plan.alike)
     told = "nothing to say" if hardest.confirmed >= _HARDEST else at_most(hardest.confirmed)

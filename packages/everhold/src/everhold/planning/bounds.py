@@ -11,7 +11,7 @@ __all__ = ["BOUNDS", "PublishedBound", "PublishedStatement"]
 
 
 class PublishedBound(Protocol):
-    """What a statement says: a radius, the rows it holds for, both possibly infinite, and why."""
+    """Result of a statement: a radius, the rows it holds for, both possibly infinite, and the reason."""
 
     @property
     def radius(self) -> float:

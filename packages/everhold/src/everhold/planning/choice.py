@@ -181,7 +181,7 @@ def _wish_of(mechanism: Mechanism) -> PlanRequest:
 
 
 def _more_rows(mechanism: Mechanism, alike: float | None) -> str:
-    """How much more has to be sealed for this plan, as rows or as groups."""
+    """Number of further rows or groups that have to be sealed for this plan."""
     needed, groups = _rows_needed(mechanism, alike), mechanism.dependence
     if isinstance(groups, Groups):
         if needed is None:

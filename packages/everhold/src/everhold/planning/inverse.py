@@ -48,7 +48,7 @@ LEAST_SLACK = 1e-9
 """Zhao's Theorem 2 needs a positive slack and gets better as it falls: a wish without slack is given this one."""
 
 _MOST_PUBLISHED_ROWS = 10**15
-"""Where the search for the rows of a published statement ends; nobody has more."""
+"""End of the search for the rows of a published statement."""
 
 
 class _Session(TypedDict):
@@ -163,7 +163,7 @@ def queries_allowed(
 
 
 def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
-    """What is planned for each mechanism, by its name."""
+    """Plans of each mechanism, by its name."""
     planned, kinds = {}, answering()
     with progress("planning, by mechanism", len(kinds)) as line:
         for done, name in enumerate(kinds):
@@ -217,7 +217,7 @@ def published_rows_needed(name: str, wish: PlanRequest, radius: float) -> int | 
 
 
 def published_bound(name: str, wish: PlanRequest) -> PublishedBound:
-    """What one of the `published_statements` says for a wish, for exact averages."""
+    """Result of one of the `published_statements` for a wish, for exact averages."""
     if isinstance(wish.dependence, Independent):
         return BOUNDS[name].radius(wish.rows, **_session(wish))
     radius, _ = _for_dependent(BOUNDS[name])

@@ -51,7 +51,7 @@ _ONLY_INDEPENDENT = "only for independent rows"
 
 @dataclass(frozen=True, slots=True)
 class PlanLine(Display):
-    """What one mechanism can do for the wish.
+    """Capability of one mechanism for the wish.
 
     Attributes:
         mechanism: Its name.
@@ -93,7 +93,7 @@ class PlanLine(Display):
 
 @dataclass(frozen=True, slots=True)
 class PublishedLine(Display):
-    """What a published statement would promise, for comparison.
+    """Promise of a published statement, for comparison.
 
     Attributes:
         statement: Name of the statement.
@@ -170,7 +170,7 @@ class Plan(Display):
         return math.inf if cost is None else cost
 
     def explain(self) -> str:
-        """What the plan recommends, what the worst case would be, and when something else is better, in words."""
+        """Explain the recommendation, the worst case, and when something else is better, in words."""
         return explanation(self)
 
     def line(self, mechanism: str) -> PlanLine:

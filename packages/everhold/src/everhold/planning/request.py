@@ -1,4 +1,4 @@
-"""What a planner asks for, why it may make no sense, and each mechanism at its best for it."""
+"""Requests to the planner, checks of their sense, and each mechanism at its best for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_QUERIES = 10**9
 """The planner looks no further; nobody asks more."""
 
 LEAST_RADIUS = 2.0 / UNIT
-"""What rounding alone adds to every half-width (theory, section 6)."""
+"""Half-width that rounding alone adds (theory, section 6)."""
 
 
 USUAL_VALUE = 0.9

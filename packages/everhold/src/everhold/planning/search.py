@@ -1,4 +1,4 @@
-"""Where a radius that rises or falls with a whole number crosses a wish: a bracketed search in few evaluations."""
+"""Crossing of a monotone radius and a wish, over whole numbers: a bracketed search in few evaluations."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _crossing(radius: Radius, wish: float, *, fails: int, holds: int) -> int:
 
 
 def _secant(radius: Radius, wish: float, fails: int, holds: int) -> int:
-    """Where the line through both ends, on logarithms, meets the wish; the middle where there is no line."""
+    """Crossing of the line through both ends, on logarithms, with the wish; the middle where there is no line."""
     above, below = radius(fails), radius(holds)
     middle = 0.5 * (math.log(fails) + math.log(holds))
     if math.isfinite(above) and above > below > 0.0:

@@ -122,7 +122,7 @@ def _check(rows: int, disagreement: float, challenges: int, promotions: int, con
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a gate sees after some promotions.
+    """Steps that a gate can prove after some promotions.
 
     Attributes:
         promotions: Promotions so far.
@@ -165,7 +165,7 @@ class Steps(Display):
 
 
 def steps_of(wish: PlanRequest, disagreement: float) -> Steps:
-    """What a gate could see if all planned questions were challenges, for independent rows."""
+    """Steps that a gate could prove if all planned queries were challenges, for independent rows."""
     shared: dict[str, Any] = {
         "rows": wish.rows, "disagreement": disagreement, "challenges": wish.queries, "confidence": wish.confidence,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""How wide the answers of guess-and-check will be: by true value or spread, and by what happened before."""
+"""Widths of the answers of guess-and-check: by true value or spread, and by earlier surprises."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Width:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Widths(Display):
-    """What answers of guess-and-check look like in the course of a plan.
+    """Widths of the answers of guess-and-check in the course of a plan.
 
     Half-widths by true value are exact. Those by spread are in closed form (S7) and for values of any shape: bets on
     values that seldom lie near 0 or 1 reach about a tenth less, and with few large groups up to a third less.
@@ -145,7 +145,7 @@ def _half(low: float, high: float) -> float:
 
 
 def _units(mechanism: GuessAndCheck) -> tuple[str, float]:
-    """What is bet on where training rows predict the spread, and how many rows the largest unit has."""
+    """Units that are bet on where training rows predict the spread, and the number of rows of the largest unit."""
     if mechanism.slack:
         return "", 0.0  # a promise of slack takes no bets
     if isinstance(mechanism.dependence, Independent):
@@ -194,7 +194,7 @@ def surprises_until(mechanism: GuessAndCheck, width: float, at: float, alike: fl
 
 
 def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
-    """What is to be said of a worst case of half the range or more; nothing where it is less."""
+    """Remark about a worst case of half the range or more; empty where it is less."""
     radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
     if radius < _VACUOUS:
         return ""
@@ -218,7 +218,7 @@ def sealed_units(dependence: DependenceModel) -> str:
 
 
 def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
-    """What can be seen at all with few rows."""
+    """Differences that few rows can show at all."""
     expected = at_most(mechanism.expected_radius(USUAL_VALUE, alike))
     said = f"expect wide intervals, such as ±{expected} around {USUAL_VALUE:g}"
     if isinstance(mechanism, GuessAndCheck) and isinstance(mechanism.dependence, Independent):
@@ -228,7 +228,7 @@ def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
 
 
 def step_in_words(mechanism: Mechanism, disagreement: float) -> str:
-    """What a gate can see before its first promotion, and after three, in points."""
+    """Smallest step that a gate proves before its first promotion, and after three, in points."""
     wish: dict[str, Any] = {
         "rows": mechanism.rows, "disagreement": disagreement, "challenges": mechanism.queries,
         "confidence": mechanism.confidence,

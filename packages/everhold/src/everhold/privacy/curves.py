@@ -156,7 +156,7 @@ class PrivacyCurve(ABC):
         return {"kind": self.kind, **self._parameters()}
 
     def _family(self, times: int) -> tuple[Any, PrivacyCurve, int]:
-        """What curves are joined by (only with their equals, by default), and these as so many of a single one."""
+        """Key by which curves are joined (only with equals, by default), and these as so many of a single one."""
         return self, self, times
 
     def _joined(self, times: int, other: Self, more: int) -> tuple[PrivacyCurve, int]:

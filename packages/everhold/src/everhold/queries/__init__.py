@@ -315,7 +315,7 @@ _DETAILS = {
 
 
 def _wrong_with(name: str, kind: Any) -> str:
-    """What is wrong with a kind that an extension adds; empty if nothing."""
+    """Faults of a kind that an extension adds; empty if there are none."""
     if any(name == own.name for own in _OWN):
         return "everhold has a kind of that name itself."
     if not isinstance(kind, Kind):
@@ -379,7 +379,7 @@ class _Details(Mapping[str, Detail]):
         return sum(1 for _ in self)
 
     def _brought(self) -> dict[str, Detail]:
-        """What extensions bring, by name.
+        """Details that extensions add, by name.
 
         Raises:
             ExtensionError: If two kinds bring different details of one name.

@@ -68,7 +68,7 @@ __all__ = [
 ]
 
 _OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
-"""What in a question's description is the candidate's; all else is the metric's."""
+"""Fields of a query's description that are the candidate's; all others are the metric's."""
 
 _NAMED: Mapping[str, Callable[..., LabelQuery]] = {
     "accuracy": accuracy, "error": error, "brier": brier, "risk": risk,
@@ -77,7 +77,7 @@ _NAMED: Mapping[str, Callable[..., LabelQuery]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict(Display):
-    """What a gate says to a challenge.
+    """Verdict of a gate on a challenge.
 
     Attributes:
         promoted: Whether the challenger is proved to be better by more than the margin, and is the champion now.
@@ -170,7 +170,7 @@ class Verdict(Display):
 
 @dataclass(frozen=True, slots=True)
 class GateMetric:
-    """What a gate compares.
+    """Metric of a gate.
 
     Attributes:
         make: From a candidate, and its predictions for the training rows or None, to the question about it.
@@ -231,17 +231,17 @@ class Candidate:
 
     @property
     def width(self) -> float:
-        """What a row value of 1 is worth in the metric's units."""
+        """Width of a row value of 1 in the metric's units."""
         return abs(self.bound.at_one - self.bound.at_zero)
 
     @property
     def by_position(self) -> bool:
-        """Whether it is a prediction for each of these rows, and no estimator."""
+        """True if it is a prediction for each of these rows, and no estimator."""
         return self.bound.by_position
 
     @property
     def rises(self) -> bool:
-        """Whether higher row values are better: a row on which it fails is given the worst one."""
+        """True if higher row values are better: a row on which it fails is given the worst one."""
         return self.bound.at_fault == 0.0
 
     def with_labels(self, labels: NDArray[Any], *, unit: int) -> NDArray[np.int64]:
@@ -252,7 +252,7 @@ class Candidate:
         return clip_to_grid(np.asarray(self.bound.sealed({label: labels})), unit=unit, fault=self.bound.at_fault)
 
     def as_champion(self, values: NDArray[np.int64]) -> Champion:
-        """What is kept of it if it is promoted."""
+        """Values kept of a challenger that is promoted."""
         return Champion(self.digest, values, self.training, self.predictions)
 
 
@@ -311,7 +311,7 @@ class Challenge(QueryPlan[Verdict]):
 
     @property
     def by_position(self) -> bool:
-        """Whether one of the two is a prediction for each of these very rows."""
+        """True if one of the two is a prediction for each of these very rows."""
         return self.candidate.by_position or self.champion.by_position
 
     @property
@@ -392,14 +392,14 @@ class Challenge(QueryPlan[Verdict]):
 
 
 def _kept_width(width: float) -> dict[str, float]:
-    """What a gain of 1 is worth, for readers of the ledger; nothing where it is 1."""
+    """Worth of a gain of 1, for readers of the ledger; empty where it is 1."""
     return {} if width == 1.0 else {GAIN_WIDTH: width}
 
 
 def procedure_for_gain(
     challenger: Candidate, champion: Champion, public: Candidate | None, compiler: QueryCompiler
 ) -> Procedure:
-    """How the interval of the mean gain is made, from public facts.
+    """Procedure for the interval of the mean gain, from public facts.
 
     Of two public arrays for two classes one is right wherever they differ: the exact sign test. Otherwise both
     candidates' values on the training rows say how far gains spread; where there are none, but both are public arrays,
@@ -438,7 +438,7 @@ def procedure_for_gain(
 
 
 def _is_sign(challenger: Candidate, schema: Schema) -> bool:
-    """Whether every gain is the sign of who is right, as for accuracies of public predictions for two classes."""
+    """True if every gain is the sign of who is right, as for accuracies of public predictions for two classes."""
     accuracies = challenger.metric["kind"] == "accuracy" and schema.label_kind == "binary"
     return accuracies and challenger.predictions is not None
 
@@ -471,7 +471,7 @@ def verdict(
 
 
 def challenge_of(gate: GateAccount, champion: str, challenger: str) -> dict[str, Any]:
-    """What makes a challenge another one: gate, champion and challenger."""
+    """Identity of a challenge: gate, champion and challenger."""
     return {"kind": "challenge", "gate": gate.name, "champion": champion, "challenger": challenger}
 
 
@@ -559,7 +559,7 @@ def _no_metric(thing: object) -> QueryRejected:
 
 
 def metric_description(bound: BoundQuery) -> dict[str, Any]:
-    """What a question about a candidate says of the metric."""
+    """Description of the metric in a query about a candidate."""
     return {name: value for name, value in bound.description.items() if name not in _OF_CANDIDATES}
 
 

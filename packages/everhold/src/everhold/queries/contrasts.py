@@ -42,7 +42,7 @@ _WORDS = {"difference": ("a risk difference", "minus"), "ratio": ("a risk ratio"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContrastQuery(Query["Answer"]):
-    """How the mean of one arm compares with that of another; made by `risk_difference` and `risk_ratio`.
+    """Comparison of the means of two arms; made by `risk_difference` and `risk_ratio`.
 
     Attributes:
         how: Whether they are subtracted or divided.
@@ -122,7 +122,7 @@ class ContrastQuery(Query["Answer"]):
         return str(getattr(self.event, "text", "mean"))
 
     def _ends(self, share: ShareQuery, schema: Schema) -> tuple[float, float]:
-        """What the row values 0 and 1 of the event stand for.
+        """Outcomes that the row values 0 and 1 of the event stand for.
 
         Raises:
             QueryRejected: If it is a ratio of what may be negative. Nothing is charged.

@@ -1,4 +1,4 @@
-"""How much better is one model than another? The mean of a paired difference, one question."""
+"""Difference of two models: the mean of a paired difference, as one query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes two pieces of code the same question: what they are made of, and what they do on public rows.
+"""Identity of code as a query: its definition, and its values on public rows.
 
 A name, a class or a pickle says where code is found and not what it does: a module may have changed meanwhile, in this
 process or in another. Two parts make up the identity, and neither looks at sealed rows.
@@ -265,7 +265,7 @@ def _says_something(name: str, entry: object) -> bool:
 
 
 def _is_found(thing: types.FunctionType | type) -> bool:
-    """Whether a function or class is what its module has under its name, and was not made by another function."""
+    """True if a function or class is what its module has under its name, and was not made by another function."""
     found: Any = sys.modules.get(thing.__module__)
     for name in thing.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -274,7 +274,7 @@ def _is_found(thing: types.FunctionType | type) -> bool:
 
 @functools.cache
 def _is_installed(module: str | None) -> bool:
-    """Whether a module belongs to Python or to an installed package, which counts by name and version."""
+    """True if a module belongs to Python or to an installed package, which counts by name and version."""
     if module is None or module == "__main__":
         return False
     if module.partition(".")[0] in sys.stdlib_module_names:

@@ -86,7 +86,7 @@ def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
 
 
 def _between_zero_and_one(expression: Expression) -> bool:
-    """Whether an expression can only give numbers from 0 to 1: choices among such literals."""
+    """True if an expression can only give numbers from 0 to 1: choices among such literals."""
     choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
     inside: dict[Node, bool] = {}
     for node in expression.nodes:

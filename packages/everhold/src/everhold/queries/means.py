@@ -148,7 +148,7 @@ class Means(QueryPlan[Result]):
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """What the dearest of them costs."""
+        """Price of the dearest of them."""
         if self.is_free:
             return Pricing.free()
         finest = min((mean.tolerance for mean in self.prepared if mean.tolerance == mean.tolerance), default=None)
@@ -160,7 +160,7 @@ class Means(QueryPlan[Result]):
 
     @property
     def at_once(self) -> int:  # type: ignore[override]
-        """What is seen of one mean is a number, a histogram, or all its groups or pairs."""
+        """Number of statistics taken at once: of one mean a number, a histogram, or all its groups or pairs."""
         most = max(32, _NUMBERS // self.schema.rows)
         return min(_AT_ONCE.get(needs, most) for needs in self._needs)
 
@@ -232,7 +232,7 @@ class Means(QueryPlan[Result]):
         return Outcome(answer, int(replies.charged[place]), None if math.isnan(sealed[0]) else sealed)
 
     def price(self, mean: Prepared, state: State) -> Quote:
-        """What one of them would cost, in units of a mean over [0, 1]."""
+        """Price of one of them, in units of a mean over [0, 1]."""
         if self.is_free and mean.procedure is not None:
             within = widest_declared(self.mechanism, mean.procedure, mean.declared)
             return Quote(within, within, 0, 0, refused=False)
@@ -339,7 +339,7 @@ class Batch(Means["list[Answer]"]):
 
 
 def _as_stored(entry: Entry) -> Quote:
-    """What is told again, in units of a mean; nothing of a silent question."""
+    """Quote of a stored answer, in units of a mean; empty for a silent query."""
     value, low, high = (entry.answer[name] for name in ("value", "low", "high"))
     within = None if value is None or low is None or high is None else max(value - low, high - value)
     return Quote(within, within, 0, 0, refused=False)

@@ -1,4 +1,4 @@
-"""How good are these predictions? Accuracy, error and Brier score of arrays or of fitted estimators."""
+"""Metrics of predictions: accuracy, error and Brier score of arrays or of fitted estimators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = ["EstimatedValues", "LabelQuery", "PredictionQuery", "accuracy", "brie
 
 
 class Metric(Enum):
-    """How a prediction is held against the label, one row at a time."""
+    """Comparison of a prediction with the label, one row at a time."""
 
     ACCURACY = "accuracy"
     BRIER = "brier"
@@ -94,16 +94,16 @@ class LabelQuery(RowwiseQuery):
     @property
     @abstractmethod
     def _of_probabilities(self) -> bool:
-        """Whether predictions are probabilities of label 1."""
+        """True if predictions are probabilities of label 1."""
 
     @property
     def _by_position(self) -> bool:
-        """Whether there is one prediction for each sealed row, and no estimator or rule that makes them."""
+        """True if there is one prediction for each sealed row, and no estimator or rule that makes them."""
         return not (isinstance(self.predictions, str) or hasattr(self.predictions, "predict"))
 
     @property
     def _bounded(self) -> bool:
-        """Whether predictions have a range of their own."""
+        """True if predictions have a range of their own."""
         return True
 
     @abstractmethod
@@ -242,7 +242,7 @@ class LabelQuery(RowwiseQuery):
         return {"estimator": identity}, values, self._given_training(schema) or values, reads
 
     def outputs(self, features: Any) -> Any:
-        """What the estimator says of rows that is held against their labels: labels, or probabilities of label 1."""
+        """Outputs of the estimator that are compared with labels: labels, or probabilities of label 1."""
         if self._of_probabilities:
             return probabilities(self.predictions, features)
         return self.predictions.predict(features)
@@ -293,7 +293,7 @@ class PredictionQuery(LabelQuery):
 
     @property
     def _named(self) -> str:
-        """What the number is: an error is asked as an accuracy, and told as an error."""
+        """Name of the number: an error is asked as an accuracy, and told as an error."""
         return "error" if self.complement else self.metric.value
 
     def bind(self, schema: Schema) -> BoundQuery:
@@ -391,7 +391,7 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
 
 
 def subject_of(predictions: Any, kind: str, digest: str) -> str:
-    """What a question is about, as people read it."""
+    """Subject of a query, as people read it."""
     if not isinstance(predictions, JoinedColumn):
         return f"{type(predictions).__name__ if kind == 'estimator' else kind} {digest[:8]}"
     return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"

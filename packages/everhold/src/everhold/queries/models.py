@@ -1,4 +1,4 @@
-"""What cross-validation on open rows says of a model that is asked about: the guess that its sealed score begins with.
+"""Cross-validation of a model on open rows: the guess of its sealed score.
 
 Predictions out of fold are held against the labels by the question itself, so the guess means what the answer means. A
 model's own predictions of the rows that it was fitted on are too good: a guess that costs a surprise.
@@ -79,7 +79,7 @@ class Judge:
         return made if training is None else _through(made, lambda query: _changed(query, training=training))
 
     def outputs(self, model: Any, features: Any) -> NDArray[Any]:
-        """What a model says of rows that the metric holds against labels."""
+        """Outputs of a model that the metric compares with labels."""
         return np.asarray(_label_query(self.question(model)).outputs(features))
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
@@ -107,7 +107,7 @@ class Judge:
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether a higher value is a better one."""
+        """True if a higher value is a better one."""
         nothing = np.zeros(0, dtype="U1" if self.schema.label_kind == "string" else np.float64)
         if isinstance(asked := self.question(nothing), ShareQuery | RankingQuery):
             return True

@@ -301,7 +301,7 @@ def _quotient(covariances: Floats, deviations: Floats, *, otherwise: float) -> F
 
 
 def _area(one: _Variable, other: _Variable) -> float:
-    """What a product of two rescaled numbers is worth in the analyst's units."""
+    """Worth of a product of two rescaled numbers in the analyst's units."""
     area = one.value.width * other.value.width
     if not math.isfinite(area) or area < sys.float_info.min:
         raise rejected("the product of the two ranges is not a usable number", "choose other units")

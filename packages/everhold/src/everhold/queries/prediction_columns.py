@@ -175,7 +175,7 @@ class ColumnReading:
         return list(some)
 
     def _order(self, row_id: str | None, ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp] | None:
-        """Where the line of each row stands; found once."""
+        """Position of each row's line; found once."""
         if rows_are not in self._orders:
             assert self._source is not None
             file = self._file

@@ -41,7 +41,7 @@ _DELIMITERS = {CSV: ",", TSV: "\t"}
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a file of predictions is read for, in public facts.
+    """Purpose for which a file of predictions is read, in public facts.
 
     Attributes:
         rows: Number of sealed rows.
@@ -322,7 +322,7 @@ class _Reading:
             raise self.too_long()
 
     def too_long(self) -> QueryRejected:
-        """What is said of a file with too many lines."""
+        """Error about a file with too many lines."""
         return _rejected(
             f"{self.name} has more than {self.wanted.most_lines:,} lines",
             f"expected one for each of {self.wanted.rows:,} rows",

@@ -85,7 +85,7 @@ class PredictionTable:
         return values if order is None else values[order]
 
     def order(self, row_id: str, ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp] | None:
-        """Where the prediction of each row stands; None where that is the order of the rows. Arguments as before.
+        """Position of each row's prediction; None where that is the order of the rows. Arguments as before.
 
         Raises:
             QueryRejected: If an id is missing, twice or unknown. Nothing is charged.
@@ -141,7 +141,7 @@ class PredictionTable:
         return given
 
     def _order(self, row_id: str, given: list[Any], ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp]:
-        """Where the prediction of each row stands."""
+        """Position of each row's prediction."""
         known = dict(zip(ids, range(len(ids)), strict=True))
         places = np.fromiter(map(known.get, given, repeat(-1)), dtype=np.intp, count=len(given))
         counts = np.bincount(places[places >= 0], minlength=len(ids))
@@ -163,7 +163,7 @@ class PredictionTable:
 def ids_refused(
     found: Sequence[tuple[int, Sequence[Any]]], *, name: str, row_id: str, rows: int, rows_are: str
 ) -> QueryRejected | None:
-    """What is said of ids that are wrong; None if none is.
+    """Error about wrong ids; None if none is wrong.
 
     Args:
         found: How many no row has, how many are there more than once, and how many of the rows' are not there; with the
@@ -226,7 +226,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _is_counted(index: Any) -> bool:
-    """Whether the labels of rows say nothing but their order; lists have a method of that name."""
+    """True if the labels of rows say nothing but their order; lists have a method of that name."""
     return index is None or callable(index) or np.array_equal(np.asarray(index), np.arange(len(index)))
 
 
@@ -300,7 +300,7 @@ def check_known(schema: Schema) -> None:
 
 
 def known_classes(schema: Schema) -> tuple[str, str]:
-    """What is expected of predicted labels, and what to do if they are none."""
+    """Expected classes of predicted labels, and the remedy for others."""
     classes, hint = schema.label_classes, "check their spelling"
     if classes is None:
         expected = "expected classes: whole numbers or text"
@@ -314,7 +314,7 @@ def known_classes(schema: Schema) -> tuple[str, str]:
 
 
 def _look_alike(unknown: Sequence[Any], classes: Sequence[Any] | None) -> str:
-    """What tells an unknown class from a known one that looks like it; empty if none does."""
+    """Difference between an unknown class and a known one that looks like it; empty if none does."""
     alike = {each.strip().casefold(): each for each in classes or () if isinstance(each, str)}
     for text in unknown:
         known = alike.get(text.strip().casefold()) if isinstance(text, str) else None
@@ -373,7 +373,7 @@ def probabilities(estimator: Any, features: Any) -> NDArray[Any]:
 
 
 def is_mixed(predictions: object) -> bool:
-    """Whether a list would be taken for text although not all of it is: NumPy writes nan as 'nan'."""
+    """True if a list would be taken for text although not all of it is: NumPy writes nan as 'nan'."""
     if not isinstance(predictions, (list, tuple)):
         return False
     texts = sum(isinstance(item, str) for item in predictions)

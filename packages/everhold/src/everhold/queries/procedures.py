@@ -37,7 +37,7 @@ __all__ = [
 
 
 def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
-    """What the procedure of a question will have to know of the sealed rows, and to be made from the training rows.
+    """Statistics that the procedure of a query needs of the sealed rows and of the training rows.
 
     Raises:
         ValueError: If it is a ratio and no procedure takes it; see `takes_ratios`.
@@ -87,13 +87,13 @@ def procedure_for(
 
 
 def takes_ratios(mechanism: Mechanism) -> bool:
-    """Whether a ratio whose values on training rows are known is one question for it; else it is two means."""
+    """True if a ratio whose values on training rows are known is one question for it; else it is two means."""
     known = mechanism.dependence.binomial_tails or mechanism.dependence.group_column is not None
     return _takes_all(mechanism) and known and not mechanism.parameters().get("slack")
 
 
 def takes_statistics(mechanism: Mechanism) -> bool:
-    """Whether a statistic of all rows is one question for it, without a price of its own."""
+    """True if a statistic of all rows is one question for it, without a price of its own."""
     return _takes_all(mechanism)
 
 
@@ -127,7 +127,7 @@ def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
 
 
 def _takes_all(mechanism: Mechanism) -> bool:
-    """Whether questions of the mechanism have intervals of their own, of whatever procedure."""
+    """True if questions of the mechanism have intervals of their own, of whatever procedure."""
     return mechanism.unsealable
 
 

@@ -1,4 +1,4 @@
-"""Whether a question can be asked, and what goes with it to the mechanism: a public guess, a wished tolerance."""
+"""True if a question can be asked, and what goes with it to the mechanism: a public guess, a wished tolerance."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ class QueryCompiler:
         return replace(bound, training_values=values)
 
     def _holds_values(self, bound: BoundQuery) -> bool:
-        """Whether the question's values of all training rows are held in memory while it is prepared."""
+        """True if the question's values of all training rows are held in memory while it is prepared."""
         if bound.training_values is not None:
             return True
         if self.training is None or self.mechanism.adds_noise or self.training.counting(bound) is not self.training:
@@ -397,7 +397,7 @@ class QueryCompiler:
 
     @property
     def _monitor(self) -> DependenceMonitor:
-        """What holds values of questions on the training rows against the declaration; made with the first question."""
+        """Monitor that compares queries' training values with the declaration; made with the first query."""
         if self.training is None:
             raise TypeError("there are no training rows; expected some")
         return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
@@ -514,7 +514,7 @@ class QueryCompiler:
     def observed(
         self, function: RowFunction, names: Sequence[str], *, most: int | None = None
     ) -> tuple[list[NDArray[Any]], Table | None]:
-        """What code gives for public rows, and these rows; None if they are made-up ones.
+        """Values of code on public rows, and these rows; None if they are made-up ones.
 
         Args:
             function: As it will be applied to the sealed rows.

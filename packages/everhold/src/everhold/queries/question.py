@@ -53,12 +53,12 @@ MOST_SHOWN = 300  # characters of a question that the ledger keeps for people
 
 
 class Outdated(Exception):
-    """What the question is about has changed since it was prepared; nothing was answered, so prepare it again."""
+    """The subject of the query has changed since it was prepared; nothing was answered, so prepare it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySpec:
-    """How a question is made: what it is written down as where it travels.
+    """Specification of a query: its kind and arguments, as they travel.
 
     Attributes:
         kind: Name of its maker.
@@ -106,7 +106,7 @@ class Query(ABC, Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """What the entries of one question cost, from public state alone.
+    """Prices of the entries of one query, from public state alone.
 
     Attributes:
         most: Most that one of them is charged.
@@ -154,7 +154,7 @@ class Pricing:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """What was answered to a question.
+    """Result of a query.
 
     Attributes:
         entries: One for each of its entries, in order; None where it was refused.
@@ -173,19 +173,19 @@ class QueryPlan(ABC, Generic[Result]):
     """A question that is ready to be asked; it knows public facts only, until `look`."""
 
     asked: Sequence[EntryDraft]
-    """What the ledger will hold of it: one entry each, in order."""
+    """Entries of the ledger, in order."""
 
     pricing: Pricing
-    """What its entries cost."""
+    """Prices of its entries."""
 
     whole: bool = False
-    """Whether it is refused unless all of its entries are surely paid for."""
+    """True if it is refused unless all of its entries are surely paid for."""
 
     at_once: int = 64
     """For so many of its entries the sealed rows are looked at in one go, as memory allows."""
 
     def is_short(self, rows: int) -> bool:
-        """Whether evaluating it on so many rows beside everhold takes no time, from public facts.
+        """True if evaluating it on so many rows beside everhold takes no time, from public facts.
 
         Then it is evaluated while the ledger is locked. What runs an analyst's code never is.
         """
@@ -203,7 +203,7 @@ class QueryPlan(ABC, Generic[Result]):
         )
 
     def room(self, accounts: Accounts, count: int) -> int:
-        """How many of so many new entries it has room for by its own rules, from what the ledger keeps; mostly all.
+        """Number of new entries, of so many, that its own rules leave room for, from the ledger's facts; mostly all.
 
         It is asked before the sealed rows are looked at, and again inside the transaction.
 
@@ -214,7 +214,7 @@ class QueryPlan(ABC, Generic[Result]):
 
     @abstractmethod
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
-        """What the mechanism has to know of the sealed rows for the entries at these places; secret."""
+        """Evaluations for the mechanism, of the entries at these places; secret."""
 
     @abstractmethod
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
@@ -233,7 +233,7 @@ class QueryPlan(ABC, Generic[Result]):
 
     @abstractmethod
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """What it would cost and how sharp it would be, if it is not refused.
+        """Price and width of the query, if it is not refused.
 
         Args:
             state: The mechanism's public state.
@@ -255,7 +255,7 @@ class SellsTolerances(Protocol):
         """Price of a mean with noise of this scale."""
 
     def affords(self, state: State, price: int) -> int:
-        """How many more queries of this price are answered."""
+        """Number of further queries of this price that are answered."""
 
     def quote_at(self, state: State, tolerance: float) -> Quote:
         """The price of a mean with a half-width of its own."""

@@ -1,4 +1,4 @@
-"""How a mean of row values in [0, 1] reads: in which units, and what the number is.
+"""Reading of a mean of row values in [0, 1]: its units, and the meaning of the number.
 
 The ledger keeps a reading beside each question, so that its answer can be read when nobody has the question at hand.
 """

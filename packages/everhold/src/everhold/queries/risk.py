@@ -1,4 +1,4 @@
-"""How much do these predictions cost? The mean of a loss with a declared range."""
+"""Cost of predictions: the mean of a loss with a declared range."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _LEAST, _MOST = Node.literal(0.0), Node.literal(1.0)
 
 
 def rule_is_right(text: str, schema: Schema) -> RowValue:
-    """Whether a rule says the label: a condition says 1 where it is true and 0 elsewhere, all else says what it gives.
+    """True if a rule says the label: a condition says 1 where it is true and 0 elsewhere, all else says what it gives.
 
     Args:
         text: Such as ``"dep_delay > 10"`` or ``"case when dep_delay > 10 then 2 else 0 end"``.
@@ -111,12 +111,12 @@ def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
 
 
 def finite(node: Node) -> Node:
-    """Whether a number is neither missing nor infinite."""
+    """True if a number is neither missing nor infinite."""
     return between(node, -sys.float_info.max, sys.float_info.max)
 
 
 def between(node: Node, low: float, high: float) -> Node:
-    """Whether a number is there and in a range."""
+    """True if a number is there and in a range."""
     below, above = (Node.of(Operation.LESS, *pair) for pair in ((node, Node.literal(low)), (Node.literal(high), node)))
     return Node.of(Operation.AND, Node.of(Operation.NOT, below), Node.of(Operation.NOT, above))
 

@@ -100,7 +100,7 @@ def _unreadable(name: str) -> QueryRejected:
 
 
 def work() -> None:
-    """What the worker does: read one file under hard limits, and say what is in it."""
+    """Read one file under hard limits, and describe its content; run by the worker."""
     task = json.load(sys.stdin)
     wanted, path = Wanted(**task["wanted"]), Path(task["path"])
     _limit(wanted)
@@ -130,7 +130,7 @@ def _limit(wanted: Wanted) -> None:
 
 
 def _form_of(path: Path, name: str) -> str:
-    """What kind of file it is, by its first bytes and, for text, its first line."""
+    """Kind of a file, by its first bytes and, for text, its first line."""
     with path.open("rb") as file:
         head = file.read(2**16)
     for beginning, form in _BEGINNINGS.items():

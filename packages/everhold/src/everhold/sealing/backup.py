@@ -213,7 +213,7 @@ def _unpack(archive: Path, room: Path) -> None:
 
 
 def _is_ours(member: tarfile.TarInfo) -> bool:
-    """Whether a file of an archive is a plain one, in a place where `backup` puts one."""
+    """True if a file of an archive is a plain one, in a place where `backup` puts one."""
     if not member.isreg() or member.issparse():
         return False
     if member.name == _LEDGER:

@@ -1,4 +1,4 @@
-"""What rows have to be before they are sealed: columns, labels and row ids, of files and of tables in an engine alike.
+"""Checks of rows before sealing: columns, labels and row ids, of files and of tables in an engine alike.
 
 What is refused says no more of the sealed rows than it has to: counts, and never a value.
 """
@@ -57,7 +57,7 @@ class Side(Protocol):
         """Number of different values of a column."""
 
     def is_binary(self, name: str) -> bool:
-        """Whether a column of numbers or truth values holds nothing but 0 and 1."""
+        """True if a column of numbers or truth values holds nothing but 0 and 1."""
 
     def values(self, name: str) -> list[Any]:
         """The different values of a column in order, texts or doubles."""
@@ -166,7 +166,7 @@ def _check_column(name: str, columns: Mapping[str, ColumnKind], *, what: str) ->
 def label_kind(
     label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side], *, declared: Classes | None = None
 ) -> str:
-    """What the labels are: ``"binary"``, ``"number"`` or ``"string"``.
+    """Kind of the labels: ``"binary"``, ``"number"`` or ``"string"``.
 
     Args:
         label: The label column.

@@ -124,7 +124,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
 
 
 def _is_table(facts: object) -> bool:
-    """Whether facts say which table has all training rows, and how many these are."""
+    """True if facts say which table has all training rows, and how many these are."""
     return isinstance(facts, dict) and isinstance(facts.get("table"), str) and isinstance(facts.get("rows"), int)
 
 
@@ -144,7 +144,7 @@ def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
 
 
 def schema_from(configuration: dict[str, Any]) -> Schema:
-    """What an analyst may know about the rows.
+    """Facts about the rows that an analyst may know.
 
     Raises:
         IntegrityError: If it is not recorded whether the features are public: nobody could say what is promised.
@@ -198,7 +198,7 @@ def _digest(configuration: dict[str, Any]) -> str:
 
 
 def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | None:
-    """What everybody may know of the engine in which the sealed rows stay: its kind, the table and its snapshot.
+    """Public facts of the engine in which the sealed rows stay: its kind, the table and its snapshot.
 
     Not where it is: that is the steward's matter. None where the rows are in a file.
     """

@@ -1,4 +1,4 @@
-"""How DuckDB reads a steward's own files: temporary files stay private, and a path means one file."""
+"""Reading of a steward's own files by DuckDB: temporary files stay private, and a path means one file."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _DEVIATIONS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Repetitions:
-    """How often equal rows are there, in sealed and training rows together.
+    """Multiplicity of equal rows, in sealed and training rows together.
 
     Attributes:
         sealed: n, number of sealed rows.
@@ -137,7 +137,7 @@ def _divergence(share: float, expected: float) -> float:
 
 
 def more_pairs_than_chance(found: Repetitions) -> bool:
-    """Whether rows are there twice so often, and three times so seldom, that no population explains it."""
+    """True if rows are there twice so often, and three times so seldom, that no population explains it."""
     singles, pairs, triples = (found.sizes.get(size, (0, 0))[0] for size in (1, 2, 3))
     surely = max(pairs - _DEVIATIONS * math.sqrt(pairs), 0.0)
     least = 2.0 / 3.0 * surely**2 / max(singles + _DEVIATIONS * math.sqrt(singles), 1.0)

@@ -284,7 +284,7 @@ class EvaluatedRows(ABC):
         return np.minimum(first, second if query.pair.how == "within" else unit - second)
 
     def _is_known(self, query: BoundQuery) -> bool:
-        """Whether the row values of these rows were computed before."""
+        """True if the row values of these rows were computed before."""
         return not self._sealed and query.training_values is not None
 
     def _grouped(

@@ -49,7 +49,7 @@ TRAINING_FILE = "training.parquet"
 
 @dataclass(frozen=True, slots=True)
 class SealedFiles:
-    """What was written, in public facts.
+    """Public facts of the written files.
 
     Attributes:
         rows: Number of sealed rows.

@@ -1,4 +1,4 @@
-"""Whether a sealed file is the one that was sealed: by its fingerprint at opening, by its state around each reading."""
+"""True if a sealed file is the one that was sealed: by its fingerprint at opening, by its state around each reading."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class UnchangedFile:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written, replaced or renamed; empty where there is none."""
+    """Mark that changes when a file is written, replaced or renamed; empty where there is none."""
     try:
         found = path.stat()
     except OSError:

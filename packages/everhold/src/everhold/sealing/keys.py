@@ -95,7 +95,7 @@ class StewardKey:
 
 
 def signature_holds(message: bytes, *, signature: str, public_key: str) -> bool:
-    """Whether an Ed25519 signature belongs to a message and a public key, both in hex."""
+    """True if an Ed25519 signature belongs to a message and a public key, both in hex."""
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)).verify(bytes.fromhex(signature), message)
     except (InvalidSignature, ValueError):

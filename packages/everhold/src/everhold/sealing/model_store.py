@@ -43,7 +43,7 @@ class Champion:
 
     @property
     def by_position(self) -> bool:
-        """Whether it is a prediction for each of these rows, and no estimator."""
+        """True if it is a prediction for each of these rows, and no estimator."""
         return self.predictions is not None
 
 

@@ -1,4 +1,4 @@
-"""What Python functions make of rows: tried on public ones before they meet sealed ones, where faults go unreported."""
+"""Values of Python functions, tried on public rows before they meet sealed ones, where faults go unreported."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def reading_errors_hidden(what: str) -> errors_hidden:
 
 
 def _place(error: Exception) -> str:
-    """Where a CSV file is at fault, as far as the engine says: a number, because the line itself holds values."""
+    """Position of a fault in a CSV file, as far as the engine says: a number, because the line itself holds values."""
     line = re.search(r"CSV Error on Line: (\d+)\b", str(error)) if isinstance(error, duckdb.Error) else None
     return f"line {line[1]} or the one before is at fault; " if line else ""
 

@@ -89,7 +89,7 @@ def sealing_for(sealer: Sealer | None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Content:
-    """What a table holds.
+    """Content of a table.
 
     Attributes:
         key: The storage's key, in hex; secret.
@@ -191,7 +191,7 @@ class Content:
             json.dump(asdict(self), file)
 
     def resembles(self, other: Content) -> bool:
-        """Whether another table of the same storage holds the same rows, or one of them most rows of the other.
+        """True if another table of the same storage holds the same rows, or one of them most rows of the other.
 
         A few rows more or less are found where rows differ from each other; where they mostly repeat, as in a table of
         a few categories, any two samples of a population look alike, and only the same rows are found.
@@ -287,7 +287,7 @@ def arrived_elsewhere(
 
 
 def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:
-    """What the rows look like that were appended to a holdout."""
+    """Picture of the rows that were appended to a holdout."""
     folder = parent / str(other.configuration.get("folder"))
     found = (Content.load(folder, path.name) for path in sorted(folder.glob("arrival-*.json")))
     return [each for each in found if each is not None]
@@ -299,7 +299,7 @@ def _write_compared(folder: Path, sealer: Sealer, untold: list[str]) -> None:
 
 
 def _compared(folder: Path) -> dict[str, Any]:
-    """What `COMPARED_FILE` says; nothing if there is none."""
+    """Content of `COMPARED_FILE`; empty if there is none."""
     try:
         found = json.loads((folder / COMPARED_FILE).read_bytes())
     except (OSError, ValueError):
@@ -329,7 +329,7 @@ def untold_matches(rows: Path, record: HoldoutRecord) -> list[str] | None:
 
 
 def _content(parent: Path, other: HoldoutRecord) -> Content | None:
-    """What a sealed holdout holds, looked at again if its picture is not there; None if its rows are not either."""
+    """Content of a sealed holdout, looked at again if its picture is not there; None if its rows are not either."""
     named = str(other.configuration.get("folder"))
     if not is_folder_name(named):
         return None
@@ -340,7 +340,7 @@ def _content(parent: Path, other: HoldoutRecord) -> Content | None:
 
 
 def sealed_already(names: Sequence[str]) -> HoldoutRejected:
-    """What to say about rows that are sealed already."""
+    """Message about rows that are sealed already."""
     return HoldoutRejected(
         f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, names))}; expected "
         "rows that nobody has asked about: budgets do not add up, and what one holdout told is not counted by the "

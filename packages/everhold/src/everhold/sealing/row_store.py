@@ -63,7 +63,7 @@ class RowStore(Protocol):
         """See above."""
 
     def counts(self, query: BoundQuery) -> bool:
-        """Whether the store itself evaluates a query, so that no row leaves it."""
+        """True if the store itself evaluates a query, so that no row leaves it."""
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = ...) -> NDArray[np.int64]:
         """Sums of row values over disjoint parts of the rows; row i belongs to part i modulo ``parts``.
@@ -209,7 +209,7 @@ TABLES: Registry[type[SealableTable]] = Registry("everhold.rows", {}, _fault_of)
 
 
 def is_table(rows: object) -> TypeGuard[SealableTable]:
-    """Whether rows are a table that stays where it is, and no rows to be copied."""
+    """True if rows are a table that stays where it is, and no rows to be copied."""
     return all(hasattr(type(rows), name) for name in _METHODS)
 
 

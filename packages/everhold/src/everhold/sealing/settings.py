@@ -17,7 +17,7 @@ __all__ = ["CURRENT", "FORMER", "ExtensionSettings", "Planning", "Rows", "divide
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """What is declared of the rows beside their label, for `Holdout.create`.
+    """Declarations about the rows beside their label, for `Holdout.create`.
 
     Attributes:
         row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids are
@@ -50,7 +50,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning:
-    """What is planned beside the number of queries, for `Holdout.create`.
+    """Plan beside the number of queries, for `Holdout.create`.
 
     Attributes:
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
@@ -98,7 +98,7 @@ FORMER = frozenset({*_OF, *_RENAMED})
 
 
 def place_of(former: str) -> str:
-    """Where a former keyword of `Holdout.create` is now, as it is written."""
+    """New place of a former keyword of `Holdout.create`, as it is written."""
     if former in _OF:
         place, kind = _OF[former]
         return f"{place}=eh.{kind.__name__}({former}=...)"

@@ -41,7 +41,7 @@ _MOST_STRETCHES = 2.0**52  # whose numbers are exact
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Who gets each row.
+    """Division of the rows into parts.
 
     Attributes:
         side: Shape (rows,): 0 for training rows, 1 for sealed ones, 2 for rows that nobody gets.
@@ -155,7 +155,7 @@ def _drawn(count: int, share: float, rng: np.random.Generator, what: str) -> NDA
 
 
 def _number(count: int, share: float, what: str) -> int:
-    """How many of them are sealed: at least one, and not all."""
+    """Number of sealed ones: at least one, and not all."""
     if count < 2:
         raise _refused(f"there are {count} {what}", "expected at least two, one for each file")
     return min(max(round(share * count), 1), count - 1)

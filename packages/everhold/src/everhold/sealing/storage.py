@@ -1,4 +1,4 @@
-"""Where a holdout lives: the database's address, its name, and the private folder of its rows."""
+"""Address of a holdout: the database, its name, and the private folder of its rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_name(name: str) -> None:
 
 
 def rows_folder(storage: str | Path) -> Path:
-    """Where the private folders of a storage's holdouts are: beside an SQLite file, or as its address says.
+    """Folder of the private folders of a storage's holdouts: beside an SQLite file, or as its address says.
 
     Raises:
         ValueError: If the address cannot be used, or says nothing of the folder where it has to.
@@ -65,7 +65,7 @@ def rows_folder(storage: str | Path) -> Path:
 
 
 def is_folder_name(folder: str) -> bool:
-    """Whether it is the name of a folder that `new_folder` makes: a plain name that leads nowhere else."""
+    """True if it is the name of a folder that `new_folder` makes: a plain name that leads nowhere else."""
     return _FOLDERS.fullmatch(folder) is not None
 
 

@@ -1,4 +1,4 @@
-"""How sealed and training rows are arranged: what a dependence model may learn when rows are sealed."""
+"""Arrangement of sealed and training rows: facts that a dependence model may learn when rows are sealed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FileStructure:
         return {int(size): int(number) for size, number in sorted(found)}
 
     def shared_groups(self, column: str) -> int:
-        """How many groups have rows on both sides."""
+        """Number of groups with rows on both sides."""
         name = self._ids(column)
         if not self.training_rows:
             return 0
@@ -158,7 +158,7 @@ class FileStructure:
         return not self._rows(f"SELECT 1 FROM training GROUP BY {name} HAVING count(DISTINCT {of}) > 1 LIMIT 1")
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
-        """How the rows stand when each group of the column ``within`` is put in order."""
+        """Positions of the rows when each group of the column ``within`` is put in order."""
         place = self._place(order_by)
         group = "'all'" if within is None else self._ids(within)
         lengths = self._rows(
@@ -181,14 +181,14 @@ class FileStructure:
         )
 
     def is_number(self, column: str) -> bool:
-        """Whether a column holds numbers, and no truth values, text or times."""
+        """True if a column holds numbers, and no truth values, text or times."""
         self._column(column)
         return self._sealed.columns[column].value == "number"
 
     def unknown_values(
         self, column: str, known: frozenset[str], *, side: Literal["both", "sealed", "training"] = "both"
     ) -> int:
-        """How many rows of one side or both have a value whose text is none of the known ones."""
+        """Number of rows, of one side or both, whose text is none of the known ones."""
         name = self._column(column)
         counted = 0
         for what in self._sets():

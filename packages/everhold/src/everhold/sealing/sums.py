@@ -1,4 +1,4 @@
-"""What interval procedures are shown of row values: exact histograms, sums of groups and pairs, from arrays.
+"""Statistics of row values for interval procedures: exact histograms, sums of groups and pairs, from arrays.
 
 All of it is made of integers, so it is the same from every engine and for every order of summation. Adding up a
 histogram passes every row once, in `_LANES` copies of the cells in turn, so that rows of one cell do not wait for each
@@ -249,7 +249,7 @@ def _counted(*keys: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], NDArray
 
 
 def _starts(ordered: list[NDArray[np.int64]]) -> NDArray[np.intp]:
-    """Where the next tuple begins."""
+    """Start of the next tuple."""
     first = np.zeros(len(ordered[0]), dtype=bool)
     first[:1] = True
     for key in ordered:

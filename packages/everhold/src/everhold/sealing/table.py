@@ -210,7 +210,7 @@ class StoredRows(EvaluatedRows):
         return totals
 
     def is_in_order(self, column: str) -> bool:
-        """Whether the file is in the order of a column already; of public rows only."""
+        """True if the file is in the order of a column already; of public rows only."""
         with self.reading():
             return self._stretches((column,)) is None
 

@@ -26,7 +26,7 @@ Line = tuple[Mapping[str, Any], str, int]
 
 
 class LedgerExtensionContract:
-    """What everhold expects of a ledger extension.
+    """Contract of a ledger extension.
 
     Attributes:
         extension: The class.
@@ -58,7 +58,7 @@ class LedgerExtensionContract:
         assert Accounts().into({"mechanism": {}}) == {"mechanism": {}}
 
     def test_its_state_travels_as_json(self) -> None:
-        """What a sealed state carries is what was kept."""
+        """A sealed state carries exactly the kept values."""
         for count in range(1, len(self.entries) + 1):
             accounts = self.after(count)
             state = json.loads(json.dumps(accounts.into({"mechanism": {}})))

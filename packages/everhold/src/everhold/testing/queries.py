@@ -85,5 +85,5 @@ class QueryContract:
         assert (again.charged, again.value, again.low, again.high) == (0, first.value, first.low, first.high)
 
     def fingerprints(self, holdout: Holdout, query: Query[Any]) -> list[str]:
-        """What the ledger would know the query by; depends on public facts alone."""
+        """Fingerprints of the query in the ledger; they depend on public facts alone."""
         return [entry.fingerprint for entry in query.compile(holdout._executor.compiler).asked]

@@ -77,7 +77,7 @@ def joined(
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two statistics are equal, element by element."""
+    """True if two statistics are equal, element by element."""
     return type(one) is type(other) and all(
         np.array_equal(getattr(one, field.name), getattr(other, field.name))
         for field in dataclasses.fields(one)  # type: ignore[arg-type]  # statistics are dataclasses

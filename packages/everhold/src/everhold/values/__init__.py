@@ -1,1 +1,1 @@
-"""What a question computes from a row: expressions, functions, and the grid on which their values are summed."""
+"""Row values of queries: expressions, functions, and the grid on which their values are summed."""

@@ -1,4 +1,4 @@
-"""What a question is before anyone answers it: public facts only.
+"""A query before it is answered: public facts only.
 
 Bound to the public `Schema` of a holdout, a question about rows is a `BoundQuery`, which carries either an expression
 that an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a public
@@ -101,7 +101,7 @@ class Kept(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What an analyst may know about the rows before asking.
+    """Public facts about the rows before any query.
 
     Attributes:
         rows: Number of sealed rows.
@@ -195,14 +195,14 @@ class BoundQuery:
 
     @property
     def trained(self) -> bool:
-        """Whether its row values of training rows are known, if there are any."""
+        """True if its row values of training rows are known, if there are any."""
         if self.pair is not None:
             return self.pair.first.trained and self.pair.second.trained
         return self.row_value is not None or self.training is not None
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is an expression or predictions in memory: no code runs, and no file is read."""
+        """True if it is an expression or predictions in memory: no code runs, and no file is read."""
         if self.pair is not None:
             return self.pair.first.is_plain and self.pair.second.is_plain
         return self.row_value is not None or (self.by_position and not isinstance(self.sealed, (Joined, Kept)))
@@ -256,7 +256,7 @@ class Pair:
 
     @property
     def of_yes_no(self) -> bool:
-        """Whether the row values of both are 0 or 1 by type."""
+        """True if the row values of both are 0 or 1 by type."""
         return self.first.yes_no and self.second.yes_no
 
 

@@ -1,4 +1,4 @@
-"""What the number of a mean is to a reader: how often a model is right, a share of rows, an average, a loss.
+"""Measure of a mean, for readers: accuracy of a model, a share of rows, an average, a loss.
 
 It is no part of a question's identity. The ledger keeps it beside the question, so that a number can be read later,
 when nobody has the question at hand.
@@ -34,7 +34,7 @@ MEASURES = RATES | {*_DIFFERENCES.values(), "difference", "mean", "loss", "value
 
 
 def measure_of(bound: BoundQuery) -> str:
-    """What the number is, in the direction of its units: an error is an accuracy turned round.
+    """Measure of the number, in the direction of its units: an error is an accuracy turned round.
 
     Examples:
         >>> from everhold.values.base import BoundQuery
@@ -65,7 +65,7 @@ def _of_pair(pair: Pair, bound: BoundQuery) -> str:
 
 
 def mirrored(measure: str) -> str | None:
-    """What the number is when it is told the other way round; None for what has no other way.
+    """Measure of the number told the other way round; None if there is none.
 
     Which of two models is subtracted may have been turned round, or whether both are right or wrong: of a difference no
     more is known then than that it is one.

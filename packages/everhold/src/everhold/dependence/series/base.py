@@ -1,4 +1,4 @@
-"""What all time-series models share: the order of the rows, the gap to the training rows, and how they are declared."""
+"""Base of all time-series models: the order of the rows, the gap to the training rows, and their declaration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEEN_ROWS = (
     "no file and cannot be checked here: ask them. If somebody has seen some of these rows, or rows on the other side "
     "of the sealed ones, the intervals are too narrow."
 )
-"""What every series presupposes about rows that are left out."""
+"""Assumption of every series about rows that are left out."""
 
 _LARGEST_GAP = 10**12
 _SHORTER = 0.02  # by how much the usual sealed step may fall short of the fitted one: clocks jitter, months differ
@@ -88,7 +88,7 @@ class SeriesModel(DependenceModel):
     @property
     @abstractmethod
     def fitted(self) -> bool:
-        """Whether the parameters were learned from training rows, so that all is argued given these rows."""
+        """True if the parameters were learned from training rows, so that all is argued given these rows."""
 
     @abstractmethod
     def _coupling(self) -> Coupling:
@@ -104,7 +104,7 @@ class SeriesModel(DependenceModel):
 
     @property
     def miss(self) -> float:
-        """What every promise gives up: a wrong fit, and for a fitted model also the link to its training rows.
+        """Probability given up by every promise: a wrong fit, and for a fitted model the link to its training rows.
 
         Raises:
             DependenceError: If the gap, or the number of series, is not known and matters.
@@ -168,7 +168,7 @@ class SeriesModel(DependenceModel):
 
     @staticmethod
     def _independent(coupling: Coupling) -> bool:
-        """Whether a row tells nothing about the next one."""
+        """True if a row tells nothing about the next one."""
         return not coupling.forward(1, 2)[:, 1:].any()
 
     def _lost(self, coupling: Coupling, lengths: Lengths) -> float:

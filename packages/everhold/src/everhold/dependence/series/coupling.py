@@ -1,4 +1,4 @@
-"""How many rows of a series change when one row does: the laws of couplings (S4) and what they add up to (S5).
+"""Number of rows of a series that change when one row does: laws of couplings (S4) and their sums (S5).
 
 Time is divided on two scales. Up to a few thousand steps every step counts; beyond, meeting times are rounded up to a
 multiple of a coarser step. Rounding up can only raise a bound.
@@ -209,7 +209,7 @@ class _CouplingTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """What `spread` needs: convolutions at k = 0, 1, ... (``both``, ``cut``) and, on the coarse scale, step k."""
+    """Sums for `spread`: convolutions at k = 0, 1, ... (``both``, ``cut``) and, on the coarse scale, step k."""
 
     both: NDArray[np.float64]
     cut: NDArray[np.float64]

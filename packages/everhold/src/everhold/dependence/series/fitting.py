@@ -245,7 +245,7 @@ class CorrelationSet:
 
 
 def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> NDArray[np.int64]:
-    """How often each state follows each other one, shape (states, states), over series in order.
+    """Counts of transitions between states, shape (states, states), over series in order.
 
     Raises:
         DependenceError: If a row is in none of the states.
@@ -364,7 +364,7 @@ def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> Correla
 
 
 def missed(confidence: float) -> float:
-    """What a confidence lacks to 1; refused outside (0, 1)."""
+    """1 minus a confidence; refused outside (0, 1)."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
     return 1.0 - confidence

@@ -140,7 +140,7 @@ class GaussianAR1(SeriesModel):
 
     @property
     def fitted(self) -> bool:
-        """Whether the correlation was bounded from training rows."""
+        """True if the correlation was bounded from training rows."""
         return self.fit_miss > 0.0
 
     def _coupling(self) -> Coupling:
@@ -168,7 +168,7 @@ class GaussianAR1(SeriesModel):
             )
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:
-        """How rows are correlated at a distance, at most; the max-influence of normal values is infinite."""
+        """Bound on the correlation of rows at a distance; the max-influence of normal values is infinite."""
         return self.rows_are, {"one row, either side": abs(self.correlation) ** np.arange(1.0, distances + 1.0)}
 
     def describe(self) -> str:

@@ -190,7 +190,7 @@ class MarkovChain(SeriesModel):
 
     @property
     def fitted(self) -> bool:
-        """Whether the matrix is known only up to a set."""
+        """True if the matrix is known only up to a set."""
         return self.uncertainty is not None or self.fit_miss > 0.0
 
     @property
@@ -205,7 +205,7 @@ class MarkovChain(SeriesModel):
 
     @property
     def is_reversible(self) -> bool:
-        """Whether the stationary series looks the same in both directions of time."""
+        """True if the stationary series looks the same in both directions of time."""
         return self._chain.is_reversible
 
     @cached_property
@@ -218,7 +218,7 @@ class MarkovChain(SeriesModel):
 
     @property
     def _known(self) -> bool:
-        """Whether the law of the series is known: the matrix, and that it starts in its stationary law."""
+        """True if the law of the series is known: the matrix, and that it starts in its stationary law."""
         return self.initial == "stationary" and self._contraction.exact
 
     def _coupling(self) -> Coupling:

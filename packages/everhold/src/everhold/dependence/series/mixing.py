@@ -1,4 +1,4 @@
-"""How fast finite Markov chains forget, and how much a row tells about rows at a distance.
+"""Mixing of finite Markov chains, and information of a row about rows at a distance.
 
 Given row i, past and future are independent, so that for two states x, x' of row i the influence on a row before and a
 row after it is a sum of two parts; their largest sum over x, x' counts.
@@ -87,7 +87,7 @@ class Chain:
 
     @cached_property
     def is_reversible(self) -> bool:
-        """Whether the series looks the same in both directions of time (to rounding)."""
+        """True if the series looks the same in both directions of time (to rounding)."""
         flow = self.stationary[:, None] * self.transition
         return bool(np.allclose(flow, flow.T, rtol=1e-12, atol=1e-15))
 
@@ -143,7 +143,7 @@ class Contraction:
 
     @property
     def exact(self) -> bool:
-        """Whether the chain is known; there is one chain of one state."""
+        """True if the chain is known; there is one chain of one state."""
         return not self.radii.any() or self.chain.states == 1
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What an interval procedure is: what the sealed rows leave possible for one fixed question, at its own level (S8).
+"""Interval procedures: values that the sealed rows leave possible for one fixed query, at its own level (S8).
 
 A question's procedure is decided by public facts before anybody looks at the sealed rows: what its row values can be,
 how the rows depend on each other, and how far its values spread on the training rows. Levels are given as
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CELLS", "Cells", "GroupSums", "Needs", "Pairs", "Procedure"]
 
 Needs: TypeAlias = Literal["total", "cells", "groups", "pairs", "group_pairs", "statistic"]
-"""What a procedure has to know of the rows; see `Procedure.needs`."""
+"""Statistics that a procedure needs of the rows; see `Procedure.needs`."""
 
 CELLS = 256
 """Number of equal cells of [0, 1] in which row values are counted, along either axis where there are pairs."""
@@ -79,7 +79,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Procedure(ABC):
-    """How the interval of one fixed question is made; public, frozen and decided before the look.
+    """Procedure for the interval of one fixed query; public, frozen and decided before the look.
 
     Its promise: for one fixed question and ``level = exp(-nats)``, under every law that the holdout admits, the
     population's value lies outside `interval` with probability at most the level (both sides together).

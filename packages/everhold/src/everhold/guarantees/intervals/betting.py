@@ -38,7 +38,7 @@ _GHOSTS = 0.5  # of a typical training unit at either end: what n_t units cannot
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What training units say about the spread of sealed ones; all of it public.
+    """Prediction by training units of the spread of sealed ones; all of it public.
 
     Attributes:
         sizes: Shape (kinds,): sizes of training units.
@@ -155,7 +155,7 @@ class Bets(Procedure):
     @property
     @abstractmethod
     def prediction(self) -> Prediction:
-        """What the training units say."""
+        """Prediction by the training units."""
 
     @abstractmethod
     def _units(self, seen: Any) -> Units:
@@ -180,7 +180,7 @@ class Bets(Procedure):
         return {"stake_low": low, "stake_high": high}
 
     def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
-        """What the bets leave."""
+        """Both ends that the bets leave."""
         side = side_of(nats)
         low, high = self._stakes(nats)
         return (
@@ -325,7 +325,7 @@ class GroupBetting(OfGroups):
         return self._predicted(self.training, _sums)
 
     def independent_rows(self, row_variance: float) -> float:
-        """How many independent rows of the same values would be as certain: rows by design effect.
+        """Number of independent rows of the same values that would be as certain: rows by design effect.
 
         Args:
             row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)`` or `Betting.row_variance`.
@@ -349,7 +349,7 @@ def _edges(cells: Cells) -> Units:
 
 
 def _upwards(cells: Cells) -> NDArray[np.float64]:
-    """How many rows of each cell fall on its upper edge; exact for units that cells divide."""
+    """Number of rows of each cell on its upper edge; exact for units that cells divide."""
     index, counts = np.arange(CELLS), cells.counts
     if cells.unit % CELLS == 0:
         step = cells.unit // CELLS

@@ -1,4 +1,4 @@
-"""What a bet excludes, in closed form: for plans and explanations, a little wider than the bet itself (S7, S8).
+"""Closed form of a bet's interval: for plans and explanations, a little wider than the bet itself (S7, S8).
 
 Units are independent with ``0 <= Y_k <= n_k``. For centres ``c_k <= n_k`` and rates ``lambda_k`` with
 ``u_k = lambda_k (n_k - c_k) < 1``,

@@ -1,1 +1,1 @@
-"""Where rows live and who adds them up: one protocol, one file for each engine."""
+"""Stores and engines of rows: one protocol, one file for each engine."""

@@ -73,7 +73,7 @@ class Embedded:
 
     @property
     def source(self) -> str:
-        """What stands after FROM: the view of the rows, with the column `POSITION`."""
+        """Source after FROM: the view of the rows, with the column `POSITION`."""
         return SEALED
 
     def columns(self) -> dict[str, ColumnKind]:
@@ -200,7 +200,7 @@ def locked_connection(
 def fetched(
     connection: duckdb.DuckDBPyConnection, sql: str, *, as_arrays: bool = False, max_seconds: float = 60.0
 ) -> Any:
-    """What the engine says to one statement: a list of rows, or an array for each column by name.
+    """Result of one statement: a list of rows, or an array for each column by name.
 
     Args:
         connection: A `locked_connection`, in use by nobody else.

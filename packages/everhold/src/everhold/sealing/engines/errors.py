@@ -1,4 +1,4 @@
-"""What leaves an engine with an error: words of everhold, never the engine's own, because engines quote rows."""
+"""Errors of engines in words of everhold, never the engine's own, because engines quote rows."""
 
 from __future__ import annotations
 

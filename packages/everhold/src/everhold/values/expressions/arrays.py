@@ -75,7 +75,7 @@ class _ExpressionStep:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a node became, by the numbers of arrays.
+    """A compiled node, by the numbers of arrays.
 
     Attributes:
         one: Doubles, numbers of words, or where a condition is true.
@@ -373,7 +373,7 @@ def _on_grid(
 
 
 def _like(pattern: str) -> _Test:
-    """Whether a text is like a pattern: its length, its beginning, its end, and one part between them.
+    """True if a text is like a pattern: its length, its beginning, its end, and one part between them.
 
     A search for one part takes a time in proportion to the text, whatever the pattern.
     """

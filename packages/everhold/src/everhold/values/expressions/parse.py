@@ -199,7 +199,7 @@ def _resolved(tokens: Sequence[Token], words: Sequence[str], columns: Columns) -
 
 
 def _is_of_language(token: Token, word: str, previous: str, following: str, columns: Columns) -> bool:
-    """Whether a token is a literal, a sign, a keyword or a function, and no name."""
+    """True if a token is a literal, a sign, a keyword or a function, and no name."""
     kind, called = token.token_type, following == "("
     if kind is TokenType.STRING:
         return word[0] == "'"
@@ -312,7 +312,7 @@ def _chain(item: exp.Expr) -> list[exp.Expr]:
 
 
 def _tested(item: exp.Expr) -> list[exp.Expr]:
-    """What stands before ``is null``."""
+    """Operands before ``is null``."""
     if not isinstance(item.expression, exp.Null):
         raise rejected("'is' stands without 'null'", "write x is null, x is not null or x = y")
     return [item.this]
@@ -484,7 +484,7 @@ _LIST = frozenset({"this", "expressions", "ignore_nulls"})
 
 
 class _Form(NamedTuple):
-    """What one type of syntax becomes.
+    """Compiled form of one type of syntax.
 
     Attributes:
         build: Its node, from the nodes of its parts.

@@ -36,7 +36,7 @@ def quoted(name: str) -> str:
 
 
 class ColumnKind(Enum):
-    """What a column holds, as far as expressions care."""
+    """Type of a column's values, as far as expressions care."""
 
     NUMBER = "number"
     STRING = "string"
@@ -133,7 +133,7 @@ class Node:
 
     @property
     def is_literal(self) -> bool:
-        """Whether the value is written in the expression itself."""
+        """True if the value is written in the expression itself."""
         return self.operation in _LITERALS
 
     @staticmethod
@@ -147,7 +147,7 @@ class Node:
 
     @staticmethod
     def like(text: Node, pattern: str) -> Node:
-        """Whether a text is like a pattern; one without signs for any text is an equality."""
+        """True if a text is like a pattern; one without signs for any text is an equality."""
         if not {*pattern} & {"%", "_"}:
             return Node.of(Operation.EQUAL, text, Node.literal(pattern))
         return Node(Operation.LIKE, ColumnKind.BOOLEAN, (text,), re.sub("%+", "%", pattern))
@@ -222,7 +222,7 @@ def _joined(operation: Operation, parts: Iterable[Node]) -> set[Node]:
 
 
 def _subject(node: Node) -> Node | None:
-    """What an equality or list compares with literals; None for anything else."""
+    """Operand that an equality or list compares with literals; None for anything else."""
     if node.operation not in (Operation.EQUAL, Operation.MEMBER) or node.operands[0].kind is ColumnKind.BOOLEAN:
         return None
     free = [operand for operand in node.operands if not operand.is_literal]
@@ -348,4 +348,4 @@ class JoinedValue:
 
 
 AnyValue: TypeAlias = RowValue | JoinedValue
-"""What an engine computes for each row."""
+"""Value that an engine computes for each row."""

@@ -1,4 +1,4 @@
-"""What the service keeps: tokens, login links, sessions, the audit log, answers to requests that may be repeated."""
+"""Tables of the service: tokens, login links, sessions, the audit log, answers to repeatable requests."""
 
 from __future__ import annotations
 
