@@ -44,7 +44,7 @@ def everhold(
           writes the promise down and signs it
 
     No data at hand? 'everhold demo' plays the story on real flights; it comes
-    with 'pip install everhold[lab]'.
+    with 'pip install everhold\[lab]'.
 
     'everhold ask' also chooses among models, finds a quantile or the first of
     many queries above a threshold, and synthesizes a table. What is known before
