@@ -212,7 +212,7 @@ class Ladder(Mechanism):
         return charges == 0
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Lost submissions that were no new best leave it as it is; if one was, nobody knows the best any more.
+        """Lost submissions that were no new best leave it as it is; if one was, the best is no longer known.
 
         To fall back to an earlier best would show a course that the tree of all submissions does not have (S3).
         """

@@ -119,10 +119,10 @@ class Engine(Protocol):
     def contents(self, key: str = "") -> str:
         """Fingerprint in hex that changes when any row changes: of the file, or a digest that the engine computes.
 
-        It may be guessed by whoever knows all rows and the key, so it is kept under another key and never shown.
+        It may be guessed from all rows and the key, so it is kept under another key and never shown.
 
         Args:
-            key: Goes into the text of every row, so that nobody can aim at a digest; the engine's logs may show it.
+            key: Goes into the text of every row, so that no text aims at a digest; the engine's logs may show it.
         """
 
     def to_dict(self) -> dict[str, Any]:

@@ -281,7 +281,7 @@ class Remote(Sealable, ABC):
         thousands of rows as they like and knows the key could make another table of the same digest; hence the key.
 
         Args:
-            key: Goes into every row's text, so that nobody without it can compute or aim at a digest.
+            key: Goes into every row's text, so that only the key's holder can compute or aim at a digest.
         """
         with self._hidden():
             self._refresh()

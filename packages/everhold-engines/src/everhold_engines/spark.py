@@ -352,7 +352,7 @@ def _is_stopped(session: Any) -> bool:
 
 
 def _own(session: Any, *, is_mine: bool) -> Any:
-    """A copy of a session with everhold's settings; itself if nobody else has it.
+    """A copy of a session with everhold's settings; itself if it is not shared.
 
     Raises:
         HoldoutRejected: If it cannot be copied and has other settings.

@@ -245,7 +245,7 @@ class Staging:
 def share_of_values(dialect: Dialect, column: str, kind: ColumnKind, share: float) -> str:
     """A condition that is true for the rows of a share of a column's values, whatever else the rows say.
 
-    A value is drawn by digits from the middle of its SHA-256, where nobody who splits rows by a hash looks.
+    A value is drawn by digits from the middle of its SHA-256, where splits by a hash do not look.
 
     Args:
         dialect: Of the engine.

@@ -32,7 +32,7 @@ class TableStructure(FileStructure):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Whoever made the staging closes it."""
+        """Its maker closes it."""
 
     def group_sizes(self, column: str) -> dict[int, int]:
         """See `FileStructure`; the engine counts."""

@@ -186,7 +186,7 @@ def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
     """Check that a table is still the one that was looked at, so that all checks were about the rows that are sealed.
 
     Raises:
-        HoldoutRejected: If somebody wrote to it meanwhile.
+        HoldoutRejected: If it was written to meanwhile.
     """
     if keyed_fingerprint(engine, key) != sealed.fingerprint:
         raise HoldoutRejected(

@@ -59,7 +59,7 @@ def connect(
     address: str | None = None, name: str = "holdout", *, token: str | None = None, insecure: bool = False,
     timeout: float = 300.0, transport: httpx.BaseTransport | None = None,
 ) -> RemoteHoldout:  # fmt: skip
-    """A holdout of a service that somebody runs elsewhere, with ``everhold serve``.
+    """A holdout of a service elsewhere, with ``everhold serve``.
 
     Args:
         address: Such as ``"https://holdout.example"``; by default the environment variable ``EVERHOLD_URL``.

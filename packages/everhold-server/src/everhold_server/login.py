@@ -2,7 +2,7 @@
 
 A link is shown as a page with a button, and used by that button: whatever opens links beforehand, such as a preview in
 a chat, uses nothing up. A login makes a new session and ends the one that the browser had, so that nobody is given one
-that somebody else knows.
+known elsewhere.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Agents:
             self._tasks.cancel_scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand one call to the server of whoever sent it."""
+        """Hand one call to the server of its sender."""
         scope["state"]["route"] = AGENTS
         principal, name = _principal(Request(scope)), scope["path_params"]["holdout"]
         asked = await anyio.to_thread.run_sync(self._holdouts.asked_by, name, principal)

@@ -1,7 +1,7 @@
 """Numbers for Prometheus: requests, how long they took, how asks ended, and how many are under way.
 
 Labels are method, route as it is written in the code, status and kind of outcome: no holdout, no analyst, no question.
-How much is asked, and when, is still nobody else's business, so `/metrics` needs a steward's token; or none from this
+How much is asked, and when, is still no one else's business, so `/metrics` needs a steward's token; or none from this
 machine itself, if the operator says so.
 """
 

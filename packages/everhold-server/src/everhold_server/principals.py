@@ -38,7 +38,7 @@ class Forbidden(EverholdError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whoever sent a request.
+    """Sender of a request.
 
     Attributes:
         role: What they may do.

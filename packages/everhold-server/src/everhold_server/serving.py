@@ -108,7 +108,7 @@ def listen(
         started: Called with the address when connections are taken.
 
     Raises:
-        ValueError: If nobody can listen there.
+        ValueError: If the address cannot be listened at.
     """
     import uvicorn
 

@@ -51,7 +51,7 @@ class Token(Display):
         name: Who comes with it; an analyst asks, and spends, under this name.
         holdouts: To which it is limited, sorted; None for all.
         made: When, as all moments UTC in ISO 8601.
-        made_by: Name of whoever made it.
+        made_by: Name of its maker.
         expires: When it ends; None for never.
         revoked: When it was taken back; None if it was not.
         used: When it was used last, to the minute; None for never.
@@ -68,11 +68,11 @@ class Token(Display):
     used: str | None = None
 
     def ended(self, moment: datetime) -> bool:
-        """True if it lets nobody in any more."""
+        """True if it is expired or revoked."""
         return self.revoked is not None or (self.expires is not None and self.expires <= stamp(moment))
 
     def principal(self, session: str | None = None) -> Principal:
-        """Whoever comes with it."""
+        """Principal of the token."""
         scope = None if self.holdouts is None else frozenset(self.holdouts)
         return Principal(self.role, self.name, scope, self.id, session)
 
@@ -121,7 +121,7 @@ class TokenStore:
             name: Who comes with it.
             holdouts: To which it is limited; they need not exist yet. All by default.
             days: How long it lasts; for ever by default.
-            by: Name of whoever makes it.
+            by: Name of its maker.
 
         Raises:
             QueryRejected: If name, holdouts or days cannot be used; nothing was made.

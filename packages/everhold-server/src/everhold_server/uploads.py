@@ -1,7 +1,7 @@
 """Content of a request: a JSON document, and files that are streamed to a private folder and deleted afterwards.
 
 A body is either JSON or multipart. Its files lie beside the folder of the sealed rows, for they may become sealed rows;
-each has a number for a name, because the name that somebody sent is never used as a path, nor for anything else. The
+each has a number for a name, because the sent name is never used as a path, nor for anything else. The
 folder is removed when the request is over, however it ended; after a power cut, by a later request.
 """
 
@@ -165,7 +165,7 @@ def _document(model: type[Document], written: bytes) -> Document:
 
 
 async def _received(request: Request, _: Viewer) -> AsyncIterator[Received]:
-    """Read the body of whoever is known here; nobody else's."""
+    """Read the body of whoever is known here; no one else's."""
     settings = request.app.state.settings
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     with _folder_for_one(settings.storage) as folder:

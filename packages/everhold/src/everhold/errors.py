@@ -134,7 +134,7 @@ class AuthError(EverholdError):
 class Unavailable(EverholdError):
     """The ledger is busy or cannot be reached just now, or the engine of the rows. The same request can be sent again.
 
-    Its data has `may_be_recorded` where nobody knows whether it was recorded, and charged, before it was lost.
+    Its data has `may_be_recorded` where it is unknown whether it was recorded, and charged, before it was lost.
     """
 
     http_status = 503

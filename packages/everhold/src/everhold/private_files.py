@@ -84,7 +84,7 @@ def make_private(path: Path) -> None:
 
 
 def check_private(path: Path) -> None:
-    """Check that nobody but its owner can open a secret file.
+    """Check that only its owner can open a secret file.
 
     Raises:
         AuthError: If others can: they may have read it.

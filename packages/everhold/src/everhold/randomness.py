@@ -60,7 +60,7 @@ class _ExactNoise(ABC):
 
     @property
     def simulated(self) -> bool:
-        """False: nobody without the source can reproduce the draws."""
+        """False: only the source can reproduce the draws."""
         return False
 
     def laplace(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:
@@ -210,7 +210,7 @@ class SeededNoise:
 
     @property
     def simulated(self) -> bool:
-        """True: whoever knows the seed can take the noise off."""
+        """True: the seed's holder can take the noise off."""
         return True
 
     def laplace(self, scale: int, size: int, *, stream: str) -> NDArray[np.int64]:

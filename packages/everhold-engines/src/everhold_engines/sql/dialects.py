@@ -353,7 +353,7 @@ _KNOWN = {
 
 
 def dialect_named(name: str) -> Dialect:
-    """The dialect of a name: one of those above, or one that sqlglot translates into, which nobody has run.
+    """The dialect of a name: one of those above, or one that sqlglot translates into, which has not been run.
 
     Args:
         name: As sqlglot or SQLAlchemy call it.

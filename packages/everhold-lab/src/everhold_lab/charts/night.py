@@ -26,7 +26,7 @@ class Moment:
     Attributes:
         judge: Whose night it is.
         proposals: Models proposed until then.
-        reported: What the judge's own rows say of the model that is kept; None where nobody is told.
+        reported: What the judge's own rows say of the model that is kept; None where it is not told.
         truth: Its accuracy on fresh rows.
         promoted: Whether this very proposal was taken.
     """

@@ -59,7 +59,7 @@ def ask_members(holdout: Holdout, fresh: pd.DataFrame) -> tuple[Member, ...]:
 
     Args:
         holdout: With the declared family.
-        fresh: Flights that nobody sealed.
+        fresh: Flights that were not sealed.
     """
     found = []
     for said, rows in _subgroups(fresh):

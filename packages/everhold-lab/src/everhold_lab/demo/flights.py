@@ -59,7 +59,7 @@ class FlightRows:
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """A fixed random split: flights to seal, flights to train on, and the fresh truth that nobody looks at."""
+    """A fixed random split: flights to seal, flights to train on, and the fresh truth, unused otherwise."""
 
     sealed: FlightRows
     training: FlightRows

@@ -189,7 +189,7 @@ def vote_accuracy(
     """Population accuracy of the same classifiers: the signed sum is normal, its variance the number of voters.
 
     Returns:
-        Shape (counts,); one half where nobody votes.
+        Shape (counts,); one half where there are no votes.
     """
     means = np.concatenate([[0.0], np.cumsum((signs * law.shifts())[order])])
     voters = np.minimum(counts, len(order))

@@ -37,7 +37,7 @@ class SealedSearch(Experiment):
         trees: Of each forest.
         sealed: Sealed flights.
         training: Flights that models are fitted and cross-validated on.
-        fresh: Flights that nobody looks at, for the truth.
+        fresh: Unused flights, for the truth.
         folds: Of cross-validation.
         jobs: Processes that fit.
     """

@@ -37,7 +37,7 @@ class TuningLoop(Experiment):
         models: How many are asked about.
         sealed: Sealed flights.
         training: Flights that models are fitted and cross-validated on.
-        fresh: Flights that nobody looks at, for the truth.
+        fresh: Unused flights, for the truth.
         at_random: Models before the first variation.
     """
 

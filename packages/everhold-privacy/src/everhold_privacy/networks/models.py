@@ -69,7 +69,7 @@ class Network(DependenceModel):
         scopes: The nodes of each table, in the order of its axes; scope i of a Bayesian network has node i last.
         tables: The different tables.
         table_of: Which table each scope has.
-        row: The column whose values are names of nodes; None if nobody needs to know which row is which node.
+        row: The column whose values are names of nodes; None if rows need not be told apart.
         latent: The nodes without a row, increasing.
         training: "independent" if training rows are declared independent of all nodes; None if there are none.
     """

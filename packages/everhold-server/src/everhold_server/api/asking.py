@@ -267,7 +267,7 @@ def transcript(
 
 
 class AnswerNotFound(EverholdError, LookupError):
-    """There is no such answer, or it is not for whoever asks."""
+    """There is no such answer, or it is not for this principal."""
 
     exit_code = 4
     http_status = 404

@@ -147,7 +147,7 @@ def result(document: Any, warned: Sequence[EverholdWarning] = (), *, status: int
 
 
 def check_predictions_allowed(schema: Schema, principal: Principal, *predictions: Any) -> None:
-    """Refuse predictions for rows whose features nobody may have seen: they would weaken everybody's promise.
+    """Refuse predictions for rows whose features are sealed: they would weaken everybody's promise.
 
     Whoever predicts these very rows has seen their features, and then every answer about the population, whoever asked,
     would be promised for labels drawn anew on these rows only. A rule is computed where the rows are, so it is taken;

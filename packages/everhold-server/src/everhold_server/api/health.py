@@ -23,7 +23,7 @@ HEALTH = APIRouter(include_in_schema=False)
 
 @HEALTH.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process lives; asks nothing and nobody, and waits for no thread."""
+    """The process lives; asks nothing, and waits for no thread."""
     return {"status": "alive"}
 
 

@@ -104,7 +104,7 @@ class HoldoutSettings(Strict):
     @model_validator(mode="before")
     @classmethod
     def _no_engine(cls, given: Any) -> Any:
-        """A service connects to no address that somebody sends.
+        """A service connects to no address from a request.
 
         Raises:
             Unusable: If one is sent.
@@ -156,7 +156,7 @@ def listed(holdouts: OpenHoldouts, principal: Principal) -> list[dict[str, Any]]
 def describe(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
     """Description: the sealed rows, possible queries, the promise, and the remaining budget. Free.
 
-    An analyst sees their own allotment and nobody else's, a viewer none. The certificate is one document for everybody,
+    An analyst sees their own allotment and no one else's, a viewer none. The certificate is one document for everybody,
     and lists all of them.
     """
     return result(described(holdouts, name, principal))
@@ -292,7 +292,7 @@ def seal(
 
 
 def _named(path: Path, what: str) -> Path:
-    """The same file with the ending that its content has: the name that somebody sent says nothing."""
+    """The same file with the ending that its content has: the sent name says nothing."""
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(_PACKED):

@@ -32,7 +32,7 @@ _TOLD_ONCE = "told once, and not kept; revoke this token and make another one if
 
 
 class TokenNotFound(EverholdError, LookupError):
-    """There is no such token, or it is not for whoever asks."""
+    """There is no such token, or it is not for this principal."""
 
     exit_code = 4
     http_status = 404

@@ -124,7 +124,7 @@ def candidate(
 
 
 def _check_public(schema: Schema) -> None:
-    """Refuse predictions for rows whose features nobody may have seen: they would weaken everybody's promise."""
+    """Refuse predictions for rows whose features are sealed: they would weaken everybody's promise."""
     if not schema.features_public:
         raise _rejected(
             "the features of the sealed rows are sealed, too, so nobody can have made predictions for them without "

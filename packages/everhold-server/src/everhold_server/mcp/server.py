@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["LOOPBACK", "count_values", "http_app", "listening", "make_server", "serve_http", "serve_stdio"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Hosts that nobody reaches from another machine."""
+"""Hosts that cannot be reached from another machine."""
 
 _MOST_BYTES = 2**22  # of a request: predictions for some hundred thousand rows
 _MOST_VALUES = 400_000
@@ -81,7 +81,7 @@ class _Server(MCPServer[Any]):
 
 
 def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = None) -> MCPServer[Any]:
-    """The server of an open holdout, on behalf of whoever it was opened for.
+    """The server of an open holdout, on behalf of the analyst it was opened for.
 
     Args:
         holdout: Stays open as long as the server is used; several servers and processes may share a ledger.
@@ -131,7 +131,7 @@ def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: S
             reached by others than itself.
 
     Raises:
-        ValueError: If others could reach the address and nobody said under which names, or it cannot be used.
+        ValueError: If others could reach the address and no names were given, or it cannot be used.
     """
     import uvicorn
 
@@ -147,7 +147,7 @@ def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = (
     """Application that `serve_http` serves; every call stands for itself.
 
     Raises:
-        ValueError: If others could reach the address and nobody said under which names.
+        ValueError: If others could reach the address and no names were given.
     """
     app = server.streamable_http_app(
         stateless_http=True, json_response=True, host=host, max_request_body_size=_MOST_BYTES,
@@ -212,7 +212,7 @@ def listening(host: str, port: int) -> socket.socket:
         port: Port; 0 for a free one.
 
     Raises:
-        ValueError: If nobody can listen there.
+        ValueError: If the address cannot be listened at.
     """
     reason = "there is no such port"
     if 0 <= port < 2**16:

@@ -39,7 +39,7 @@ def _named(column: str) -> str:
 
 
 def examples(schema: Schema) -> list[dict[str, Any]]:
-    """Arguments of `ask` that fit these columns, at most three; with a guess where nobody else makes one."""
+    """Arguments of `ask` that fit these columns, at most three; with a guess where none is made otherwise."""
     numbers = [_named(name) for name in schema.features if schema.columns[name].value == "number"]
     texts = [_named(name) for name in schema.features if schema.columns[name].value == "string"]
     some = [f"{name} > 0" for name in numbers[:1]] + [f"{name} in ('a', 'b')" for name in texts[:1]]

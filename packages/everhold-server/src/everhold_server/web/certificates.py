@@ -1,4 +1,4 @@
-"""The certificate as a page that prints, as a file to take away, and the check of one that somebody was given."""
+"""The certificate as a page that prints, as a file to take away, and the check of another one."""
 
 from __future__ import annotations
 

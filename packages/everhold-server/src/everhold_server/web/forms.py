@@ -29,7 +29,7 @@ class Fields:
     """The fields of a form; every form is sent as multipart.
 
     Attributes:
-        received: What was sent; None for a form that nobody has filled in.
+        received: What was sent; None for an empty form.
     """
 
     received: Received | None = None

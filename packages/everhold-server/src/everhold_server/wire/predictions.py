@@ -66,7 +66,7 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
 
 
 def _in_order(table: PredictionTable, sure: bool) -> Any:
-    """The one column of a table whose rows are in the order of the sealed ones, by the word of whoever sent it."""
+    """The one column of a table whose rows are in the order of the sealed ones, as its sender says."""
     if not sure:
         return table
     if len(table.columns) != 1:

@@ -226,7 +226,7 @@ def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
 
 
 def _recorded(growth: Growth, number: int, files: ArrivedFiles, *, until: str | None) -> Suffix | None:
-    """Add the entry; returns the tree that opened with it. Where somebody asks in the same moment it is tried again."""
+    """Add the entry; returns the tree that opened with it. Where a query comes in the same moment it is tried again."""
     for _ in range(_TRIES):
         tree = _tree(growth, growth.state(), files.rows)
         if _record(growth, number, files, tree=tree, until=until):

@@ -40,7 +40,7 @@ _MEASURES_OF_PARTS = {"precision": "precision", "recall": "recall"}
 def chosen_answers(
     executor: QueryExecutor, answers: Mapping[str, Choice] | Sequence[Choice], *, last: int, told: Mapping[int, Numbers]
 ) -> list[dict[str, Any]]:
-    """The facts of the answers that a certificate shows; nothing is asked, and nobody looks at the sealed rows.
+    """The facts of the answers that a certificate shows; nothing is asked, and the sealed rows are not looked at.
 
     Args:
         executor: The holdout at work.
@@ -131,7 +131,7 @@ class _Shelf:
         return found[0]
 
     def _of_answer(self, answer: Answer) -> dict[str, Any]:
-        """An answer that somebody holds: the ledger's numbers, in the direction in which that one reads."""
+        """An analyst's answer: the ledger's numbers, in the direction in which that one reads."""
         entry = self._asked(answer.question)
         if entry is None:
             raise QueryRejected(

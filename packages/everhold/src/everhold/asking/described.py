@@ -53,7 +53,7 @@ class _Categories(dict[str, tuple[Any, ...]]):
         self._compiler = compiler
 
     def get(self, name: str, default: Any = ()) -> Any:
-        """The categories of a column, or the default where nobody knows them."""
+        """The categories of a column, or the default where they are unknown."""
         from everhold.families.base import categories_of
 
         if name not in self:

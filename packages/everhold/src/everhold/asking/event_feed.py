@@ -1,6 +1,6 @@
 """Event feed: entries of a ledger after a given one, and the remaining budget, for an observer outside.
 
-Nothing here is a value: what an answer says belongs to whoever asked.
+Nothing here is a value: what an answer says belongs to its analyst.
 """
 
 from __future__ import annotations

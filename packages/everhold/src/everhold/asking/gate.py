@@ -57,7 +57,7 @@ _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can
 
 
 class Gate:
-    """A champion and whoever challenges it; made by `Holdout.gate`."""
+    """A champion and its challengers; made by `Holdout.gate`."""
 
     def __init__(
         self, executor: QueryExecutor, champions: ModelStore, metric: GateMetric, name: str, *, keeping: int = 0,

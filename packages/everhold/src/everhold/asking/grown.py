@@ -69,7 +69,7 @@ class GrowingHoldout:
         Raises:
             HoldoutRejected: If the rows do not fit, are empty or are there already. Nothing was changed.
             QueryRejected: If this holdout cannot grow. Nothing was changed.
-            RowsArrived: If somebody asked or appended in the same moment. Nothing was changed.
+            RowsArrived: If a query or an arrival came in the same moment. Nothing was changed.
         """
         from everhold.asking.appending import append
         from everhold.progress import progress

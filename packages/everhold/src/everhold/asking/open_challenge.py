@@ -253,7 +253,7 @@ def open_challenge(
         return made
     looks = _looks(gate._units, batch)
     while not _open(executor, gate, challenger, looks):
-        continue  # somebody asked meanwhile, so the level is another one
+        continue  # a query came meanwhile, so the level is another one
     return made
 
 

@@ -505,7 +505,7 @@ def _settle(accounts: Accounts, lines: Sequence[EntryDraft], made: Sequence[Outc
 
 
 def _price_of_any(price: Quote) -> QuotedPrice:
-    """The price of a mean that nobody has named yet."""
+    """The price of a mean that is not yet named."""
     return QuotedPrice(
         None, price.radius, price.radius_if_charged, price.charged_if_confirmed, price.charged_at_most, False, False, {}
     )

@@ -202,7 +202,7 @@ def make_certificate(
         extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
         answers: Those that the first page shows, as `everhold.asking.certificate_answers.chosen_answers` gives them.
         queries: All of them, as `everhold.asking.query_list.listed_queries` gives them; None for no list.
-        timestamp: Who states when it was signed; nobody by default.
+        timestamp: Authority that states when it was signed; none by default.
         issued: When; now, by default.
 
     Raises:

@@ -99,7 +99,7 @@ class TimestampAuthority:
 
 
 def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
-    """The token of somebody about a digest, as a certificate keeps it.
+    """An authority's token about a digest, as a certificate keeps it.
 
     Raises:
         IntegrityError: If it is no token, or about something else. Nothing was signed.

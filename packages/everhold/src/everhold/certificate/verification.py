@@ -121,7 +121,7 @@ def verify_certificate(
     Args:
         path: A ``.json`` or ``.html`` file.
         public_key: The steward's key in hex, from a source that you trust. Without it, the signature shows only that
-            nothing was altered since somebody signed.
+            nothing was altered since it was signed.
         timestamp_roots: Root certificates of time-stamping authorities, the content of a PEM file from a source that
             you trust; then there has to be a trusted time, and one of them has to stand behind it. Without them, it is
             only said that there is one, and which.

@@ -23,7 +23,7 @@ def search_chart(lines: Sequence[Mapping[str, Any]], *, metric: str, title: str)
 
     Args:
         lines: One for each configuration: ``value``, ``low``, ``high`` and ``source`` of its answer; and ``truth``,
-            where somebody knows it.
+            where it is known.
         metric: Title of the axis.
         title: Of the picture.
 

@@ -64,7 +64,7 @@ if not TYPE_CHECKING:
 
 
 def require_listed(model: DependenceModel) -> None:
-    """Refuse a model that nobody could read again.
+    """Refuse a model that could not be read again.
 
     Raises:
         DependenceError: If it is not registered.

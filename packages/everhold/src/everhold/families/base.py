@@ -81,7 +81,7 @@ def categories_of(compiler: QueryCompiler, names: Sequence[str]) -> Categories:
 
     Args:
         compiler: What is known of the holdout.
-        names: The columns; those whose categories nobody knows are left out.
+        names: The columns; those whose categories are unknown are left out.
     """
     found: Categories = {}
     for name in names:

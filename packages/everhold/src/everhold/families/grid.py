@@ -103,7 +103,7 @@ class GridFamily(Family):
             ) from None
 
     def _pinned(self, model: Any, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Seeds that nobody named, and one thread for everything."""
+        """Unnamed seeds, and one thread for everything."""
         pinned: dict[str, Any] = {}
         for name, value in model.get_params(deep=True).items():
             last = name.rpartition("__")[2]
@@ -214,7 +214,7 @@ def _versions(estimator: Any) -> dict[str, str]:
     """Versions of what fits: of packages, or digests of code that has none.
 
     Raises:
-        QueryRejected: If nobody knows the code. Nothing is charged.
+        QueryRejected: If the code is unknown. Nothing is charged.
     """
     found = {"python": platform.python_version()}
     for package in ("numpy", "scipy", "sklearn"):

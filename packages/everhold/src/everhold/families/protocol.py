@@ -38,7 +38,7 @@ from everhold.queries.mean import MeanQuery, mean
 __all__ = ["SHARE", "Protocol", "family_from", "protocol", "protocol_from", "written"]
 
 SHARE = 0.5
-"""Part of the probability of failure that declared families have, where nobody says another."""
+"""Part of the probability of failure that declared families have, by default."""
 
 _KEYS = {
     "listed": {"weights"},

@@ -1,4 +1,4 @@
-"""A plan for a study protocol: widths for each declared family, and for queries that nobody declares."""
+"""A plan for a study protocol: widths for each declared family, and for undeclared queries."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ goes in as its text. The chain starts at the hash of the holdout itself (its nam
 its configuration), so these are bound too. Three keyed seals go beside it, each over the fields named here:
 
 - the *entry seal* (``holdout``, and its hash as ``entry``) binds each entry to the steward's key, so that a stored
-  answer can be believed by itself, and nobody without the key can write one that is;
+  answer can be believed by itself, and only the key's holder can write one that is;
 - the *state seal* in each entry (``holdout, sequence, state``) commits to the secret state of the mechanism after that
   entry; keyed, because a noisy threshold has some 40 bits of entropy: a plain hash of it could be inverted;
 - the *head seal* in the head row (``holdout, sequence, charged, entry_hash, questions_hash, state``) binds state,

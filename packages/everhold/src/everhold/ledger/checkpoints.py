@@ -3,7 +3,7 @@
 A checkpoint is made when everything up to it has just been checked. It names the hash of its entry, which commits to
 all entries before, and it is used only where the ledger's chain passes through that hash to a sealed head. So
 
-- nobody forges one without the steward's key;
+- forging one needs the steward's key;
 - one that belongs to another way of the ledger, as after a recovery, does not fit its chain, and is not used;
 - an older one that is put back is true, too: more entries are read again, and nothing else changes;
 - one that is gone costs the time of reading all entries.

@@ -68,7 +68,7 @@ class Reached:
         """Check that a database has come at least as far, on the same way.
 
         Args:
-            found: How far the database has come. It has to be read after the file, or while nobody else can write.
+            found: How far the database has come. It has to be read after the file, or while no other process can write.
             hash_here: The hash of the database's entry of this number, if it goes further.
 
         Raises:

@@ -46,7 +46,7 @@ class Tally:
     promotions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def take(self, sequence: int, description: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Count one entry; one that nobody can have written is counted as what it says."""
+        """Count one entry; one that cannot have been written is counted as what it says."""
         source = answer.get("source")
         if source == UNSEALING:
             self.unsealing, told = sequence, answer.get(DISCLOSED)

@@ -152,7 +152,7 @@ class Checked:
 
 
 def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> Checked:
-    """Check everything up to a head before somebody signs for it.
+    """Check everything up to a head before it is signed.
 
     Of more than `READ_AGAIN` entries only those after the latest checkpoint are read, with the questions of all. What
     they add up to is then that of the entries which were written, also if somebody has altered some of them since.

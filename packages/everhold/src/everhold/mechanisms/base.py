@@ -322,7 +322,7 @@ class Mechanism(ABC):
 
     @property
     def beyond_curve(self) -> float:
-        """By how much the epsilon of what is drawn may exceed that of `curve`, for whoever states it."""
+        """By how much the epsilon of what is drawn may exceed that of `curve`, for statements about it."""
         return self.rounding
 
     def loss_of(self, charged: int) -> float | None:
@@ -373,7 +373,7 @@ class Mechanism(ABC):
 
         Args:
             state: The last state that is known.
-            asked: Questions that were answered since; None if nobody knows, and then all that are left count as spent.
+            asked: Questions that were answered since; None if unknown, and then all that are left count as spent.
             charged: What they were charged; None likewise.
             noise: Source of randomness, for what has to be drawn anew.
 

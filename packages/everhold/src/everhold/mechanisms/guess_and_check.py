@@ -110,7 +110,7 @@ class GuessAndCheck(ChecksGuesses):
             the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
         slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
         allowance: z, the standard errors that an honest guess may be off.
-        training_rows: Number of rows that guesses are made from; 0 if nobody knows, and then as many as are sealed.
+        training_rows: Number of rows that guesses are made from; 0 if unknown, and then as many as are sealed.
         share: Share of the probability of failure that declared families have (S10), in [0, 1); the rest is the tree's.
         endless: Whether it goes on when the budget is used up. Not with a slack, whose promise ends there.
         text_bits: Texts of at most so many bits have the level of their description where it is the larger one: they

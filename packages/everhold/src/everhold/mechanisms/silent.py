@@ -88,7 +88,7 @@ class Silent(Mechanism):
 
     @classmethod
     def recommendable(cls) -> bool:
-        """Never by default: whoever asks expects an answer."""
+        """Never by default: analysts expect answers."""
         return False
 
     @classmethod

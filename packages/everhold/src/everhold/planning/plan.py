@@ -322,7 +322,7 @@ def plan(
         dependence: How the rows depend on each other; independent by default.
         radius: A half-width; then every line also says which rows it needs and how many questions it allows.
         training_rows: Rows that guesses are made from; by default as many as are sealed. With 0 there are no training
-            rows, and mechanisms that check guesses are recommended to nobody.
+            rows, and mechanisms that check guesses are not recommended.
         at: The population's value of a yes-or-no question, in [0, 1], at which lines are compared.
         disagreement: Share of the rows on which a challenger and the champion of a gate differ; then `Plan.steps` says
             what the gate can see if all questions are challenges.

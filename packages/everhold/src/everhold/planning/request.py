@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MOST_QUERIES = 10**9
-"""The planner looks no further; nobody asks more."""
+"""End of the planner's search."""
 
 LEAST_RADIUS = 2.0 / UNIT
 """Half-width that rounding alone adds (theory, section 6)."""
@@ -48,7 +48,7 @@ class PlanRequest:
         confidence: 1 - beta, in (0, 1).
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
         dependence: How the rows depend on each other.
-        training_rows: Rows that guesses are made from; 0 if nobody knows, and then as many as are sealed.
+        training_rows: Rows that guesses are made from; 0 if unknown, and then as many as are sealed.
         alike: As for `Mechanism.expected_radius`: the expected correlation of two rows of one group; None where sums
             of groups are not bet on.
 
@@ -212,7 +212,7 @@ def best_mechanism(
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows depend on each other; independent by default.
-        training_rows: Rows that guesses are made from; 0 if nobody knows, and then as many as are sealed.
+        training_rows: Rows that guesses are made from; 0 if unknown, and then as many as are sealed.
         with_guesses: Whether every question comes with a guess, such as a training estimate.
         alike: As for `Mechanism.expected_radius`.
 

@@ -188,7 +188,7 @@ class Candidate:
     Attributes:
         bound: The question about it alone.
         predictions: Shape (rows,): its predictions where they are an array; else None.
-        training: Shape (training rows,): its row values on the training rows in grid units; None where nobody knows.
+        training: Shape (training rows,): its row values on the training rows in grid units; None where unknown.
     """
 
     bound: BoundQuery
@@ -281,7 +281,7 @@ class Challenge(QueryPlan[Verdict]):
     keeping: int = 0
 
     def silently(self) -> Self:
-        """Refused: a gate that told nothing could not go on with whoever is better.
+        """Refused: a gate that told nothing could not go on with a better model.
 
         Raises:
             QueryRejected: Always. Nothing is charged.
@@ -353,7 +353,7 @@ class Challenge(QueryPlan[Verdict]):
     def answer(
         self, state: State, seen: tuple[Evaluations, Written], rows: list[int], noise: Noise
     ) -> tuple[State, list[Outcome]]:
-        """The mechanism's verdict; whoever is promoted is kept before anybody hears of it.
+        """The mechanism's verdict; a promoted challenger is kept before the verdict is told.
 
         The entry says what made the limit: the node's level, all of which is on one side, and the stakes for it.
         """
@@ -444,7 +444,7 @@ def _is_sign(challenger: Candidate, schema: Schema) -> bool:
 
 
 def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Schema) -> list[NDArray[Any]]:
-    """Labels, one for each row, between which gains lie; none where nobody knows which labels there can be."""
+    """Labels, one for each row, between which gains lie; none where the possible labels are unknown."""
     if schema.label_kind == "binary":
         return [np.zeros(schema.rows), np.ones(schema.rows)]
     if challenger.metric["kind"] != "accuracy":

@@ -276,7 +276,7 @@ class Means(QueryPlan[Result]):
         )  # fmt: skip
 
     def _made_by(self, mean: Prepared, kept: Mapping[str, Any]) -> Procedure | None:
-        """The procedure that made a stored interval; None if nobody knows it any more."""
+        """The procedure that made a stored interval; None if it is no longer known."""
         if mean.procedure is None:
             return None
         by = kept.get("node", {}).get("by")

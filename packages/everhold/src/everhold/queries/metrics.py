@@ -63,7 +63,7 @@ class EstimatedValues:
         judge: From predictions and their table to one value per row.
         check: Refuses predictions that cannot be meant; for public rows, where refusing tells nothing.
         everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
-            for rows that somebody made up.
+            for made-up rows.
     """
 
     predict: Callable[[Table], NDArray[Any]]

@@ -204,7 +204,7 @@ class ColumnReading:
 
 
 class PredictionCache:
-    """Arrays in a temporary file that nobody else can open; it is gone with the last of them."""
+    """Arrays in a temporary file that only its owner can open; it is gone with the last of them."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="everhold-")  # noqa: SIM115  it is closed with the last array

@@ -91,7 +91,7 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
         column: The column of the predictions; None if there is one only, apart from the ids.
 
     Raises:
-        QueryRejected: If there is no such file, or it cannot be read; nobody has looked at the sealed rows.
+        QueryRejected: If there is no such file, or it cannot be read; the sealed rows were not looked at.
     """
     columns = read_columns(path, _form_of(path), Wanted.of(schema), name=path.name)
     return PredictionTable(columns, name=path.name, column=column)

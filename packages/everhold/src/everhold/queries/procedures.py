@@ -107,7 +107,7 @@ def statistic_procedure(
         schema: The rows.
         moved: By how much of its range one row may move it.
         spread: How far its share of the range scatters on independent training rows, times the root of their number;
-            None where nobody knows.
+            None where unknown.
         own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
     """
     rows, deviation = mechanism.rows, None

@@ -122,7 +122,7 @@ class QuantileQuery(Query[Quantile]):
         return QuantilePlan(compiler.schema, mechanism, self.text, level, edges, below, prepared, silent)
 
     def _training_values(self, compiler: QueryCompiler) -> NDArray[np.float64] | None:
-        """Values of a column on the training rows, in order, missing ones last; None where nobody knows them."""
+        """Values of a column on the training rows, in order, missing ones last; None where unknown."""
         name = self.text.strip().strip('"')
         if compiler.training is None or name not in compiler.schema.asked:
             return None
@@ -178,7 +178,7 @@ class QuantilePlan(OneEntry[Quantile]):
         text: The number.
         level: The quantile.
         edges: Public edges, shape (edges,).
-        below: Shares of training rows up to each edge, shape (edges,); nan where nobody knows.
+        below: Shares of training rows up to each edge, shape (edges,); nan where unknown.
         prepared: The share of rows up to the edge where the training quantile lies; its procedure tests all edges.
         compiler: What is known of the holdout.
     """

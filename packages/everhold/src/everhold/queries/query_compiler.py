@@ -339,7 +339,7 @@ class QueryCompiler:
         Args:
             bound: The question.
             guess: The analyst's own.
-            known: Its value on the training rows as a share of its range; None where nobody knows.
+            known: Its value on the training rows as a share of its range; None where unknown.
             procedure: How its interval is made.
 
         Raises:

@@ -183,7 +183,7 @@ class BoundPairs:
         return rows.values_of_code(self.bound.sealed, self.names, (2,))
 
     def open(self, training: StoredRows | None) -> NDArray[Any] | None:
-        """Those of the training rows, shape (rows, 2); None where nobody knows."""
+        """Those of the training rows, shape (rows, 2); None where unknown."""
         if self.bound.training is None or training is None:
             return None
         return sealed_values(self.bound.training, training.table(self.names), training.rows, (2,))

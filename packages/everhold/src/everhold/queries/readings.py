@@ -1,6 +1,6 @@
 """Reading of a mean of row values in [0, 1]: its units, and the meaning of the number.
 
-The ledger keeps a reading beside each question, so that its answer can be read when nobody has the question at hand.
+The ledger keeps a reading beside each question, so that its answer can be read when the query is not at hand.
 """
 
 from __future__ import annotations

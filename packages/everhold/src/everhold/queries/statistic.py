@@ -105,7 +105,7 @@ class Statistic:
         shown: The question as people read it.
         reads: Columns that it reads; None for all.
         trained: From the places of some training rows to its value there, on the scale of as many rows as are sealed;
-            None where nobody knows.
+            None where unknown.
         by_position: Whether it is about predictions as arrays.
     """
 
@@ -130,7 +130,7 @@ class Statistic:
             rows: Number of training rows.
 
         Returns:
-            None where nobody knows.
+            None where unknown.
         """
         places = np.arange(rows)
         if self.trained is None or not math.isfinite(whole := self.trained(places)):

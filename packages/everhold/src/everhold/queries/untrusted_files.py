@@ -52,12 +52,12 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
     """Read predictions from a stranger's file, whatever its form: CSV, TSV, Parquet or Arrow, told by its content.
 
     Args:
-        path: The file, in a private folder that nobody else writes to; a second file is made beside it.
+        path: The file, in a private folder; a second file is made beside it.
         schema: As for `read_predictions`.
         name: How messages call it.
 
     Raises:
-        QueryRejected: If it cannot be read within the limits; nobody has looked at the sealed rows.
+        QueryRejected: If it cannot be read within the limits; the sealed rows were not looked at.
     """
     found = path.with_name(f"{path.name}.read")
     wanted = replace(Wanted.of(schema), most_columns=_MOST_COLUMNS)

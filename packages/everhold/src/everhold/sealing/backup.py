@@ -137,7 +137,7 @@ def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) ->
     A private folder that is there already stays as it is: its newest head knows what was answered since the backup.
 
     Args:
-        archive: The file; whoever made it is not trusted.
+        archive: The file; its maker is not trusted.
         storage: URL or path of the storage, of either kind.
         keep_access: Whether tokens, sessions, login links and public pages come back, too. None of them can be
             checked.

@@ -218,7 +218,7 @@ def classes_of(
         declared: As `checked_classes` returns them.
 
     Raises:
-        HoldoutRejected: If labels are not among the declared classes, or labels are texts whose classes nobody knows.
+        HoldoutRejected: If labels are not among the declared classes, or labels are texts whose classes are unknown.
     """
     if declared == OPEN:
         return None

@@ -99,7 +99,7 @@ def make_configuration(
 
 
 def check_settings(configuration: dict[str, Any]) -> None:
-    """Check that settings that somebody may have altered have the form in which they were written.
+    """Check that settings that may have been altered have the form in which they were written.
 
     Raises:
         IntegrityError: If not. Their content is checked where the holdout is opened, by `state_from`.
@@ -132,7 +132,7 @@ def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
     """The mechanism as it was at creation.
 
     Raises:
-        IntegrityError: If its parameters are not this version's: then nobody could keep its promise.
+        IntegrityError: If its parameters are not this version's: then its promise could not be kept.
     """
     try:
         return mechanism_from_dict(configuration["mechanism"], dependence_from_dict(configuration["dependence"]))
@@ -147,7 +147,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
     """Facts about the rows that an analyst may know.
 
     Raises:
-        IntegrityError: If it is not recorded whether the features are public: nobody could say what is promised.
+        IntegrityError: If it is not recorded whether the features are public: the promise would be unclear.
     """
     if configuration.get("features") not in FEATURES:
         raise IntegrityError(
@@ -183,7 +183,7 @@ def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
     """The inverse of `bound_state`.
 
     Raises:
-        IntegrityError: If the state belongs to another configuration, as after somebody raised a recorded budget.
+        IntegrityError: If the state belongs to another configuration, as after a recorded budget was raised.
     """
     if data.get("configuration") != _digest(configuration):
         raise IntegrityError(

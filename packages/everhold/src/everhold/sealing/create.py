@@ -99,7 +99,7 @@ def seal(
     classes: Classes | None = None,
     check: Callable[[Sealed], None] = lambda _: None,
 ) -> Sealed:
-    """Seal rows in a new, private folder; whoever made it removes it if this fails.
+    """Seal rows in a new, private folder; the caller removes it if this fails.
 
     Args:
         folder: Where everything goes.

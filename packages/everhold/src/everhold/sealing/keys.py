@@ -25,7 +25,7 @@ KEY_FILE = "steward.key"
 
 @dataclass(frozen=True)
 class StewardKey:
-    """An Ed25519 key that stays with whoever sealed the rows."""
+    """An Ed25519 key that stays with the steward."""
 
     _private: Ed25519PrivateKey = field(repr=False)
 

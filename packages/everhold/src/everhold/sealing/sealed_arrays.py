@@ -1,4 +1,4 @@
-"""Arrays in a file beside the sealed rows, for its owner alone: durable, and found out if somebody alters them."""
+"""Arrays in a file beside the sealed rows, for its owner alone: durable, and found out if they are altered."""
 
 from __future__ import annotations
 

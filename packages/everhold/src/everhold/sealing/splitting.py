@@ -44,7 +44,7 @@ class Parts:
     """Division of the rows into parts.
 
     Attributes:
-        side: Shape (rows,): 0 for training rows, 1 for sealed ones, 2 for rows that nobody gets.
+        side: Shape (rows,): 0 for training rows, 1 for sealed ones, 2 for rows that neither side gets.
         groups: Shape (rows,): which rows belong together, as whole numbers; None where each stands alone.
     """
 
@@ -63,7 +63,7 @@ class Parts:
 
     @property
     def left_out(self) -> int:
-        """Number of rows that nobody gets."""
+        """Number of rows that neither side gets."""
         return int(np.count_nonzero(self.side == _NOBODY))
 
     @property

@@ -64,7 +64,7 @@ class JoinedColumn:
         name: Of the column there.
         kind: What it holds: numbers, texts or truth values, which are joined as numbers.
         alias: Its name beside the columns of the rows.
-        digest: SHA-256 of what it says of which row; empty as long as nobody knows it.
+        digest: SHA-256 of what it says of which row; empty as long as it is unknown.
     """
 
     table: Any = field(compare=False, repr=False)

@@ -1,7 +1,7 @@
 """Measure of a mean, for readers: accuracy of a model, a share of rows, an average, a loss.
 
 It is no part of a question's identity. The ledger keeps it beside the question, so that a number can be read later,
-when nobody has the question at hand.
+when the query is not at hand.
 """
 
 from __future__ import annotations

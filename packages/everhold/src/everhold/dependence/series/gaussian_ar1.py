@@ -37,7 +37,7 @@ class GaussianAR1(SeriesModel):
         order_by: Column that puts the rows of a series in order.
         state: Column of the state; None if it is not observed.
         groups: Column whose equal values make a series; series are independent of each other.
-        gap: Number of rows left out between the training rows and the sealed rows of a series that nobody who asks has
+        gap: Number of rows left out between the training rows and the sealed rows of a series that no analyst has
             seen; ``math.inf`` if they are independent of each other.
         miss: Probability that ``|r|`` is larger; see `fit`.
         lengths: Pairs (length, number of series), looked up when rows are sealed.
@@ -112,7 +112,7 @@ class GaussianAR1(SeriesModel):
             order_by: Column that puts the rows of a series in order.
             state: Column of numbers that hardly repeat.
             groups: Column whose equal values make a series.
-            gap: Number of rows left out between these rows and the sealed rows of a series that nobody who asks has
+            gap: Number of rows left out between these rows and the sealed rows of a series that no analyst has
                 seen.
             confidence: In (0, 1).
 

@@ -44,7 +44,7 @@ class MarkovChain(SeriesModel):
         order_by: Column that puts the rows of a series in order.
         state: Column of the state; None if the state is not observed.
         groups: Column whose equal values make a series; series are independent of each other.
-        gap: Number of rows left out between the training rows and the sealed rows of a series that nobody who asks has
+        gap: Number of rows left out between the training rows and the sealed rows of a series that no analyst has
             seen; ``math.inf`` if they are independent of each other.
         uncertainty: L1 radius of every row of the matrix, or one for all: the true chain is any within them.
         miss: Probability that the true chain is not; see `fit`.
@@ -145,7 +145,7 @@ class MarkovChain(SeriesModel):
             order_by: Column that puts the rows of a series in order.
             state: Column of the state: text, whole numbers or truth values.
             groups: Column whose equal values make a series.
-            gap: Number of rows left out between these rows and the sealed rows of a series that nobody who asks has
+            gap: Number of rows left out between these rows and the sealed rows of a series that no analyst has
                 seen.
             states: All states as text; by default those that occur.
             confidence: In (0, 1).

@@ -126,7 +126,7 @@ class Procedure(ABC):
         """Expected distance of an honest guess from the sealed value: that of the sealed rows and of the guess."""
 
     def stakes(self, nats: float) -> dict[str, float]:
-        """Public numbers that were chosen for this level and that whoever checks the interval has to know, by name."""
+        """Public numbers that were chosen for this level and that a verifier of the interval has to know, by name."""
         return {}
 
     @property

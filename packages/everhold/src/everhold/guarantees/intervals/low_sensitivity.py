@@ -23,7 +23,7 @@ class BoundedDifferences(Procedure):
     Attributes:
         rows: Independent sealed rows n. Of independent groups of k rows ``sum k^2``, as each moves it by at most k c.
         sensitivity: c, the most that replacing one row can change the statistic; public.
-        training: Rows that an honest guess was made from, in the same units; as many as are sealed if nobody knows.
+        training: Rows that an honest guess was made from, in the same units; as many as are sealed if unknown.
         spread: Public guess at the standard deviation of the sealed statistic, such as a bootstrap of the training
             rows gives; without one the most that is possible, ``c sqrt(n) / 2``.
 

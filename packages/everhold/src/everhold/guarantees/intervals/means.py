@@ -35,7 +35,7 @@ class OfMeans(Procedure):
 
     Attributes:
         rows: Effective number n of independent sealed rows.
-        training: Effective number of rows that an honest guess was made from; as many as are sealed if nobody knows.
+        training: Effective number of rows that an honest guess was made from; as many as are sealed if unknown.
     """
 
     rows: float

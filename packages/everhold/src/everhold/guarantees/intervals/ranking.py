@@ -112,7 +112,7 @@ class _ScoreBets(Bets):
 
     Attributes:
         expected_units: Planned number of sealed rows of that class, from public facts.
-        training: Such numbers of the training rows; None where nobody knows, and then a law of the guess stands in.
+        training: Such numbers of the training rows; None where unknown, and then a law of the guess stands in.
     """
 
     expected_units: float

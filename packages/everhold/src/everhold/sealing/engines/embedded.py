@@ -50,7 +50,7 @@ class Embedded:
 
     Args:
         path: A file written by `everhold.sealing.files.seal_rows`.
-        fingerprint: What the file has to be, now and around whatever needs it; None for a file that nobody checks.
+        fingerprint: What the file has to be, now and around whatever needs it; None for a file that is not checked.
         what: How messages call the rows, "holdout" or "training".
 
     Raises:
@@ -203,7 +203,7 @@ def fetched(
     """Result of one statement: a list of rows, or an array for each column by name.
 
     Args:
-        connection: A `locked_connection`, in use by nobody else.
+        connection: A `locked_connection`, not in use elsewhere.
         sql: The statement.
         as_arrays: Whether to return arrays.
         max_seconds: Soft limit; the engine is interrupted then.
