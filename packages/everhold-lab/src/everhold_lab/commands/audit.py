@@ -14,7 +14,7 @@ from everhold.cli.output import Format, note, show_list
 from everhold.progress import progress
 
 if TYPE_CHECKING:
-    from everhold_lab.audit.audit import Audit
+    from everhold_lab.audit.report import Audit
 
 __all__ = ["register"]
 

@@ -14,7 +14,8 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.queries.identity import behaviour_digest, content_digest
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_range
-from everhold.sealing.probe import counterexample, values_or_none, varied_rows
+from everhold.sealing.counterexamples import counterexample
+from everhold.sealing.probe import values_or_none, varied_rows
 from everhold_privacy.queries.priced import checked_function_name
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.values.universe import QueryFamily, Value
+    from everhold.values.query_family import QueryFamily
+    from everhold.values.universe import Value
 
 __all__ = ["SyntheticTable"]
 

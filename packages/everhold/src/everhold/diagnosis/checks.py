@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from everhold.diagnosis.copies import near_copies
 from everhold.diagnosis.crossed import crossed
-from everhold.diagnosis.findings import CHECKS
+from everhold.diagnosis.groups_and_orders import CHECKS
 from everhold.diagnosis.places import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from everhold.diagnosis.findings import Finding, Look
+    from everhold.diagnosis.findings import Finding
+    from everhold.diagnosis.groups_and_orders import Look
 
 __all__ = ["ALL_CHECKS"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.diagnosis.findings import Look
+    from everhold.diagnosis.groups_and_orders import Look
 
 __all__ = ["NEAR_COPIES", "CopiesFinding", "near_copies"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome
-    from everhold.diagnosis.findings import Look
+    from everhold.diagnosis.groups_and_orders import Look
 
 __all__ = ["CrossedFinding", "crossed"]
 

@@ -12,7 +12,8 @@ import numpy as np
 from everhold.dependence import DependenceModel
 from everhold.diagnosis.checks import ALL_CHECKS
 from everhold.diagnosis.columns import FILE_ORDER, OpenFile
-from everhold.diagnosis.findings import LESS_WORTH, Finding, Look, corrected, informative_sizes
+from everhold.diagnosis.findings import LESS_WORTH, Finding
+from everhold.diagnosis.groups_and_orders import Look, corrected, informative_sizes
 from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import tuned_mechanism

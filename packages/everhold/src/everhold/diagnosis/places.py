@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome, OpenRows
-    from everhold.diagnosis.findings import Look
+    from everhold.diagnosis.groups_and_orders import Look
 
 __all__ = ["PlaceFinding", "places"]
 

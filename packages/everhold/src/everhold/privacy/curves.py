@@ -17,19 +17,20 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from everhold.privacy.gaussian_tails import (
+    FAR,
+    Floats,
+    _log_density,
+    best_order,
+    log_gaussian_large,
+    log_gaussian_small,
+)
 from everhold.privacy.pure_composition import log_delta_pure
 
 __all__ = [
-    "BoundedRangeCurve",
-    "GaussianCurve",
-    "PrivacyCurve",
-    "PureCurve",
-    "ZeroConcentratedCurve",
-    "non_negative",
+    "BoundedRangeCurve", "GaussianCurve", "PrivacyCurve", "PureCurve", "ZeroConcentratedCurve", "non_negative",
     "whole",
-]
-
-Floats = NDArray[np.float64]
+]  # fmt: skip
 
 
 class PrivacyCurve(ABC):
@@ -256,7 +257,7 @@ class GaussianCurve(PrivacyCurve):
         with np.errstate(over="ignore"):
             near = np.clip(epsilon / self.mu - self.mu / 2, -1e150, 1e150)  # its square is taken
         close = np.minimum(near, FAR)
-        mills = _log_gaussian_small(close, self.mu) if self.mu <= 1 else _log_gaussian_large(close, self.mu)
+        mills = log_gaussian_small(close, self.mu) if self.mu <= 1 else log_gaussian_large(close, self.mu)
         beyond = np.maximum(near, FAR)
         far = _log_density(beyond) + math.log(self.mu) - np.log(beyond) - np.log(beyond + self.mu)
         return np.where(near > FAR, far, mills)
@@ -310,7 +311,7 @@ class ZeroConcentratedCurve(PrivacyCurve):
         if self.rho == 0:
             return np.full(epsilon.shape, -np.inf)
         with np.errstate(over="ignore"):
-            order = np.minimum(_best_order(epsilon, self.rho), 1e150)  # a - 1
+            order = np.minimum(best_order(epsilon, self.rho), 1e150)  # a - 1
             exponent = order * ((order + 1) * self.rho - epsilon)
         renyi = exponent - order * np.log1p(1 / order) - np.log1p(order)
         variation = 0.5 * math.log(min(self.rho / 2, -math.expm1(-self.rho)))
@@ -380,59 +381,6 @@ class BoundedRangeCurve(PrivacyCurve):
 
     def _parameters(self) -> dict[str, Any]:
         return {"epsilon": self.width}
-
-
-FAR = 1e8
-"""Standard deviations beyond which Mills' ratio is ``1/x`` to the last digit of the logarithm."""
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-
-
-def _log_gaussian_small(near: Floats, mu: float) -> Floats:
-    """For ``mu <= 1``: ``phi(a) int_0^inf e^{-a s - s^2/2} (1 - e^{-mu s}) ds`` with ``a = eps/mu - mu/2``.
-
-    It is ``Phi(-a) - e^eps Phi(-a-mu)`` by ``e^eps phi(a+mu) = phi(a)`` and Mills' ratio as a Laplace transform; the
-    integrand is positive. It is cut where the exponent reaches 45; 64 Gauss-Legendre points leave 1e-15.
-    """
-    reach = 90.0 / (near + np.sqrt(near * near + 90.0))
-    points = reach[:, None] * (0.5 + 0.5 * _NODES)
-    integrand = np.exp(-points * (near[:, None] + 0.5 * points)) * -np.expm1(-mu * points)
-    return np.asarray(_log_density(near) + np.log(0.5 * reach * (integrand @ _WEIGHTS)))
-
-
-def _log_gaussian_large(near: Floats, mu: float) -> Floats:
-    """For ``mu > 1`` the difference of Mills' ratios loses no digits; below the mean the complement is small."""
-    upper = _mills(near + mu)
-    above = near > 0
-    result = np.empty(near.shape)
-    result[above] = _log_density(near[above]) + np.log(_mills(near[above]) - upper[above])
-    below = near[~above]
-    result[~above] = np.log1p(-(scipy.special.ndtr(below) + np.exp(_log_density(below)) * upper[~above]))
-    return result
-
-
-def _mills(x: Floats) -> Floats:
-    """``Phi(-x)/phi(x)``."""
-    return np.asarray(math.sqrt(math.pi / 2) * scipy.special.erfcx(x / math.sqrt(2)))
-
-
-def _log_density(x: Floats) -> Floats:
-    return np.asarray(-0.5 * x * x - 0.5 * math.log(2 * math.pi))
-
-
-def _best_order(epsilon: Floats, rho: float) -> Floats:
-    """The t = a - 1 that solves ``(2t+1) rho - eps = ln(1 + 1/t)``.
-
-    The difference of the sides is concave and increasing, so Newton climbs from the left without overshooting. Left of
-    the root lie ``(eps-rho)/(2 rho)`` and, since ``ln(1 + 1/t) <= 1/t``, also ``1/expm1((rho-eps)_+ + sqrt(2 rho))``.
-    Any t gives a valid bound.
-    """
-    exponent = np.minimum(np.maximum(rho - epsilon, 0.0) + math.sqrt(2 * rho), 700.0)
-    order = np.maximum((epsilon - rho) / (2 * rho), 1 / np.expm1(exponent))
-    for _ in range(30):
-        deficit = np.log1p(1 / order) + epsilon - (2 * order + 1) * rho
-        order = order + np.maximum(deficit, 0.0) / (2 * rho + 1 / (order * (order + 1)))
-    return order
 
 
 def non_negative(value: float, name: str) -> float:

@@ -26,7 +26,8 @@ from everhold.queries.candidates import SealedValues, ends_of
 from everhold.queries.question import Query, QuerySpec
 from everhold.queries.results import OneEntry, Paid, checks_guesses
 from everhold.queries.universe_checks import check_universe, check_universe_columns, plain_universe
-from everhold.values.universe import QueryMatrix, Universe
+from everhold.values.query_family import QueryMatrix
+from everhold.values.universe import Universe
 from everhold.values.universe_documents import universe_from
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
-    from everhold.values.universe import QueryFamily, Value
+    from everhold.values.query_family import QueryFamily
+    from everhold.values.universe import Value
 
 __all__ = ["CountTable", "Synthesis", "SynthesisPlan", "TableQuery", "synthesize"]
 

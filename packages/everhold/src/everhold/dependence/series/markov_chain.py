@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 
 from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
+from everhold.dependence.series.chain_arguments import (
+    MOST_STATES,
+    checked_law,
+    checked_matrix,
+    checked_radii,
+    named_states,
+)
 from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling
 from everhold.dependence.series.fitting import as_text, bound_transitions, count_transitions, missed, ordered_runs
 from everhold.dependence.series.mixing import Chain, Contraction, chain_influences
@@ -27,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MarkovChain"]
 
-_MOST_STATES = 128
 _QUILT_STEPS = 4096
 _MOST_CHECKED = 8  # states whose shares are held against the fit
 
@@ -105,9 +111,9 @@ class MarkovChain(SeriesModel):
         step: float | None = None,
         lengths: Iterable[Iterable[int]] | None = None,
     ) -> None:
-        matrix = _checked_matrix(transition)
+        matrix = checked_matrix(transition)
         size = len(matrix)
-        names = tuple(map(str, range(size))) if states is None else tuple(_named(states))
+        names = tuple(map(str, range(size))) if states is None else tuple(named_states(states))
         if len(set(names)) != size or len(names) != size:
             raise DependenceError(f"there are {len(names)} names for {size} states; expected one each, all different")
         first: Literal["stationary"] | tuple[float, ...] = "stationary"
@@ -115,11 +121,11 @@ class MarkovChain(SeriesModel):
             if initial != "stationary":
                 raise DependenceError(f"initial is {initial!r}; expected 'stationary' or a probability for each state")
         else:
-            first = _checked_law(initial, "the initial law", states=size)
+            first = checked_law(initial, "the initial law", states=size)
         object.__setattr__(self, "transition", matrix)
         object.__setattr__(self, "states", names)
         object.__setattr__(self, "initial", first)
-        object.__setattr__(self, "uncertainty", _checked_radii(uncertainty, size))
+        object.__setattr__(self, "uncertainty", checked_radii(uncertainty, size))
         self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, step=step, lengths=lengths)
 
     @classmethod
@@ -166,10 +172,10 @@ class MarkovChain(SeriesModel):
         miss = missed(confidence)
         runs, step = ordered_runs(table, order_by=order_by, value=state, groups=groups)
         series = [as_text(rows) for rows in runs]
-        names = sorted(set().union(*series)) if states is None else _named(states)
+        names = sorted(set().union(*series)) if states is None else named_states(states)
         if len(names) < 2:
             raise DependenceError(f"there is {len(names)} state in column {state!r}; expected at least two")
-        if len(names) > _MOST_STATES:
+        if len(names) > MOST_STATES:
             raise DependenceError(_too_many(len(names), sum(map(len, series)), state))
         bound = bound_transitions(count_transitions(series, names), miss=miss)
         model = cls(
@@ -354,7 +360,7 @@ def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
 def _too_many(states: int, rows: int, column: str) -> str:
     told = "every row has a state of its own: " if states == rows else ""
     return (
-        f"{told}{states:,} states in {rows:,} rows of column {column!r}; expected at most {_MOST_STATES}; cut the "
+        f"{told}{states:,} states in {rows:,} rows of column {column!r}; expected at most {MOST_STATES}; cut the "
         "column into a few classes"
     )
 
@@ -362,54 +368,3 @@ def _too_many(states: int, rows: int, column: str) -> str:
 def _listed(states: tuple[str, ...]) -> str:
     shown = ", ".join(map(repr, states[:8]))
     return shown if len(states) <= 8 else f"{shown}, ... ({len(states)} states)"
-
-
-def _checked_matrix(transition: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
-    try:
-        rows = list(transition)
-    except TypeError:
-        raise DependenceError(
-            f"the transition matrix is {transition!r}; expected a list of rows, one for each state"
-        ) from None
-    size = len(rows)
-    if not 1 <= size <= _MOST_STATES:
-        raise DependenceError(
-            f"the transition matrix has {size} rows; expected one for each of 1 to {_MOST_STATES} states"
-        )
-    return tuple(
-        _checked_law(row, f"row {number} of the transition matrix", states=size) for number, row in enumerate(rows, 1)
-    )
-
-
-def _checked_law(given: Iterable[float], name: str, *, states: int) -> tuple[float, ...]:
-    try:
-        law = tuple(map(float, [] if isinstance(given, str) else given))
-    except (TypeError, ValueError):
-        raise DependenceError(f"{name} holds something that is not a number; expected probabilities") from None
-    if len(law) != states:
-        raise DependenceError(f"{name} has {len(law)} entries; expected {states}, one for each state")
-    for chance in law:
-        if not 0.0 <= chance <= 1.0:
-            wrong = "is not a number" if math.isnan(chance) else "is negative" if chance < 0.0 else "is above 1"
-            raise DependenceError(f"{name} has the entry {chance}, which {wrong}; expected probabilities")
-    total = math.fsum(law)
-    if abs(total - 1.0) > 1e-9:
-        raise DependenceError(f"{name} sums to {total:.12g}; expected 1; scale it, or correct its entries")
-    return law
-
-
-def _named(states: Sequence[Any]) -> list[str]:
-    """Names of states as they are read from rows: truth values are "true" and "false"."""
-    return [str(name) for name in as_text(np.array(list(states), dtype=object))]
-
-
-def _checked_radii(uncertainty: float | Iterable[float] | None, states: int) -> tuple[float, ...] | None:
-    if uncertainty is None:
-        return None
-    given = (float(uncertainty),) * states if isinstance(uncertainty, int | float) else tuple(map(float, uncertainty))
-    if len(given) != states or not all(0.0 <= radius <= 2.0 for radius in given):
-        raise DependenceError(
-            f"the uncertainty has {len(given)} radii for {states} states or one outside [0, 2]; expected an L1 "
-            "distance for every row of the matrix"
-        )
-    return given
