@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import DependenceError
+from everhold_privacy.networks.files import FactorList, NodeTables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-from everhold_privacy.networks.files import FactorList, NodeTables
 
 __all__ = ["pgmpy_factors", "pgmpy_nodes", "pyagrum_factors", "pyagrum_nodes"]
 

@@ -14,6 +14,7 @@ import scipy
 from everhold.dependence.stretches import wandering_of_values
 from everhold.diagnosis.columns import FILE_ORDER, orders_of, outcomes_of
 from everhold.diagnosis.crossing import Crossing, Shared, along
+from everhold.diagnosis.findings import FEWEST_GROUPS, LESS_WORTH, LEVEL, Finding, GroupFinding, SeriesFinding
 from everhold.diagnosis.resemblance import autocorrelation, between_neighbours, within_groups
 
 if TYPE_CHECKING:
@@ -24,35 +25,17 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome, OpenRows, Order
     from everhold.diagnosis.resemblance import Resemblance
-from everhold.diagnosis.findings import FEWEST_GROUPS, LESS_WORTH, LEVEL, Finding, GroupFinding, SeriesFinding
 
 __all__ = ["CHECKS", "Look", "corrected", "informative_sizes", "lie_together", "repeats"]
 
-
 _MOST_OUTCOMES = 40  # looked at in every order
-
-
 _MOST_IN_GROUPS = 8  # looked at in every column of groups that lie together
-
-
 _TOGETHER = 0.5
-
-
 _FIRST_ORDER = 0.05  # level at which a chain of neighbours is ruled out
-
-
 _ERRORS = 3.0
-
-
 _MOST_GROUPS = 10_000  # whose sizes are looked at
-
-
 _SHUFFLES = 9_999
-
-
 _PLAIN, _FEWEST_AVERAGES = 3.0, 3  # standard errors; averages that are not at their mean
-
-
 _AT_ONCE = 4_000_000  # numbers that are shuffled at once
 
 

@@ -24,7 +24,8 @@ from everhold.queries.question import QuerySpec
 from everhold.queries.texts import in_one_line
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
-from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES, rejected
+from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
+from everhold.values.expressions.tokens import rejected
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:

@@ -18,19 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Counterexample", "counterexample", "neighbours"]
 
-
 _PAIRS = 48
-
-
 _MOST_SECONDS = 5.0
-
-
 _LEAST_PAIRS = 8
-
-
 _MOST_POOLED = 2_000  # public rows that data sets are drawn from
-
-
 _FAR = 1e12
 
 

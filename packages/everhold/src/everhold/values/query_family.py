@@ -16,17 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_ROWS", "QueryFamily", "QueryMatrix", "checked_histogram"]
 
-
 MOST_ROWS = 2**26
 """Largest number of rows of a histogram: sums in grid units stay below 2**56."""
 
-
 _BLOCK = 2**19  # values turned into doubles at a time: 4 MiB
-
-
 _EXACT_ROWS = 2**53 // UNIT
-
-
 _HALF = 2**15
 
 
