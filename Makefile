@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 PROJECTS := $(wildcard packages/*/pyproject.toml)
 
-.PHONY: help setup demo services check test test-all durations lowest hunt lint format catalog docs walks bench peers coverage-study experiments sources clean
+.PHONY: help setup demo services check test test-all studies durations lowest hunt lint format catalog docs walks bench peers coverage-study experiments sources clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -22,13 +22,16 @@ services: ## install PostgreSQL, Chromium and Java from Debian packages, if they
 	@sh .ci/make-services
 
 check: .venv/installed-dev ## the fast tests of one distribution: make check PKG=everhold-server
-	$(PYTEST) packages/$(PKG) -m "not slow and not services"
+	$(PYTEST) packages/$(PKG) -m "not slow and not services and not study"
 
 test: .venv/installed-dev lint ## lint, types, layers and all fast tests; needs no services
-	$(PYTEST) -m "not slow and not services"
+	$(PYTEST) -m "not slow and not services and not study"
 
 test-all: services .venv/installed-dev .venv-walks/installed ## what make test leaves out: slow tests, and those that need services
-	$(PYTEST) -m "slow or services"
+	$(PYTEST) -m "(slow or services) and not study"
+
+studies: .venv/installed-dev ## games and enumerations that last minutes each, listed in tests/studies.txt
+	$(PYTEST) -m study
 
 durations: services .venv/installed-dev .venv-walks/installed ## run all tests and record which are slow in tests/slow.txt
 	$(PYTEST) --record-slow

@@ -21,6 +21,9 @@ ROOT = Path(__file__).parent
 SLOW = ROOT / "tests" / "slow.txt"
 """Tests and files that `make test` leaves to `make test-all`, as ``make durations`` recorded them."""
 
+STUDIES = ROOT / "tests" / "studies.txt"
+"""Tests and files that only `make studies` runs: repetitions of games and enumerations that last minutes."""
+
 LIMIT = 1.0
 """Processor time in seconds that a unit test may take without being recorded as slow, on a machine like ours."""
 
@@ -52,13 +55,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests, and those that need services."""
-    slow = set(SLOW.read_text(encoding="utf-8").split("\n")) if SLOW.exists() else set()
+    """Mark slow tests, studies, and tests that need services."""
+    listed = {mark: _listed(file) for mark, file in {"slow": SLOW, "study": STUDIES}.items()}
     for item in items:
-        if item.nodeid in slow or item.nodeid.partition("::")[0] in slow:
-            item.add_marker("slow")
+        for mark, names in listed.items():
+            if item.nodeid in names or item.nodeid.partition("::")[0] in names:
+                item.add_marker(mark)
         if SERVICES & set(getattr(item, "fixturenames", ())):
             item.add_marker("services")
+
+
+def _listed(file: Path) -> set[str]:
+    """Lines of a list of tests."""
+    return set(file.read_text(encoding="utf-8").split("\n")) if file.exists() else set()
 
 
 def _slowness() -> float:
