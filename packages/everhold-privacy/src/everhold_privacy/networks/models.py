@@ -18,6 +18,7 @@ import numpy as np
 
 from everhold.dependence.base import DependenceModel, LeakageCurve, Links, require_rows
 from everhold.errors import DependenceError
+from everhold_privacy.networks import adapters
 from everhold_privacy.networks import files as network_files
 from everhold_privacy.networks.bounds import (
     NetworkParts,
@@ -484,12 +485,12 @@ class BayesianNetwork(Network):
     @classmethod
     def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a ``pyagrum.BayesNet``; its variables are the nodes."""
-        return cls(network_files.pyagrum_nodes(network), **settings)
+        return cls(adapters.pyagrum_nodes(network), **settings)
 
     @classmethod
     def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a discrete Bayesian network of pgmpy (``get_cpds()`` gives TabularCPDs)."""
-        return cls(network_files.pgmpy_nodes(model), **settings)
+        return cls(adapters.pgmpy_nodes(model), **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: names, states, parents as numbers, different tables once and which one each node has."""
@@ -601,12 +602,12 @@ class MarkovNetwork(Network):
     @classmethod
     def from_pyagrum(cls, network: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a ``pyagrum.MarkovRandomField``; its variables are the nodes."""
-        return cls(*network_files.pyagrum_factors(network), **settings)
+        return cls(*adapters.pyagrum_factors(network), **settings)
 
     @classmethod
     def from_pgmpy(cls, model: Any, **settings: Unpack[NodeSettings]) -> Self:
         """A network from a discrete Markov network of pgmpy (``get_factors()`` gives DiscreteFactors)."""
-        return cls(*network_files.pgmpy_factors(model), **settings)
+        return cls(*adapters.pgmpy_factors(model), **settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: names, states, nodes of the factors as numbers, different tables once and which each has."""
