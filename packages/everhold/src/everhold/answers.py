@@ -217,7 +217,7 @@ class Answer(Display):
 
     @property
     def _whose(self) -> str:
-        """Whose value the interval is about."""
+        """Population of the interval."""
         return "population's" if self.about is None else "promised"
 
     def _holds(self, low: float, high: float) -> str:

@@ -577,7 +577,7 @@ class Holdout(GrowingHoldout):
         )
 
     def allotments(self) -> Allotments:
-        """Which analysts may spend how much, what they have spent, and the acts by which the steward said so."""
+        """Allotments of analysts, their spending, and the acts by which the steward set them."""
         head = self._executor.head()
         acts = [
             {

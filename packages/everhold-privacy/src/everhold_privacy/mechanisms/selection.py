@@ -1,4 +1,4 @@
-"""Which of many: the candidate with the least loss, the bin of a quantile, the first value above a threshold.
+"""Selection of one of many: the candidate with the least loss, the bin of a quantile, the first value above a line.
 
 All are drawn exactly. Values are integers (sums over the sealed rows in grid units), epsilon is the rational number
 that a float is, and every coin is decided as if its probability were known to all digits. Floating point only says

@@ -1,4 +1,4 @@
-"""Which of several candidates is best on sealed rows, and how much worse than the best it may be for the population."""
+"""Choice of the best of several candidates on sealed rows, with its regret for the population."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def chosen(
 
 @dataclass(frozen=True, slots=True)
 class PrivateChoiceQuery(PricedQuery[BestCandidate]):
-    """Which of these questions has the lowest, or the highest, mean? Made by `private_choose`.
+    """Choice of the query with the lowest, or the highest, mean; made by `private_choose`.
 
     Attributes:
         candidates: Means in the same units; or anything, with a loss.
@@ -227,7 +227,7 @@ def private_choose(
     price: int = CREDITS,
     loss: Callable[[Any], RowwiseQuery | str] | None = None,
 ) -> PrivateChoiceQuery:
-    """Which of several models, thresholds or questions is best on the sealed rows? Their values are not revealed.
+    """Choose the best of several models, thresholds or queries on the sealed rows; their values are not revealed.
 
     Args:
         candidates: Means in the same units, such as ``[error(model) for model in models]``. With a loss anything else,

@@ -39,7 +39,7 @@ _MOST_QUESTIONS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateFirstAbove(Paid):
-    """Which question was the first to be found above the threshold, and what holds for the population.
+    """First query found above the threshold, with its promise for the population.
 
     With the confidence of all answers together, the population's value of the question that was found is at least
     ``threshold - within``, and that of every question before it (of every question, if none was found) at most
@@ -86,7 +86,7 @@ class PrivateFirstAbove(Paid):
 
 @dataclass(frozen=True, slots=True)
 class AboveQuery(PricedQuery[PrivateFirstAbove]):
-    """Which question is the first whose mean is above a threshold? Made by `private_first_above`."""
+    """Search for the first query whose mean is above a threshold; made by `private_first_above`."""
 
     questions: Sequence[RowwiseQuery | str]
     threshold: float
@@ -190,7 +190,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
 def private_first_above(
     questions: Sequence[RowwiseQuery | str], threshold: float, *, price: int = CREDITS
 ) -> AboveQuery:
-    """Which of these questions, taken in order, is the first whose mean is above a threshold?
+    """Find the first of these queries, taken in order, whose mean is above a threshold.
 
     The means are compared on the sealed rows with noise on both sides, and none is told: AboveThreshold of the sparse
     vector technique. However many questions there are, it is one question of the plan and has one price.

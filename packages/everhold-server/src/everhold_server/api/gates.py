@@ -71,7 +71,7 @@ class Challenged(Strict):
     responses={200: said("The gates.", {"gates": [_GATE], "warnings": []}), **refusals(404, 409)},
 )  # fmt: skip
 def list_gates(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
-    """Which champion each gate has, and how often it was challenged."""
+    """Champion of each gate, and the number of its challenges."""
     holdout = holdouts.whole(name, principal)
     named = [gate["gate"] for gate in holdout.status().get("gates", [])]
     return result({"gates": [told(holdout.gate(name=gate).status()) for gate in named]})

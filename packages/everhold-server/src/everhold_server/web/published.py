@@ -1,4 +1,4 @@
-"""Which competitions everybody may see without logging in: those that their steward has published, at first none."""
+"""Competitions that everybody may see without logging in: those that their steward has published, at first none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which answers a certificate shows, as the ledger holds them and in the units in which they were asked."""
+"""Answers in a certificate, as the ledger holds them and in the units in which they were asked."""
 
 from __future__ import annotations
 

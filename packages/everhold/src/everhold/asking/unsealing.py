@@ -162,7 +162,7 @@ def _result(executor: QueryExecutor) -> Unsealed:
 
 
 def losing_their_promise(executor: QueryExecutor) -> list[str]:
-    """Which other holdouts lose their promise when this one is unsealed, in sentences; none if everhold sees none.
+    """Other holdouts that lose their promise when this one is unsealed, in sentences; none if everhold sees none.
 
     Raises:
         QueryRejected: If it cannot be unsealed.

@@ -60,7 +60,7 @@ def links_chart(links: Links) -> alt.LayerChart:
 
 
 def sets_chart(sets: Mapping[int, int]) -> alt.LayerChart:
-    """Which share of all rows is in sets of which size.
+    """Share of all rows in sets of each size.
 
     Args:
         sets: Rows of a set to the number of such sets.

@@ -55,7 +55,7 @@ class SeriesFacts:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Which rows are drawn with a line between them: those that tell about each other whatever else is known.
+    """Rows to draw with a line between them: those that tell about each other whatever else is known.
 
     Attributes:
         places: Number of dots, a row or a latent node each.

@@ -80,7 +80,7 @@ class SQLite(LedgerDatabase):
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Which file it is, whatever its name.
+    """Identity of the file, whatever its name.
 
     Raises:
         Unavailable: If it is gone; a connection would make an empty one.

@@ -1,4 +1,4 @@
-"""Which mechanism answers for rows that are to be sealed, and whether its promise is worth having."""
+"""Choice of the mechanism for rows that are to be sealed, and a check that its promise is worth having."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ class Kinds(Sequence[Kind]):
         return self.own.get(name) or self.extensions.get(name)
 
     def missing(self, name: str) -> str:
-        """Which extra of everhold installs a kind that is not there; empty if none does."""
+        """Extra of everhold that installs a missing kind; empty if none does."""
         extra = extra_for(self.extensions.group, name)
         return f"pip install 'everhold[{extra}]' installs it" if extra else ""
 

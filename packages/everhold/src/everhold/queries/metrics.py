@@ -159,7 +159,7 @@ class LabelQuery(RowwiseQuery):
         return None
 
     def meant(self, prediction: Node, schema: Schema) -> tuple[Node, str, str]:
-        """Which predictions that stay in the engine can be meant.
+        """Predictions in the engine that can be meant.
 
         Returns:
             A condition, what all others are, and what is expected.

@@ -1,4 +1,4 @@
-"""Which interval procedure a question gets, from public facts alone (S8).
+"""Choice of a query's interval procedure, from public facts alone (S8).
 
 | rows | question | procedure |
 | --- | --- | --- |

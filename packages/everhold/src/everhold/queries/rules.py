@@ -99,7 +99,7 @@ def label_node(schema: Schema) -> Node:
 
 
 def sensible_classes(prediction: Node, schema: Schema) -> tuple[Node, str, str]:
-    """Which predictions can be labels, as `everhold.queries.predictions.check_classes` says of arrays."""
+    """Mask of predictions that can be labels, as `everhold.queries.predictions.check_classes` says of arrays."""
     expected, advice = known_classes(schema)
     said = "are no labels", f"{expected} for each row; {advice}"
     if schema.label_classes is not None:

@@ -83,7 +83,7 @@ def neighbours(table: Table, *, rows: int, label: str | None = None) -> Iterator
 def _arrangement(
     turn: int, *, old: int, new: int, ordinary: int, rows: int, rng: np.random.Generator
 ) -> tuple[str, NDArray[np.int64]]:
-    """Which row of the pool stands where, before one is replaced."""
+    """Arrangement of the pool's rows, before one is replaced."""
     form = turn % 4
     if form == 0:
         return "ordinary rows", rng.integers(ordinary, size=rows)

@@ -78,7 +78,7 @@ def ordered_runs(
 
 
 def _one_step(steps: NDArray[np.float64], same: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
-    """Which neighbours are one usual step apart; one of the steps themselves is the median."""
+    """Neighbours that are one usual step apart; one of the steps themselves is the median."""
     inside = np.sort(steps[same])
     if not len(inside):
         return np.zeros(len(steps), dtype=bool)

@@ -184,7 +184,7 @@ class Contraction:
 
 
 def _many_steps(steps: NDArray[np.bool_], least: int) -> NDArray[np.bool_]:
-    """Which states can be reached in exactly 2^k steps, for a 2^k of at least ``least``."""
+    """States that can be reached in exactly 2^k steps, for a 2^k of at least ``least``."""
     for _ in range(max(least - 1, 0).bit_length()):
         steps = (steps.astype(np.float64) @ steps.astype(np.float64)) > 0
     return steps

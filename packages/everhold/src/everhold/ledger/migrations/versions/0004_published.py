@@ -1,4 +1,4 @@
-"""Which competitions have a page that everybody may see."""
+"""Competitions with a public page."""
 
 from __future__ import annotations
 
