@@ -233,3 +233,15 @@ def test_the_largest_regret_of_pairs_is_that_of_all_intervals(tmp_path, best, de
             ]
             largest = max(-min(both) if best == "lowest" else max(both) for both in units)
             assert pairs.largest(found, 8.0, lowest=best == "lowest") == pytest.approx(largest, abs=1e-6)
+
+
+def test_unsealing_tells_the_largest_error_of_a_table_and_nothing_more_of_a_quantile(tmp_path):
+    with create(tmp_path) as holdout:
+        table, median = holdout.ask(eh.synthesize(UNIVERSE, 1)), holdout.ask(eh.quantile("x"))
+        told = holdout.unseal()
+        (row,) = told.rows
+        counts = UNIVERSE.marginals(1)
+        off = np.abs(counts.means(UNIVERSE.histogram(SEALED) / ROWS) - table.table.means(counts)).max()
+        assert row["sealed"] == pytest.approx(off, abs=1e-9)
+        assert row["sealed_low"] == 0.0 < row["sealed"] < row["sealed_high"] <= table.within
+        assert (told.not_kept, holdout.ask(eh.quantile("x")).low) == (1, median.low)
