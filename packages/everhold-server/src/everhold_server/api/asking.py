@@ -110,7 +110,7 @@ class Several(Strict):
         list[float | None] | None, Field(max_length=_MOST_AT_ONCE, description="One guess or null for each question.")
     ] = None
     silent: Silent = False
-    reveal: Annotated[Literal["checked", "all"], Field(description="\"all\" to tell everything, without surprises.")] = (
+    reveal: Annotated[Literal["checked", "all"], Field(description='"all" to tell everything, without surprises.')] = (
         "checked"
     )
 
@@ -233,7 +233,10 @@ def ask_many(
     questions = _questions(asked.questions, holdout, principal, received)
     with warned_of() as warned:
         answers = holdout.ask_many(  # what is made of several is refused there
-            questions, guesses=asked.guesses, silent=asked.silent, reveal=asked.reveal  # type: ignore[arg-type]
+            questions,
+            guesses=asked.guesses,
+            silent=asked.silent,
+            reveal=asked.reveal,  # type: ignore[arg-type]
         )
     noted(request, "ask many", outcomes=dict(Counter(map(_outcome, answers))))
     return result({"answers": [told(answer) for answer in answers]}, warned)

@@ -519,7 +519,9 @@ DECLARED = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "holds"), DECLARED, ids=lambda each: each.get("kind") if isinstance(each, dict) else "")
+@pytest.mark.parametrize(
+    ("fields", "holds"), DECLARED, ids=lambda each: each.get("kind") if isinstance(each, dict) else ""
+)
 def test_a_steward_declares_a_family(send, see, fields, holds):
     name = f"family of {fields['kind']}"
     assert send("/holdouts/flights/families", {"family": name, **fields}).status_code == 303
