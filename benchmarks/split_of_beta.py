@@ -53,9 +53,8 @@ def splits() -> None:
         models = [of_model(made, surprises=count) for count in (0, 10)]
         more = [f"{new:.4f} (+{100.0 * (new / old - 1.0):.1f} %)" for new, old in zip(models, usual, strict=True)]
         told, checked = of_text(made, share)
-        print(
-            f"| {'what the tree leaves' if share is None else share} | {told:.4f} | {checked:.4f} | {' | '.join(more)} |"
-        )
+        part = "what the tree leaves" if share is None else share
+        print(f"| {part} | {told:.4f} | {checked:.4f} | {' | '.join(more)} |")
 
 
 def tells() -> None:
