@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from everhold_lab.experiments.family_games import BETA, GAMES, missed_games
-from everhold_lab.experiments.family_worlds import WORLDS, Sealed
+from everhold_lab.experiments.family_worlds import WORLDS, SealedUnits
 
 PLAYED = 30
 
@@ -24,7 +24,7 @@ def test_the_capital_at_the_truth_decides_as_the_interval_does(name, nats):
     drawn = world.draw(rng, 300)
     extreme = np.argsort(drawn.means)[[0, 1, -2, -1]]
     for place in extreme.tolist():
-        one = Sealed(drawn.values[[place]], drawn.weights)
+        one = SealedUnits(drawn.values[[place]], drawn.weights)
         procedure, seen = world.seen(one.values[0])
         low, high = procedure.interval(seen, nats)
         assert (world.below(one, nats), world.above(one, nats)) == (low > 0.5, high < 0.5)

@@ -96,7 +96,7 @@ def told_quantile(made, procedure, counts, level, seen, nats):
 
 
 def wrong_quantiles(told, shares, level):
-    """Whether the told edges exclude the quantile, shape (laws, samples); shares up to each edge by law."""
+    """True where the told edges exclude the quantile, shape (laws, samples); shares up to each edge by law."""
     at = np.argmax(shares >= level - 1e-12, axis=1)[:, None]
     return (at <= told[None, :, 0]) | (at > told[None, :, 1])
 

@@ -24,7 +24,7 @@ def coins(rng, *, grouped, first=0, power=1):
 
 
 def medians(holdout):
-    """How far the told median of each column says that too many rows lie up to 1/2."""
+    """The excess of rows up to 1/2 by the told median of each column."""
     told = [holdout.ask(eh.quantile(name, low=0.3, high=0.7, bins=40)) for name in NAMES]
     told = [(0.0, 1.0) if answer.refused else (answer.low, answer.high) for answer in told]
     assert all(low <= 0.5 <= high for low, high in told)
@@ -61,7 +61,7 @@ def members(holdout):
 
 
 def vote_holds(folder, ask, *, grouped):
-    """Whether the interval of the vote by what `ask` was told holds the truth, 1/2."""
+    """True if the interval of the vote by what `ask` was told holds the truth, 1/2."""
     rng = np.random.default_rng(7)
     training = coins(rng, grouped=grouped, first=GROUPS, power=4 if ask is tables else 1)
     wish = {"declared": eh.listed([f"{name} <= 0.5" for name in NAMES])} if ask is members else {}

@@ -22,7 +22,7 @@ from everhold.guarantees.largest import ChoiceLevels
 from everhold.mechanisms.declared import label_nats
 from everhold.mechanisms.forced_labels import order_nats, steps_nats
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold_lab.experiments.family_worlds import GAMES_ROWS, WORLDS, Grouped, Sealed, World, text_nats
+from everhold_lab.experiments.family_worlds import GAMES_ROWS, WORLDS, GroupedWorld, SealedUnits, World, text_nats
 from everhold_lab.experiments.quantile_games import quantile_course
 from everhold_lab.experiments.table_games import marks_miss, table_course
 
@@ -105,7 +105,7 @@ def _choices(world: World, *, paid: bool) -> Callable[[np.random.Generator], boo
     """Rounds of the best of 20 fresh candidates, and the vote of all winners."""
 
     def play(rng: np.random.Generator) -> bool:
-        labels, wrong, winners = 0.0, False, list[Sealed]()
+        labels, wrong, winners = 0.0, False, list[SealedUnits]()
         for place in range(1, _ROUNDS + 1):
             round_ = world.draw(rng, _CANDIDATES)
             best = int(np.argmax(round_.means))
@@ -114,7 +114,7 @@ def _choices(world: World, *, paid: bool) -> Callable[[np.random.Generator], boo
             wrong |= world.below(winner, levels.lower) or world.above(winner, levels.upper)
             if paid:
                 labels += order_nats([best], np.full(_CANDIDATES, math.nan)) + _LEAST_INTERVAL_LABEL
-        vote = Sealed.joined(winners).vote(np.ones(_ROUNDS), rng)
+        vote = SealedUnits.joined(winners).vote(np.ones(_ROUNDS), rng)
         return wrong or world.any_outside(vote, float(_TREE.nats(_ROUNDS + 1, 0, labels)))
 
     return play
@@ -172,7 +172,7 @@ def _games() -> list[FamilyGame]:
                 FamilyGame(f"best of {world.members:,}, {name}", "nothing", _best(world, candidates=world.members)),
                 FamilyGame(f"best of {world.members:,}, {name}", "levels know K", _best(world, candidates=1)),
             ]
-    rows = Grouped()
+    rows = GroupedWorld()
     made += [
         FamilyGame(f"family of {rows.members:,}, groups", "groups are known", rows.ignoring_groups(_BOTH)),
         FamilyGame("all texts", "nothing", _texts(pays=True)),

@@ -25,7 +25,7 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind, parse
 
-__all__ = ["GAMES_ROWS", "WORLDS", "Grouped", "Sealed", "World", "text_nats"]
+__all__ = ["GAMES_ROWS", "WORLDS", "GroupedWorld", "SealedUnits", "World", "text_nats"]
 
 GAMES_ROWS = 400
 _EXTREMES = 2  # of either side, whose intervals are looked at
@@ -35,7 +35,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sealed:
+class SealedUnits:
     """Row values of some queries.
 
     Attributes:
@@ -51,19 +51,19 @@ class Sealed:
         """Shape (queries,)."""
         return np.asarray(self.values @ self.weights / self.weights.sum())
 
-    def some(self, places: Sequence[int]) -> Sealed:
+    def some(self, places: Sequence[int]) -> SealedUnits:
         """Some of the queries."""
-        return Sealed(self.values[list(places)], self.weights)
+        return SealedUnits(self.values[list(places)], self.weights)
 
     @classmethod
-    def joined(cls, many: Sequence[Sealed]) -> Sealed:
+    def joined(cls, many: Sequence[SealedUnits]) -> SealedUnits:
         """All queries of several."""
         return cls(np.concatenate([each.values for each in many]), many[0].weights)
 
-    def vote(self, weights: NDArray[np.float64], rng: np.random.Generator) -> Sealed:
-        """Whether the weighted vote of all queries is above 1/2, for each unit: true for half of the population."""
+    def vote(self, weights: NDArray[np.float64], rng: np.random.Generator) -> SealedUnits:
+        """The weighted vote of all queries for each unit, 1 if it is above 1/2: true for half of the population."""
         votes = weights @ (self.values - 0.5) + 1e-9 * (rng.random(self.values.shape[1]) - 0.5)
-        return Sealed((votes > 0.0).astype(np.float64)[None], self.weights)
+        return SealedUnits((votes > 0.0).astype(np.float64)[None], self.weights)
 
 
 class World(ABC):
@@ -77,7 +77,7 @@ class World(ABC):
     votes, members = True, 1_000
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, queries: int) -> Sealed:
+    def draw(self, rng: np.random.Generator, queries: int) -> SealedUnits:
         """Sealed values of queries that are independent of each other."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class World(ABC):
         """The procedure and what it needs of one query, whose unit values have the shape (units,)."""
 
     def _sides(self, one: NDArray[np.float64], nats: float) -> tuple[bool, bool]:
-        """Whether 1/2 is below the interval of a query, and above it; the capital at 1/2 decides, as for the ends."""
+        """Two flags: 1/2 lies below the interval of a query, or above it; the capital at 1/2 decides."""
         procedure, seen = self.seen(one)
         if not isinstance(procedure, Bets) or isinstance(procedure, RatioBetting):
             low, high = procedure.interval(seen, nats)
@@ -96,41 +96,41 @@ class World(ABC):
         above = units.mean < 0.5 and hedged_capital(units, 0.5, stakes[1])[0] >= side
         return below, above
 
-    def below(self, one: Sealed, nats: float) -> bool:
-        """Whether 1/2 lies below the interval of the one query."""
+    def below(self, one: SealedUnits, nats: float) -> bool:
+        """True if 1/2 lies below the interval of the one query."""
         return self._sides(one.values[0], nats)[0]
 
-    def above(self, one: Sealed, nats: float) -> bool:
-        """Whether 1/2 lies above it."""
+    def above(self, one: SealedUnits, nats: float) -> bool:
+        """True if 1/2 lies above it."""
         return self._sides(one.values[0], nats)[1]
 
-    def any_outside(self, sealed: Sealed, nats: float) -> bool:
-        """Whether 1/2 is outside the interval of any query, of those with the most extreme means."""
+    def any_outside(self, sealed: SealedUnits, nats: float) -> bool:
+        """True if 1/2 is outside the interval of any query, of those with the most extreme means."""
         order = np.argsort(sealed.means)
         extreme = dict.fromkeys([*order[:_EXTREMES].tolist(), *order[-_EXTREMES:].tolist()])
         return any(any(self._sides(sealed.values[place], nats)) for place in extreme)
 
 
-class Shares(World):
+class CoinWorld(World):
     """Independent coins, with exact binomial tails."""
 
-    def draw(self, rng: np.random.Generator, queries: int) -> Sealed:
+    def draw(self, rng: np.random.Generator, queries: int) -> SealedUnits:
         """See `World.draw`."""
-        return Sealed(rng.integers(0, 2, (queries, GAMES_ROWS), dtype=np.int8), np.ones(GAMES_ROWS))
+        return SealedUnits(rng.integers(0, 2, (queries, GAMES_ROWS), dtype=np.int8), np.ones(GAMES_ROWS))
 
     def seen(self, values: NDArray[np.float64]) -> tuple[Any, Any]:
         """See `World.seen`."""
         return _EXACT, float(values.mean())
 
 
-class Between(World):
+class BetweenWorld(World):
     """Independent rows with values spread over [0, 1], which are bet on."""
 
     members = 5_000
 
-    def draw(self, rng: np.random.Generator, queries: int) -> Sealed:
+    def draw(self, rng: np.random.Generator, queries: int) -> SealedUnits:
         """See `World.draw`."""
-        return Sealed(rng.random((queries, GAMES_ROWS)), np.ones(GAMES_ROWS))
+        return SealedUnits(rng.random((queries, GAMES_ROWS)), np.ones(GAMES_ROWS))
 
     def seen(self, values: NDArray[np.float64]) -> tuple[Any, Any]:
         """See `World.seen`."""
@@ -140,15 +140,15 @@ class Between(World):
         return _BETS[Betting], Cells(counts, np.bincount(place, steps, CELLS).astype(np.int64), UNIT)
 
 
-class Grouped(World):
+class GroupedWorld(World):
     """Groups of 4 and of 2 rows, all rows of a group alike."""
 
     members = 10_000
 
-    def draw(self, rng: np.random.Generator, queries: int) -> Sealed:
+    def draw(self, rng: np.random.Generator, queries: int) -> SealedUnits:
         """See `World.draw`."""
         sizes = np.concatenate([np.full(number, float(size)) for size, number in _GROUPS])
-        return Sealed(rng.integers(0, 2, (queries, len(sizes)), dtype=np.int8), sizes)
+        return SealedUnits(rng.integers(0, 2, (queries, len(sizes)), dtype=np.int8), sizes)
 
     def seen(self, values: NDArray[np.float64]) -> tuple[Any, Any]:
         """See `World.seen`."""
@@ -172,14 +172,14 @@ class Grouped(World):
         return play
 
 
-class Subgroups(World):
+class SubgroupWorld(World):
     """Shares within subgroups of 40 of the rows, which are ratios of two sums."""
 
     votes, members = False, 20_000
 
-    def draw(self, rng: np.random.Generator, queries: int) -> Sealed:
+    def draw(self, rng: np.random.Generator, queries: int) -> SealedUnits:
         """See `World.draw`; values are those of the subgroup's rows."""
-        return Sealed(rng.integers(0, 2, (queries, _CELLS), dtype=np.int8), np.ones(_CELLS))
+        return SealedUnits(rng.integers(0, 2, (queries, _CELLS), dtype=np.int8), np.ones(_CELLS))
 
     def seen(self, values: NDArray[np.float64]) -> tuple[Any, Any]:
         """See `World.seen`."""
@@ -206,7 +206,7 @@ def _stakes(kind: Any, nats: float) -> tuple[float, float]:
 
 
 WORLDS: dict[str, World] = {
-    "shares": Shares(), "values in between": Between(), "groups": Grouped(), "subgroups": Subgroups(),
+    "shares": CoinWorld(), "values in between": BetweenWorld(), "groups": GroupedWorld(), "subgroups": SubgroupWorld(),
 }  # fmt: skip
 """All populations, by name."""
 

@@ -232,11 +232,11 @@ def ask_many(
     holdout = holdouts.asked_by(name, principal)
     questions = _questions(asked.questions, holdout, principal, received)
     with warned_of() as warned:
-        answers = holdout.ask_many(  # what is made of several is refused there
-            questions,
+        answers = holdout.ask_many(
+            questions,  # type: ignore[arg-type]  # what is made of several is refused there
             guesses=asked.guesses,
             silent=asked.silent,
-            reveal=asked.reveal,  # type: ignore[arg-type]
+            reveal=asked.reveal,
         )
     noted(request, "ask many", outcomes=dict(Counter(map(_outcome, answers))))
     return result({"answers": [told(answer) for answer in answers]}, warned)

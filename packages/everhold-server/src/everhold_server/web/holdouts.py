@@ -127,7 +127,7 @@ def declare(
 
 
 def _family(fields: Fields) -> dict[str, Any]:
-    """What a form says of a family, as a protocol has it.
+    """A family as a form says it, in the words of a protocol.
 
     Raises:
         QueryRejected: If it names no kind of family, or no number of bits.

@@ -147,7 +147,7 @@ class View:
 
     @property
     def declares(self) -> bool:
-        """Whether the principal may declare a family here."""
+        """True if the principal may declare a family here."""
         return self.steward and not self.competition and not self.status["closed"] and "worth" in self.status
 
     @cached_property

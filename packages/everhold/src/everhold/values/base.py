@@ -202,7 +202,7 @@ class BoundQuery:
 
     @property
     def is_ratio(self) -> bool:
-        """Whether it is a ratio of two sums, as one question."""
+        """True for a ratio of two sums, as one question."""
         return self.pair is not None and self.pair.how == "ratio"
 
     @property
