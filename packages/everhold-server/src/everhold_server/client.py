@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from urllib.parse import quote as escaped
 
 from everhold.answers import Answer
@@ -221,12 +221,13 @@ class RemoteHoldout:
         *,
         guesses: Sequence[float | None] | None = None,
         silent: bool = False,
+        reveal: Literal["checked", "all"] = "checked",
     ) -> list[Answer]:
         """See `Holdout.ask_many`."""
         tables: dict[str, PredictionTable] = {}
         several = [written(question, tables)[0] for question in questions]
         given = None if guesses is None else [_plain(guess) for guess in guesses]
-        document = {"questions": several, "guesses": given, "silent": silent}
+        document = {"questions": several, "guesses": given, "silent": silent, "reveal": reveal}
         return [result_from(answer) for answer in self._send("/ask-many", document, tables)["answers"]]
 
     def quote(

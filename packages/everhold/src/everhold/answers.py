@@ -190,6 +190,8 @@ class Answer(Display):
             "holdout": "The answer comes from the sealed rows themselves and was paid for from the budget.",
             "declared": "The answer is what the sealed rows themselves say. The query is a member of a declared "
             "family, so it costs nothing, and its interval is as wide as it would be at any other time.",
+            "chosen": "The answer is about what the sealed rows say, because everything of its batch was to be told. "
+            "No surprise was charged. Later queries have wider intervals, because they pay for what was told.",
         }
         means = {
             "training": "It is the training estimate, for scores of models corrected by what earlier surprises told "

@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as PathParameter
@@ -110,6 +110,9 @@ class Several(Strict):
         list[float | None] | None, Field(max_length=_MOST_AT_ONCE, description="One guess or null for each question.")
     ] = None
     silent: Silent = False
+    reveal: Annotated[Literal["checked", "all"], Field(description='"all" to tell everything, without surprises.')] = (
+        "checked"
+    )
 
 
 class TranscriptForm(StrEnum):
@@ -229,7 +232,12 @@ def ask_many(
     holdout = holdouts.asked_by(name, principal)
     questions = _questions(asked.questions, holdout, principal, received)
     with warned_of() as warned:
-        answers = holdout.ask_many(questions, guesses=asked.guesses, silent=asked.silent)  # type: ignore[arg-type]  # what is made of several is refused there
+        answers = holdout.ask_many(
+            questions,  # type: ignore[arg-type]  # what is made of several is refused there
+            guesses=asked.guesses,
+            silent=asked.silent,
+            reveal=asked.reveal,
+        )
     noted(request, "ask many", outcomes=dict(Counter(map(_outcome, answers))))
     return result({"answers": [told(answer) for answer in answers]}, warned)
 

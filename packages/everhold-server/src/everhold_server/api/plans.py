@@ -9,12 +9,15 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.errors import EverholdWarning
-from everhold_server.api.contract import Plain, Strict, arguments_checked, json_of, refusals, result, said
+from everhold.families.protocol import SHARE, protocol_from
+from everhold.families.study import plan_study
+from everhold_server.api.contract import Plain, Strict, arguments_checked, json_of, refusals, result, said, warned_of
+from everhold_server.api.families import FAMILIES, families_of
 from everhold_server.planners import Planner
 from everhold_server.principals import Viewer
 from everhold_server.uploads import document_of
 
-__all__ = ["PlanSettings", "router"]
+__all__ = ["PlanSettings", "StudySettings", "router"]
 
 router = APIRouter(tags=["planning"])
 
@@ -39,6 +42,44 @@ class PlanSettings(Strict):
         dict[str, Plain] | None,
         Field(description="How rows depend on each other.", examples=[{"kind": "groups", "column": None, "sizes": 5}]),
     ] = None
+
+
+class StudySettings(Strict):
+    """A study protocol that is planned."""
+
+    families: Annotated[dict[str, dict[str, Plain]], Field(**FAMILIES)]
+    rows: int = Field(description="Number of sealed rows.", ge=1, le=_MOST, examples=[20_000])
+    share: float = Field(SHARE, description="Part of the probability of failure that declared families have.")
+    queries: int | None = Field(None, description="Planned queries that are not declared.", le=_MOST)
+    surprises: int | None = Field(None, description="Planned surprises among them.", le=_MOST)
+    training_rows: int | None = Field(None, description="Rows that guesses are made from; 0 for none.", le=_MOST)
+    confidence: float = Field(0.95, description="Probability that all intervals hold at once.")
+
+
+@router.post(
+    "/plan/protocol", summary="Plan a study protocol", openapi_extra=json_of(StudySettings),
+    responses={200: said("Half-widths of each family and of other queries.", {
+        "rows": 20_000, "training_rows": 20_000, "confidence": 0.95, "share": 0.5,
+        "lines": [{"queries": "end points", "members": 30, "bits": 4.9, "within_at_0.5": 0.0129,
+                   "within_at_0.9": 0.0077}],
+        "explanation": "With 20,000 sealed rows ...", "warnings": [],
+    }), **refusals(415)},
+)  # fmt: skip
+def plan_protocol(
+    principal: Viewer, wish: Annotated[StudySettings, Depends(document_of(StudySettings))]
+) -> JSONResponse:
+    """Widths of declared families and of all other queries, before there are rows.
+
+    A family may say the number of its members alone: `{"members": 30}`.
+    """
+    families_of(wish.families)  # refuses too many of them
+    names = ("families", "share", "queries", "surprises")
+    given = {name: value for name in names if (value := getattr(wish, name)) is not None}
+    with arguments_checked(), warned_of() as warned:
+        made = plan_study(
+            protocol_from(given), rows=wish.rows, confidence=wish.confidence, training_rows=wish.training_rows
+        )
+    return result({**made.to_dict(), "explanation": made.explain()}, warned)
 
 
 @router.post(

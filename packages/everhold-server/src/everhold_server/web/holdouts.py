@@ -8,16 +8,19 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
+from everhold.arguments import brief
 from everhold.dependence import Groups
-from everhold.errors import EverholdError, HoldoutRejected
+from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
 from everhold.mechanisms import answering
 from everhold_competitions.competition import FEEDBACK, METRICS
 from everhold_server.api.contract import HoldoutName, warned_of
+from everhold_server.api.families import families_of
 from everhold_server.api.holdouts import HoldoutSettings, listed, one_more_sealing, seal
+from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.principals import Principal, Steward, Viewer
 from everhold_server.web.forms import ENDINGS, Fields, Form
-from everhold_server.web.published import Published
+from everhold_server.web.published import Publications, Published
 from everhold_server.web.rendering import page, place
 from everhold_server.web.views import SAID_OF, View
 
@@ -105,8 +108,42 @@ def one_holdout(
     request: Request, name: HoldoutName, holdouts: Holdouts, principal: Viewer, published: Published
 ) -> Response:
     """The promise, the remaining budget, and the answers."""
-    view = View.of(holdouts, name, principal)
+    return _page(request, View.of(holdouts, name, principal), published)
+
+
+@router.post("/holdouts/{name}/families")
+def declare(
+    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form, published: Published
+) -> Response:
+    """Declare a family."""
+    try:
+        with warned_of():
+            family = fields.text("family")
+            holdouts.whole(name, principal).declare_all(families_of({family: _family(fields)}))
+        noted(request, "declare", families=[family])
+    except EverholdError as fault:
+        return _page(request, View.of(holdouts, name, principal), published, fields=fields, fault=fault.message)
+    return RedirectResponse(place("holdouts", name) + "#declared", 303)
+
+
+def _family(fields: Fields) -> dict[str, Any]:
+    """A family as a form says it, in the words of a protocol.
+
+    Raises:
+        QueryRejected: If it names no kind of family, or no number of bits.
+    """
+    kind, lines = fields.text("kind"), [line.strip() for line in fields.text("members").splitlines() if line.strip()]
+    if kind == "subgroups":
+        return {kind: lines, "of": fields.text("of")}
+    if kind not in ("listed", "texts"):
+        raise QueryRejected(f"kind is {brief(kind)}; expected texts, listed or subgroups; nothing was changed")
+    return {kind: lines if kind == "listed" else fields.number("members")}
+
+
+def _page(
+    request: Request, view: View, published: Publications, *, fields: Fields | None = None, fault: str = ""
+) -> Response:
     return page(
-        request, "holdout.html", view=view, latest=view.latest(_LATEST),
-        said_of=SAID_OF, published=published.of(name), tab="overview",
+        request, "holdout.html", status=422 if fault else 200, view=view, latest=view.latest(_LATEST), fields=fields,
+        fault=fault, said_of=SAID_OF, published=published.of(view.name), tab="overview",
     )  # fmt: skip

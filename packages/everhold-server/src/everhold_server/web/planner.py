@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 
+from everhold.errors import EverholdError
+from everhold.families.protocol import protocol_from
+from everhold.families.study import StudyPlan, plan_study
+from everhold_server.api.contract import warned_of
+from everhold_server.api.families import families_of
 from everhold_server.planners import Planner, Planners
 from everhold_server.principals import Viewer
 from everhold_server.web.rendering import page
@@ -40,6 +46,53 @@ async def planner(
     wish = _Wish(rows, queries, min(overfits, queries), round(confidence / 100.0, 6))
     part = request.headers.get("hx-request") == "true"
     return page(request, "plan_part.html" if part else "plan.html", **await _planned(request, planners, wish))
+
+
+_EXAMPLE = """\
+[families."end points"]
+members = 30
+
+[families.carriers]
+members = 200
+
+[families.texts]
+texts = 40
+"""
+_MOST_WRITTEN = 4_000
+
+
+@router.get("/plan/protocol")
+def study(
+    request: Request,
+    _: Viewer,
+    rows: Annotated[int, Query(ge=1, le=10**9)] = 20_000,
+    protocol: Annotated[str, Query(max_length=_MOST_WRITTEN)] = _EXAMPLE,
+) -> Response:
+    """Widths of a study protocol, which is written in TOML."""
+    made, fault = None, ""
+    try:
+        made = _studied(protocol, rows)
+    except (EverholdError, ValueError) as reason:
+        fault = reason.message if isinstance(reason, EverholdError) else str(reason)
+    return page(
+        request, "plan_protocol.html", status=422 if fault else 200, rows=rows, protocol=protocol, fault=fault,
+        lines=[] if made is None else made.to_rows(), explanation="" if made is None else made.explain(),
+    )  # fmt: skip
+
+
+def _studied(written: str, rows: int) -> StudyPlan:
+    """The plan of a protocol.
+
+    Raises:
+        EverholdError: If it cannot be planned.
+        ValueError: If it is no TOML, or its numbers make no sense.
+    """
+    said = tomllib.loads(written)
+    families = said.get("families")
+    if isinstance(families, dict) and all(isinstance(each, dict) for each in families.values()):
+        families_of(families)  # refuses too many of them
+    with warned_of():
+        return plan_study(protocol_from(said), rows=rows)
 
 
 async def _planned(request: Request, planners: Planners, wish: _Wish) -> dict[str, Any]:

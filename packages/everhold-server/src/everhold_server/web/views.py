@@ -145,6 +145,11 @@ class View:
             return ""
         return f"A confirmed guess is within {outlook[0]} now, and within {outlook[1]} after five more surprises."
 
+    @property
+    def declares(self) -> bool:
+        """True if the principal may declare a family here."""
+        return self.steward and not self.competition and not self.status["closed"] and "worth" in self.status
+
     @cached_property
     def families(self) -> list[dict[str, Any]]:
         """Declared families with the widths of their members."""

@@ -20,7 +20,7 @@ from everhold_server.principals import Role
 HTML = {"accept": "text/html"}
 ALL = (
     "/holdouts", "/holdouts/flights", "/holdouts/flights/gates", "/holdouts/flights/certificate", "/holdouts/cup",
-    "/holdouts/cup/leaderboard", "/verify",
+    "/holdouts/cup/leaderboard", "/verify", "/plan/protocol",
 )  # fmt: skip
 ANALYSTS = ("/holdouts/flights/ask", "/holdouts/flights/ask?kind=choose", "/holdouts/cup/submit")
 STEWARDS = ("/seal", "/holdouts/flights/unseal", "/holdouts/cup/unseal", "/tokens", "/audit")
@@ -510,3 +510,47 @@ def test_only_the_steward_sees_all_queries_on_the_certificate(see):
         page = Elements(see("/holdouts/flights/certificate", role, "ada").text).text
         assert ("mean of dep_delay > 21.5" in page) is listed
         assert ("does not list the queries" in page) is not listed
+
+
+DECLARED = [
+    ({"kind": "texts", "members": "40"}, "text expressions of up to 40 bits"),
+    ({"kind": "listed", "members": "late = 1\ndep_delay > 60\n"}, "2 listed queries"),
+    ({"kind": "subgroups", "members": "carrier", "of": "dep_delay > 15"}, "subgroups of carrier"),
+]
+
+
+@pytest.mark.parametrize(
+    ("fields", "holds"), DECLARED, ids=lambda each: each.get("kind") if isinstance(each, dict) else ""
+)
+def test_a_steward_declares_a_family(send, see, fields, holds):
+    name = f"family of {fields['kind']}"
+    assert send("/holdouts/flights/families", {"family": name, **fields}).status_code == 303
+    page = see("/holdouts/flights").text
+    assert name in page
+    assert holds in page
+    assert "Declare a family" in page
+    assert "Declare a family" not in see("/holdouts/flights", Role.ANALYST, "ada").text
+    assert send("/holdouts/flights/families", {"family": "other", **fields}, Role.ANALYST, "ada").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"kind": "texts", "members": "many"}, "members is"),
+        ({"kind": "listed", "members": "height > 3"}, "height"),
+        ({"kind": "subgroups", "members": "carrier", "of": ""}, "of"),
+        ({"kind": HOSTILE, "members": "3"}, "kind"),
+    ],
+)
+def test_a_family_that_cannot_be_declared_is_said_with_what_was_written(send, fields, why):
+    said = send("/holdouts/flights/families", {"family": HOSTILE, **fields})
+    assert (said.status_code, HOSTILE in said.text) == (422, False)
+    assert re.search(why, said.text)
+
+
+def test_a_protocol_is_planned(see):
+    page = see("/plan/protocol?rows=20000&protocol=%5Bfamilies.ends%5D%0Amembers%20%3D%2030").text
+    assert "ends" in page
+    assert "0.0118" in page
+    assert see("/plan/protocol?protocol=families%20%3D%203").status_code == 422
+    assert see("/plan/protocol?protocol=%5B%5B").status_code == 422

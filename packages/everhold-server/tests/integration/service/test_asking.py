@@ -172,6 +172,14 @@ def test_several_questions_are_answered_in_order(http_client):
     assert [answer["source"] for answer in answers] == ["guess", "training"]
 
 
+def test_everything_of_a_batch_is_told_where_that_was_asked_for(http_client):
+    asked = {"questions": ["delay > 3", "delay > 4"], "guesses": [0.01, None], "reveal": "all"}
+    answers = http_client(STEWARD).post(STUDY + "/ask-many", json=asked).json()["answers"]
+    assert [(answer["source"], answer["charged"]) for answer in answers] == [("chosen", 0), ("chosen", 0)]
+    assert http_client(STEWARD).post(STUDY + "/ask-many", json={**asked, "silent": True}).status_code == 422
+    assert http_client(STEWARD).post(STUDY + "/ask-many", json={**asked, "reveal": "most"}).status_code == 422
+
+
 def test_an_answer_that_cannot_be_paid_for_is_refused_and_costs_nothing(http_client, folder):
     with opened(folder) as holdout:
         holdout.allot("carl", questions=0, charges=0)

@@ -188,3 +188,23 @@ def test_a_thread_that_cannot_be_stopped_does_not_keep_the_process(tmp_path):
     begun = time.monotonic()
     subprocess.run([sys.executable, "-c", program], check=True, timeout=200)
     assert time.monotonic() - begun < 150.0
+
+
+def test_a_protocol_is_planned_as_in_the_library(client):
+    families = {"ends": {"members": 30}, "texts": {"texts": 40}}
+    told = client.post(API + "/plan/protocol", json={"families": families, "rows": 20_000}).json()
+    here = eh.plan(rows=20_000, protocol={"families": families})
+    assert (told["lines"], told["explanation"]) == (here.to_rows(), here.explain())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": 20_000, "families": {}},
+        {"rows": 20_000, "families": {"a": {"members": 0}}},
+        {"rows": 20_000, "families": {"a": {"texts": 40}}, "share": 2.0},
+        {"rows": 0, "families": {"a": {"texts": 40}}},
+    ],
+)
+def test_a_protocol_that_makes_no_sense_is_refused(client, wrong):
+    assert client.post(API + "/plan/protocol", json=wrong).status_code == 422

@@ -142,6 +142,8 @@ def _declared(
         return rows
     room = [mechanism.surely_answers(state, 1) > 0 for state in (now, later)]
     nats = [float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6)) for state in (now, later)]
+    if mechanism.text_bits >= _BITS:  # texts keep the level that they are checked at
+        nats = [min(each, mechanism.of_text(0.0)) for each in nats]
     halves = [within(each + text) if enough else None for each, enough in zip(nats, room, strict=True)]
     return [*rows, _row(f"{said}, if texts are declared", *halves)]
 

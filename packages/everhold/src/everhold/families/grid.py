@@ -26,6 +26,7 @@ from everhold.queries.fitted import FittedQuery
 from everhold.queries.identity import behaviour_digest
 from everhold.queries.models import Judge, open_rows, require_sklearn
 from everhold.queries.question import digest
+from everhold.queries.shares import ShareQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundGrid", "GridFamily", "PointQuery", "grid"]
 
-_METRICS = ("accuracy", "error", "brier")
+_METRICS = ("accuracy", "error", "brier", "precision", "recall", "f1")
 _COMPARED = 2_000  # training rows on which two fits are compared
 _KEPT = 4  # fitted models: a quote and the answer after it need one fit
 _SEED, _THREADS = "random_state", "n_jobs"
@@ -63,14 +64,34 @@ class GridFamily(Family):
     def bind(self, compiler: QueryCompiler) -> BoundGrid:
         """The space of one holdout; the model at its first point is fitted twice and has to come out the same."""
         first = self.space.first()
-        fits = {self.fit_digest(compiler, self.fit(compiler, first)) for _ in range(2)}
+        models = [self.fit(compiler, first) for _ in range(2)]
+        fits = {self.fit_digest(compiler, model) for model in models}
         if len(fits) > 1:
             raise QueryRejected(
                 f"two fits at {brief(first)} differ, so something besides the point decides the model; expected an "
                 "estimator that is deterministic given its parameters, with random_state= for all randomness; nothing "
                 "was charged"
             )
+        self.bound(compiler, models[0])  # refused where the label has no such metric
         return BoundGrid(self.facts)
+
+    def bound(self, compiler: QueryCompiler, model: Any) -> BoundQuery:
+        """The query about a model, before anything is said of its point.
+
+        Raises:
+            QueryRejected: If the metric is none of this holdout's labels. Nothing is charged.
+        """
+        asked = Judge(self.metric, compiler.schema).question(model)
+        if not isinstance(asked, ShareQuery):
+            return compiler.parsed(asked)
+        found = asked.placed(compiler).as_one(compiler)
+        if found is None:
+            raise QueryRejected(
+                f"the {self.metric} of a search space is a ratio, which this holdout does not take as one query; "
+                "expected guess_and_check with training rows and without a slack, or metric='accuracy'; nothing was "
+                "charged"
+            )
+        return found
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -197,7 +218,7 @@ class PointQuery(FittedQuery):
         place = {name: described(value) for name, value in self.point.items()}
         described_as = {"kind": "point", "grid": digest(facts), "point": place}
         model = self.family.model(compiler, self.point)
-        bound = compiler.parsed(Judge(facts["metric"], compiler.schema).question(model))
+        bound = self.family.bound(compiler, model)
         told = ", ".join(f"{name}={value!r}" for name, value in self.point.items())
         shown = f"{facts['metric']} of {_name(facts['estimator'])} at {told}"
         fit = self.family.fit_digest(compiler, model)
@@ -259,7 +280,7 @@ def grid(
         space: Lists of values by parameter, as scikit-learn's ``param_distributions`` or ``param_grid``. Distributions
             over whole numbers with two ends will do; continuous ones have to be listed, with steps.
         seed: Of every ``random_state`` that neither the estimator nor the space names.
-        metric: ``"accuracy"``, ``"error"`` or ``"brier"``.
+        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"`` or ``"f1"``.
         features: Columns to fit on; None for all but the label and what names rows.
 
     Raises:

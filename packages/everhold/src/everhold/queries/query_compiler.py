@@ -221,6 +221,12 @@ class QueryCompiler:
 
     def _guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
         """Guesses from the training rows where none are given, and procedures."""
+        ratios = {p: self.ratio(each, given[p], None) for p, each in enumerate(bound) if each.is_ratio}
+        if ratios:  # of models that everhold fits
+            means = [place for place in range(len(bound)) if place not in ratios]
+            found = self._guessed([bound[place] for place in means], [given[place] for place in means])
+            ratios |= zip(means, found, strict=True)
+            return [ratios[place] for place in range(len(bound))]
         known = [self._with_training_values(question) for question in bound]
         totals = self.training_totals(known, plan=self.mechanism.queries, bets=self.mechanism.bets)
         counted = {} if self.training is None or self.training.whole is None else self._counted(bound)

@@ -257,8 +257,9 @@ class SynthesisPlan(OneEntry[Synthesis]):
             share = sum(self.mechanism.cells.told(int(seen.totals[worst]))) / 2.0
             marks.append([worst, share])
             weights, label = self._marked(weights, worst, share), label + mark_nats
-        error, cost = self._error(seen, weights, nats + label)
-        return {"marks": marks, "within": error}, label + cost, None
+        error, cost, found = self._error(seen, weights, nats + label)
+        off = float(np.max(np.abs(seen.means - self.counts.means(weights))))
+        return {"marks": marks, "within": error}, label + cost, (min(off, found), 0.0, found)
 
     def _worst(self, seen: SealedValues, weights: NDArray[np.float64]) -> int | None:
         """The count that is off by the most standard errors, if they are more than honest ones; None if not."""
@@ -278,15 +279,15 @@ class SynthesisPlan(OneEntry[Synthesis]):
             return weights
         return np.where(mask, weights * (share / inside), weights * ((1.0 - share) / outside))
 
-    def _error(self, seen: SealedValues, weights: NDArray[np.float64], nats: float) -> tuple[float, float]:
-        """The largest error that is told of one public table, and ln(1 / prior) of it."""
+    def _error(self, seen: SealedValues, weights: NDArray[np.float64], nats: float) -> tuple[float, float, float]:
+        """The largest error that is told of one public table, ln(1 / prior) of it, and the largest error itself."""
         one_side = nats - math.log(2.0)  # ends have half of what a procedure is given
         procedures = self._at(weights, one_side)
         low, high = ends_of(procedures, seen, one_side, rounding=self.mechanism.rounding)
         table = self.counts.means(weights)
         found = largest_upper(np.maximum(high - table, table - low))
         told, cost = Around(0.0, self._expected(procedures, table, one_side)).told_above(found)
-        return min(told, 1.0), cost
+        return min(told, 1.0), cost, min(found, 1.0)
 
     def _at(self, weights: NDArray[np.float64], nats: float) -> list[Procedure]:
         table = self.counts.means(weights).tolist()

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums
-from everhold.guarantees.intervals.betting import Betting, GroupBetting
-from everhold.guarantees.largest import largest_upper
-from everhold.queries.candidates import SealedValues, ends_of, look_at
+from everhold.guarantees.intervals.betting import Bets, Betting, GroupBetting
+from everhold.queries.candidates import SealedValues, look_at
 from everhold.queries.difference import DifferenceQuery
 from everhold.queries.means import Prepared, RowwiseQuery
 
@@ -99,14 +98,26 @@ class WinnerPairs:
     def largest(self, pairs: PairsOfOne, nats: float, *, lowest: bool) -> float:
         """The most by which any other candidate is better than one, in units of a mean (Lemma M).
 
+        Only the largest limit is told, so a pair whose limit one test shows to be smaller is not looked at further.
+
         Args:
             pairs: What `look` returned of the candidate.
             nats: ln(1 / level) of a two-sided procedure.
             lowest: Whether lower values are better.
         """
-        low, high = ends_of(pairs.procedures, pairs.sealed, nats, rounding=self.mechanism.rounding)
-        ends = zip(pairs.prepared, low.tolist(), high.tolist(), strict=True)
-        return largest_upper([_better(each.bound, *both, lowest=lowest) for each, *both in ends])
+        middles = [_better(each.bound, mean, mean, lowest=lowest) for each, mean in pairs.means]
+        best, rounding = -math.inf, self.mechanism.rounding
+        for place in np.argsort(middles)[::-1].tolist():  # mostly one of the first has the largest limit
+            bound, procedure, seen = pairs.prepared[place].bound, pairs.procedures[place], pairs.sealed.seen[place]
+            assert isinstance(procedure, Bets)
+            upper = (bound.at_one > bound.at_zero) != lowest
+            outwards = rounding if upper else -rounding
+            known = None if math.isinf(best) else _end_of(bound, best, lowest=lowest) - outwards
+            end = procedure.farthest_end(seen, nats, upper=upper, known=known)
+            if end is not None:  # beyond all before it
+                end = min(max(end + outwards, 0.0), 1.0)
+                best = max(best, _better(bound, end, end, lowest=lowest))
+        return best
 
     def expected(self, pairs: PairsOfOne, goodness: NDArray[np.float64], nats: float, *, lowest: bool) -> float:
         """The expected value of `largest`, from the other candidate that is the best on training rows."""
@@ -134,6 +145,11 @@ class PairsOfOne:
     sealed: SealedValues
 
     @property
+    def means(self) -> list[tuple[Prepared, float]]:
+        """Each difference with its sealed mean."""
+        return list(zip(self.prepared, self.sealed.means.tolist(), strict=True))
+
+    @property
     def procedures(self) -> list[Procedure]:
         """The interval procedures."""
         return [each.procedure for each in self.prepared if each.procedure is not None]
@@ -144,3 +160,9 @@ def _better(bound: BoundQuery, low: float, high: float, *, lowest: bool) -> floa
     ends = [bound.at_zero + (bound.at_one - bound.at_zero) * end for end in (low, high)]
     width = abs(bound.at_one - bound.at_zero) / 2.0
     return (-min(ends) if lowest else max(ends)) / width
+
+
+def _end_of(bound: BoundQuery, better: float, *, lowest: bool) -> float:
+    """The inverse of `_better`: the end, as a mean, at which the other candidate is so much better."""
+    value = better * abs(bound.at_one - bound.at_zero) / 2.0
+    return ((-value if lowest else value) - bound.at_zero) / (bound.at_one - bound.at_zero)

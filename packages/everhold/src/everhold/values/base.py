@@ -201,6 +201,11 @@ class BoundQuery:
         return self.row_value is not None or self.training is not None
 
     @property
+    def is_ratio(self) -> bool:
+        """True for a ratio of two sums, as one question."""
+        return self.pair is not None and self.pair.how == "ratio"
+
+    @property
     def is_plain(self) -> bool:
         """True if it is an expression or predictions in memory: no code runs, and no file is read."""
         if self.pair is not None:

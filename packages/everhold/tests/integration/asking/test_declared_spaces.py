@@ -109,6 +109,40 @@ def test_other_metrics_are_members_too(tmp_path, metric):
         assert answer.low <= answer.value <= answer.high
 
 
+@pytest.mark.parametrize("metric", ["precision", "recall", "f1"])
+def test_ratios_are_members_told_exactly_and_answered_in_batches(tmp_path, metric):
+    from sklearn import metrics
+
+    spaces = {"trees": trees(metric=metric), "right": trees()}
+    with create(tmp_path, spaces) as holdout:
+        point = {"max_depth": 3, "min_samples_leaf": 5}
+        model = DecisionTreeClassifier(**point, random_state=0).fit(*holdout.training_rows())
+        sealed = data(0)
+        frame = holdout.training_rows()[0].__class__({name: sealed[name] for name in sealed if name != "y"})
+        truth = getattr(metrics, f"{metric}_score")(sealed["y"], model.predict(frame))
+        quoted = holdout.quote(spaces["trees"].at(point))
+        ratio, share = holdout.ask_many([space.at(point) for space in spaces.values()])
+        for answer in (ratio, share):
+            assert (answer.source, answer.charged, answer.statement) == ("declared", 0, "S10")
+        assert ratio.low <= truth <= ratio.high
+        assert ratio.high - ratio.low < 0.6
+        assert max(ratio.value - ratio.low, ratio.high - ratio.value) <= quoted.radius
+        assert holdout.ask(spaces["trees"].at(point)).repeated
+        executor = holdout._executor
+        assert not verify(
+            executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.head_file
+        ).findings
+
+
+def test_a_ratio_that_is_no_single_query_is_refused_with_the_nearest_one(tmp_path):
+    slack = eh.GuessAndCheck.tuned(rows=COUNT, queries=5, slack=0.5, training_rows=COUNT, confidence=0.5)
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/study.db", "study", holdout=data(0), label="y", training=data(1), mechanism=slack,
+        planning=eh.Planning(allow_vacuous=True),
+    ) as holdout, pytest.raises(eh.QueryRejected, match="metric='accuracy'; nothing was charged"):  # fmt: skip
+        holdout.declare("trees", trees(metric="recall"))
+
+
 def test_whole_numbers_with_two_ends_have_steps():
     assert eh.grid(DecisionTreeClassifier(), {"max_depth": stats.randint(1, 9)}).space.size == 8
 

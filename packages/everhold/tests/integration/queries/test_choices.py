@@ -204,3 +204,44 @@ def test_old_spellings_with_a_price_work_for_one_version(tmp_path):
                 made.ask(make())
     with pytest.raises(TypeError, match="unexpected keyword argument 'prize'"):
         eh.choose(KEYS, prize=3)
+
+
+def test_a_batch_of_which_everything_is_told_explains_itself(tmp_path):
+    with create(tmp_path) as holdout:
+        for answer in holdout.ask_many(["x > 3", "x > 0.5"], reveal="all"):
+            assert (answer.source, answer.charged) == ("chosen", 0)
+            assert "pay for what was told" in answer.explain()
+        holdout.unseal()
+        assert "unsealed" in holdout.ask("x > 3").explain()
+
+
+@pytest.mark.parametrize("best", ["highest", "lowest"])
+@pytest.mark.parametrize("dependence", [None, eh.Groups("g")])
+def test_the_largest_regret_of_pairs_is_that_of_all_intervals(tmp_path, best, dependence):
+    sealed, training = ({**each, "g": np.arange(ROWS) // 2 + start} for each, start in ((SEALED, 0), (TRAINING, ROWS)))
+    grouped = {"holdout": sealed, "training": training, "dependence": dependence}
+    with create(tmp_path, **(grouped if dependence else {})) as holdout:
+        executor = holdout._executor
+        query = eh.choose([eh.error(f"x > {cut}") for cut in (-1.0, -0.5, 0.0, 0.1, 0.5)], best=best)
+        pairs = executor.compiler.compile(query, None, None).pairs
+        for one in range(5):
+            found = pairs.look(executor.sealed, one)
+            ends = [each.interval(seen, 8.0) for each, seen in zip(found.procedures, found.sealed.seen, strict=True)]
+            bound = [each.bound for each in found.prepared]
+            units = [
+                [b.at_zero + (b.at_one - b.at_zero) * end for end in both] for b, both in zip(bound, ends, strict=True)
+            ]
+            largest = max(-min(both) if best == "lowest" else max(both) for both in units)
+            assert pairs.largest(found, 8.0, lowest=best == "lowest") == pytest.approx(largest, abs=1e-6)
+
+
+def test_unsealing_tells_the_largest_error_of_a_table_and_nothing_more_of_a_quantile(tmp_path):
+    with create(tmp_path) as holdout:
+        table, median = holdout.ask(eh.synthesize(UNIVERSE, 1)), holdout.ask(eh.quantile("x"))
+        told = holdout.unseal()
+        (row,) = told.rows
+        counts = UNIVERSE.marginals(1)
+        off = np.abs(counts.means(UNIVERSE.histogram(SEALED) / ROWS) - table.table.means(counts)).max()
+        assert row["sealed"] == pytest.approx(off, abs=1e-9)
+        assert row["sealed_low"] == 0.0 < row["sealed"] < row["sealed_high"] <= table.within
+        assert (told.not_kept, holdout.ask(eh.quantile("x")).low) == (1, median.low)

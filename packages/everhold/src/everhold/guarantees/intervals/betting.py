@@ -18,7 +18,7 @@ import numpy as np
 
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Needs, Procedure
 from everhold.guarantees.intervals.capital import Units, best_stake
-from everhold.guarantees.intervals.hedge import MOST_PAID, hedged_end
+from everhold.guarantees.intervals.hedge import MOST_PAID, hedged_capital, hedged_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,17 +162,41 @@ class Bets(Procedure):
         """The sealed units, or lotteries with their means."""
 
     @cached_property
-    def _chosen(self) -> dict[float, tuple[float, float]]:
-        """Stakes by nats; the same question is asked for them several times."""
+    def _chosen(self) -> dict[tuple[float, bool], float]:
+        """Stakes by nats, and whether against values above; the same question is asked for them several times."""
         return {}
 
+    @cached_property
+    def _cautious(self) -> Units:
+        """The expected sealed units, with a little doubt."""
+        return self.prediction.cautious(self.prediction.mean if self.guess is None else self.guess)
+
+    def _stake(self, nats: float, *, upper: bool) -> float:
+        """Of one end, from public facts."""
+        if (nats, upper) not in self._chosen:
+            units = self._cautious if upper else self._cautious.mirrored
+            self._chosen[nats, upper] = best_stake(units, side_of(nats))
+        return self._chosen[nats, upper]
+
     def _stakes(self, nats: float) -> tuple[float, float]:
-        """Against values below and above, from public facts."""
-        if nats not in self._chosen:
-            side = side_of(nats)
-            cautious = self.prediction.cautious(self.prediction.mean if self.guess is None else self.guess)
-            self._chosen[nats] = best_stake(cautious.mirrored, side), best_stake(cautious, side)
-        return self._chosen[nats]
+        """Against values below and above."""
+        return self._stake(nats, upper=False), self._stake(nats, upper=True)
+
+    def farthest_end(self, seen: Any, nats: float, *, upper: bool, known: float | None) -> float | None:
+        """One end of the interval; None if it does not lie beyond a value, which one test tells.
+
+        Args:
+            seen: As for `interval`; of means over all rows.
+            nats: ln(1 / level) of both sides together.
+            upper: Whether it is the upper end.
+            known: The value; None for the end in any case.
+        """
+        units, side, stake = self._units(seen), side_of(nats), self._stake(nats, upper=upper)
+        units, value = (units, known) if upper else (units.mirrored, None if known is None else 1.0 - known)
+        if value is not None and units.mean < value < 1.0 and hedged_capital(units, value, stake)[0] >= side:
+            return None
+        end = hedged_end(units, stake, side)
+        return end if upper else 1.0 - end
 
     def stakes(self, nats: float) -> dict[str, float]:
         """See `Procedure.stakes`: the predicted stakes against values below and above; the others are `FRACTIONS`."""
