@@ -40,6 +40,7 @@ from everhold.queries.challenge import (
 from everhold.queries.difference import DifferenceQuery
 from everhold.queries.means import Batch, OneMean, Prepared
 from everhold.queries.metrics import LabelQuery
+from everhold.queries.public_predictions import set_apart
 from everhold.queries.question import Outdated, digest
 from everhold.queries.risk import risk
 from everhold.sealing.model_store import Champion, ModelStore
@@ -556,12 +557,15 @@ class CompetitionSession:
         return _Final(query, Candidate.prepared(self.metric, query.predictions, None, self.executor.compiler))
 
     def _compared(self, first: _Final, second: _Final) -> Prepared:
-        """The paired difference of two final submissions, with the procedure of a gate's challenges."""
-        one, other = first.candidate, second.candidate
+        """The paired difference of two final submissions: bet on where they differ (W3), or as a gate's challenge."""
+        one, other, compiler = first.candidate, second.candidate, self.executor.compiler
         bound = DifferenceQuery(first.query, second.query).joined(one.bound, other.bound)
+        bound = set_apart(bound, compiler.schema, compiler.mechanism)
+        if bound.pair is not None and bound.pair.apart is not None:
+            return Prepared(bound, -1, from_training=False, procedure=compiler.procedure_apart(bound))
         better, worse = (one, other) if one.rises else (other, one)  # then the gain is the difference of row values
         champion = Champion(worse.digest, np.zeros(0, dtype=np.int64), worse.training, worse.predictions)
-        procedure = procedure_for_gain(better, champion, worse, self.executor.compiler)
+        procedure = procedure_for_gain(better, champion, worse, compiler)
         return Prepared(bound, -1, from_training=False, procedure=procedure)
 
     def _ask_silently(self, prepared: Sequence[Prepared]) -> None:

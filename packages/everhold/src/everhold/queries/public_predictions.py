@@ -105,9 +105,7 @@ def apart_procedure(
     bets = DisagreementBetting(
         schema.rows, differing, reach, Betting(differing, training, guess=at), training=trained
     )  # fmt: skip
-    place = 0.5 if guess is None else guess
-    (low, high), (least, most) = (each.expected(place, _USUAL_NATS) for each in (bets, ranges))
-    return ranges if most - least < high - low else bets
+    return ranges if ranges.widest(_USUAL_NATS) < bets.roughly(_USUAL_NATS) else bets
 
 
 def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, guess: float | None) -> Cells:

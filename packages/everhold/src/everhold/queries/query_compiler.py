@@ -380,9 +380,8 @@ class QueryCompiler:
         if self.mechanism.adds_noise:
             return None
         at = guess / self.mechanism.steps if guess >= 0 else None
-        if bound.pair is not None and (apart := bound.pair.apart) is not None:
-            labels = self._training_labels()
-            return apart_procedure(bound, apart, self.schema, labels, own_guess=own_guess, guess=at)
+        if bound.pair is not None and bound.pair.apart is not None:
+            return self.procedure_apart(bound, own_guess=own_guess, guess=at)
         needs, schema = needs_of(bound, self.mechanism, self.schema), self.schema
         if self.training is not None:
             rows, group_by = self.training.counting(bound), self.mechanism.dependence.group_column
@@ -394,6 +393,15 @@ class QueryCompiler:
             likely = likely_values(bound, schema, self._training_labels(), guess=expected)
             return Betting(rows=self.mechanism.rows, training=likely, guess=expected)
         return procedure_for(bound, self.mechanism, schema, training=seen, own_guess=own_guess, guess=expected)
+
+    def procedure_apart(
+        self, bound: BoundQuery, *, own_guess: bool = True, guess: float | None = None
+    ) -> Procedure:  # fmt: skip
+        """The procedure of a difference of two arrays of predictions that were set apart; see `apart_procedure`."""
+        if bound.pair is None or bound.pair.apart is None:
+            raise TypeError(f"{bound.shown!r} was not set apart; expected a difference of two arrays")
+        labels = self._training_labels()
+        return apart_procedure(bound, bound.pair.apart, self.schema, labels, own_guess=own_guess, guess=guess)
 
     def _training_labels(self) -> NDArray[np.float64] | None:
         """Labels of the training rows where they are numbers; None where there are none."""

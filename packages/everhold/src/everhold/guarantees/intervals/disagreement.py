@@ -114,6 +114,12 @@ class DisagreementBetting(OfDisagreement):
         """See `Procedure.expected`."""
         return self._means(self.bets.expected(self.share(guess), nats) if self.differing else (0.5, 0.5))
 
+    def roughly(self, nats: float) -> float:
+        """Expected half-width of a mean without a computed stake, after Bernstein; decides between procedures alone."""
+        side, spread = side_of(nats) + math.log(2.0), self.bets.prediction.spread(self.bets.prediction.mean)
+        scattered = spread * self.bets.prediction.scale
+        return self.scale * (math.sqrt(2.0 * side * scattered) + side / 3.0) / self.differing
+
     def widest(self, nats: float) -> float:
         """See `Procedure.widest`: no gain is beyond the reach either."""
         return self.scale * self.bets.widest(nats) if self.differing else 0.0
