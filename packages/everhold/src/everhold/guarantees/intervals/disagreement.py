@@ -81,7 +81,7 @@ class OfDisagreement(Procedure):
     @property
     def worth(self) -> float:
         """See `Procedure.worth`: the other rows are known to be ties."""
-        sealed = self.scale**2 * self._variance(0.5) / 2.0
+        sealed = self.scale**2 * self._variance(0.5) / 2.0 if self.differing else 0.0
         return 0.25 / max(sealed, 1e-300)
 
     def stakes(self, nats: float) -> dict[str, float]:
