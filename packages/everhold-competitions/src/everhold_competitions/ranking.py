@@ -53,6 +53,7 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
         standings=ranked(standings, better, higher_is_better=_higher_is_better(contest)),
         confidence=executor.mechanism.confidence, statement=executor.promise.statement,
         about=about_of(executor.schema, by_position=True),
+        deadline=contest.competition.deadline, rules=contest.competition.rules,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from everhold.asking.budget import (
 )
 from everhold.asking.certificate_answers import Choice, chosen_answers
 from everhold.asking.grown import GrowingHoldout, current
+from everhold.asking.model_names import with_names
 from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor, first_noise
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.unsealing import as_row, disclosed, disclosed_at, losing_their_promise, unseal
@@ -1045,6 +1046,7 @@ class Holdout(GrowingHoldout):
 
         entries, in_charge = [entry for entry in every if not entry.is_act], self._in_charge()
         named = any(ANALYST in entry.description for entry in entries)
+        names = self._model_names(every) if in_charge else {}
         if self._executor.analyst is not None:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._executor.analyst]
         some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
@@ -1058,7 +1060,7 @@ class Holdout(GrowingHoldout):
                 "sequence": entry.sequence,
                 "asked_at": entry.asked_at,
                 "question": entry.question,
-                "asked": entry.description["shown"],
+                "asked": with_names(entry.description["shown"], names) if names else entry.description["shown"],
                 **some,
                 **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
                 **hidden(entry.answer),
