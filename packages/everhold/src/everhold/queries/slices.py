@@ -130,7 +130,7 @@ def comparison(
             _check_rowwise(judge.question(each))
         asked.append(each)
     first, second = (
-        each if isinstance(each, Query)
+        each if isinstance(each, LabelQuery)
         else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
         for each in asked
     )  # fmt: skip
