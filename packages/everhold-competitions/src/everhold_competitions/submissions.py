@@ -611,7 +611,7 @@ class CompetitionSession:
         return _Final(query, Candidate.prepared(self.metric, query.predictions, None, self.executor.compiler))
 
     def _compared(self, first: _Final, second: _Final) -> Prepared:
-        """The paired difference of two final submissions: bet on where they differ (W3), or as a gate's challenge."""
+        """The paired difference of two final submissions: bet on where they differ (D1), or as a gate's challenge."""
         one, other, compiler = first.candidate, second.candidate, self.executor.compiler
         bound = DifferenceQuery(first.query, second.query).joined(one.bound, other.bound)
         bound = set_apart(bound, compiler.schema, compiler.mechanism)

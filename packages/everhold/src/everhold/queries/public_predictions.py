@@ -1,4 +1,4 @@
-"""Arrays of predictions are public to whoever hands them in: where two differ, and how their losses may spread (W3).
+"""Arrays of predictions are public to whoever hands them in: where two differ, and how their losses may spread (D1).
 
 Everything here follows from the arrays, from declared classes and ranges, and from the labels of training rows. Which
 rows differ and how far apart gains can be decides an interval. How labels are likely to fall decides stakes and what is

@@ -1,4 +1,4 @@
-"""Intervals of a difference of two public arrays of predictions, from the rows on which they differ (Statement W3).
+"""Intervals of a difference of two public arrays of predictions, from the rows on which they differ (Statement D1).
 
 Both arrays are known before the look, and the promise is about labels drawn anew on these rows. Where two predictions
 are equal, so are their row values, whatever the label is. So n - d rows add exactly 0 to the difference, and the d

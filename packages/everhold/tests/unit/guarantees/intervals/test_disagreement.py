@@ -1,4 +1,4 @@
-"""Differences of two public arrays: each end holds at its level under every law of the labels, by enumeration (W3)."""
+"""Differences of two public arrays: each end holds at its level under every law of the labels, by enumeration (D1)."""
 
 import math
 from dataclasses import replace
