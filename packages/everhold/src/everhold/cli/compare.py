@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 
-class Compared(StrEnum):
+class RowMetric(StrEnum):
     """Metrics that are means of rows."""
 
     ACCURACY = "accuracy"
@@ -40,7 +40,7 @@ def compare(
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="Predictions: CSV, TSV or Parquet.")],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="The predictions that are subtracted.")],
     *,
-    metric: Annotated[Compared, typer.Option(help="What is compared, row by row.")] = Compared.ACCURACY,
+    metric: Annotated[RowMetric, typer.Option(help="What is compared, row by row.")] = RowMetric.ACCURACY,
     loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None,
     low: Annotated[float, typer.Option(help="With --metric risk: smaller losses count as this.")] = 0.0,
     high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None,
@@ -69,20 +69,20 @@ def compare(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    if (metric is Compared.RISK) != (loss is not None):
+    if (metric is RowMetric.RISK) != (loss is not None):
         raise Misuse("--loss belongs to --metric risk, which needs it")
-    if metric is not Compared.RISK and (high is not None or low):
+    if metric is not RowMetric.RISK and (high is not None or low):
         raise Misuse("--low and --high belong to --metric risk; leave them out")
     from everhold.queries.difference import difference
 
     with opened(storage, name, analyst) as holdout, arguments_checked():
-        ranges: dict[str, Any] = {"loss": loss, "low": low, "high": high} if metric is Compared.RISK else {}
+        ranges: dict[str, Any] = {"loss": loss, "low": low, "high": high} if metric is RowMetric.RISK else {}
         both = [_query(metric, path, holdout.schema, column, ranges) for path in (first, second)]
         answer = holdout.ask(difference(*both), guess=guess)
     show_answer(answer, form, whole=None)
 
 
-def _query(metric: Compared, path: Path, schema: Schema, column: str | None, ranges: dict[str, Any]) -> LabelQuery:
+def _query(metric: RowMetric, path: Path, schema: Schema, column: str | None, ranges: dict[str, Any]) -> LabelQuery:
     from everhold.queries.metrics import accuracy, brier, error
     from everhold.queries.prediction_files import read_predictions
     from everhold.queries.risk import risk
