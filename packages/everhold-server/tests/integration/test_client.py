@@ -75,6 +75,7 @@ def scenario(holdout):
         yield holdout.ask(question)
     yield holdout.ask("delay > 15")
     yield from holdout.ask_many(["delay > 20", eh.accuracy(GUESSED, training=TRAINED)], guesses=[0.5, None])
+    yield holdout.compare(GUESSED, BY_ID["said"], guess=0.0)
     yield holdout.ask("delay > 33", silent=True)
     yield holdout.allot("mia", questions=4)
     yield holdout.allotments()

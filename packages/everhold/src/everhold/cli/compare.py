@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,10 +12,6 @@ from everhold.cli.answers import show_answer
 from everhold.cli.arguments import AnalystOption, FormatOption, StorageArgument, opened
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format
-
-if TYPE_CHECKING:
-    from everhold.queries.metrics import LabelQuery
-    from everhold.values.base import Schema
 
 __all__ = ["register"]
 
@@ -74,19 +70,13 @@ def compare(
     if metric is not RowMetric.RISK and (high is not None or low):
         raise Misuse("--low and --high belong to --metric risk; leave them out")
     from everhold.queries.difference import difference
+    from everhold.queries.prediction_files import read_predictions
+    from everhold.queries.slices import of_predictions
 
+    asked: Any = {"loss": loss, "low": low, "high": high} if metric is RowMetric.RISK else metric.value
     with opened(storage, name, analyst) as holdout, arguments_checked():
-        ranges: dict[str, Any] = {"loss": loss, "low": low, "high": high} if metric is RowMetric.RISK else {}
-        both = [_query(metric, path, holdout.schema, column, ranges) for path in (first, second)]
+        both = [
+            of_predictions(asked, read_predictions(path, holdout.schema, column=column)) for path in (first, second)
+        ]
         answer = holdout.ask(difference(*both), guess=guess)
     show_answer(answer, form, whole=None)
-
-
-def _query(metric: RowMetric, path: Path, schema: Schema, column: str | None, ranges: dict[str, Any]) -> LabelQuery:
-    from everhold.queries.metrics import accuracy, brier, error
-    from everhold.queries.prediction_files import read_predictions
-    from everhold.queries.risk import risk
-
-    make: Any = {"accuracy": accuracy, "error": error, "brier": brier, "risk": risk}[metric.value]
-    made: LabelQuery = make(read_predictions(path, schema, column=column), **ranges)
-    return made

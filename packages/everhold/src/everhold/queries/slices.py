@@ -18,7 +18,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.difference import DifferenceQuery
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, OneMean, RowwiseQuery
-from everhold.queries.metrics import LabelQuery
+from everhold.queries.metrics import LabelQuery, accuracy, brier, error
 from everhold.queries.models import Judge, cross_validated
 from everhold.queries.question import Query
 from everhold.queries.ranking_scores import RankingQuery
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
     from everhold.queries.query_compiler import QueryCompiler
 
-__all__ = ["SliceAnswers", "batch_of_slices", "comparison", "evaluation", "in_slice", "metric_by", "slices_of"]
+__all__ = [
+    "SliceAnswers", "batch_of_slices", "comparison", "evaluation", "in_slice", "metric_by", "of_predictions",
+    "slices_of",
+]  # fmt: skip
 
 _MOST_SLICES = 1_000
 _OF_SEVERAL = "expected a metric that is a mean of rows: 'accuracy', 'error', 'brier', or a loss with its range"
@@ -135,6 +138,23 @@ def comparison(
         for each in asked
     )  # fmt: skip
     return DifferenceQuery(first, second)
+
+
+def of_predictions(metric: Any, predictions: Any) -> LabelQuery:
+    """The query about predictions where no schema is at hand: a name, a loss with its range, or a function.
+
+    Raises:
+        QueryRejected: If it is no mean of rows. Nothing is charged.
+    """
+    make = {"accuracy": accuracy, "error": error, "brier": brier}.get(metric) if isinstance(metric, str) else None
+    if isinstance(predictions, LabelQuery):
+        return predictions
+    if make is None and isinstance(metric, str):
+        raise QueryRejected(f"the metric is {brief(metric)}; {_OF_SEVERAL}; nothing was charged")
+    asked = (make or metric_by(metric))(predictions)  # type: ignore[operator]  # a function by now
+    _check_rowwise(asked)
+    made: LabelQuery = asked
+    return made
 
 
 def in_slice(question: Any, where: str | None) -> Any:
