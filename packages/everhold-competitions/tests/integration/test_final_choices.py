@@ -83,6 +83,7 @@ def test_squared_losses_are_told_apart_without_training_rows(tmp_path):
         holdout.unseal()
         board = holdout.competition.leaderboard()
         assert (board["owls"].rank, board["larks"].rank, board["wrens"].rank) == (1, 2, 2)
+        assert findings(holdout) == []
 
 
 def test_teams_whose_intervals_do_not_meet_are_never_tied():
