@@ -47,6 +47,7 @@ _RIGHT = 0.4  # chance of either of two different classes, of more than two
 _UNEXPLAINED = 0.05  # part of the variance of labels that is at least left unexplained
 _FEWEST = 30  # differing training rows that say more than the sealed predictions
 _USUAL_NATS = 12.0
+_UNCLEAR = 0.25
 
 
 def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQuery:
@@ -105,7 +106,16 @@ def apart_procedure(
     bets = DisagreementBetting(
         schema.rows, differing, reach, Betting(differing, training, guess=at), training=trained
     )  # fmt: skip
-    return ranges if ranges.widest(_USUAL_NATS) < bets.roughly(_USUAL_NATS) else bets
+    return ranges if _is_narrower(ranges, bets, 0.5 if guess is None else guess) else bets
+
+
+def _is_narrower(ranges: RowRanges, bets: DisagreementBetting, guess: float) -> bool:
+    """Whether ranges are expected to be narrower than bets; where that is not clear at first sight, both are made."""
+    share = ranges.widest(_USUAL_NATS) / max(bets.roughly(_USUAL_NATS), 1e-300)
+    if not 1.0 - _UNCLEAR < share < 1.0 + _UNCLEAR:
+        return share < 1.0
+    (low, high), (least, most) = (each.expected(guess, _USUAL_NATS) for each in (ranges, bets))
+    return high - low < most - least
 
 
 def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, guess: float | None) -> Cells:
