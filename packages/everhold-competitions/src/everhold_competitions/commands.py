@@ -40,6 +40,9 @@ def submit(
     training_predictions: Annotated[
         Path | None, typer.Option(help="The same model's predictions for the training rows, if there are some.")
     ] = None,
+    choose: Annotated[
+        int | None, typer.Option(help="Make this earlier submission of the team final, by its number; no file.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only check the format; nothing is received, no label is looked at.")
     ] = False,
@@ -50,6 +53,7 @@ def submit(
     Examples:
       everhold submit contest.db contest team.csv --team owls --dry-run
       everhold submit contest.db contest team.csv --team owls
+      everhold submit contest.db contest --team owls --choose 2
 
     A file has one column of predictions and, where rows have ids, their column;
     it is joined by it, in any order. Its format is checked before anything is
@@ -68,6 +72,14 @@ def submit(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
+    if choose is not None:
+        if predictions is not None:
+            raise Misuse("--choose names a submission that was received before; leave the file out")
+        with opened(storage, name) as holdout, arguments_checked():
+            holdout.competition.choose(team=team, number=choose)
+        chosen = f"submission {choose:,} of team {team!r} is final"
+        show_sentence(chosen, {"team": team, "number": choose, "final": True}, form)
+        return
     place, found = _places(storage, name, predictions)
     with opened(*place) as holdout, arguments_checked():
         table = _read(found, holdout.schema, column)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from everhold.arguments import as_whole, brief
@@ -24,6 +25,7 @@ _LOSSES = ("absolute", "squared", "log")
 _OF_RISK = {"loss", "low", "high"}
 _MOST = 10**6  # submissions that are planned, in all
 _TEAMS, _EACH = 50, 20
+_LONGEST_RULES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,9 @@ class Competition(Display):
         submissions: Most submissions of one team.
         surprises: Most surprises that telling one team may cost; None for the share that `share` states, and with
             ``"none"``, where nothing is told.
+        deadline: Time after which no submission is received, in ISO 8601 with its offset from UTC, such as
+            ``"2026-12-01T12:00:00+00:00"``; None for no other end than that of the study.
+        rules: What teams are told of the competition, as plain text.
 
     Examples:
         >>> Competition(teams=50, submissions=20).questions
@@ -51,6 +56,8 @@ class Competition(Display):
     teams: int = _TEAMS
     submissions: int = _EACH
     surprises: int | None = None
+    deadline: str | None = None
+    rules: str | None = None
 
     def __post_init__(self) -> None:
         if self.feedback not in FEEDBACK:
@@ -67,11 +74,44 @@ class Competition(Display):
                 )
             object.__setattr__(self, what, int(value))
         self._check_surprises()
+        self._check_texts()
         if self.questions > 10**9:
             raise ValueError(
                 f"{self.teams:,} teams with {self.submissions:,} submissions each make more than 10^9 questions and "
                 "comparisons; expected fewer; nothing was created"
             )
+
+    def _check_texts(self) -> None:
+        if self.deadline is not None:
+            try:
+                ends = datetime.fromisoformat(self.deadline)
+            except (TypeError, ValueError):
+                ends = None
+            if ends is None or ends.tzinfo is None:
+                raise ValueError(
+                    f"the deadline is {brief(self.deadline)}; expected a time with its offset from UTC, such as "
+                    "'2026-12-01T12:00:00+00:00'; nothing was created"
+                )
+            object.__setattr__(self, "deadline", ends.astimezone(UTC).isoformat(timespec="seconds"))
+        if self.rules is not None and not (isinstance(self.rules, str) and 1 <= len(self.rules) <= _LONGEST_RULES):
+            raise ValueError(
+                f"the rules are {brief(self.rules)}; expected a text of 1 to {_LONGEST_RULES:,} characters; nothing "
+                "was created"
+            )
+
+    def is_past(self, now: datetime) -> bool:
+        """True if the deadline is over.
+
+        Examples:
+            >>> Competition(deadline="2026-12-01T12:00:00Z").is_past(datetime(2026, 12, 1, 12, 1, tzinfo=UTC))
+            True
+        """
+        return self.deadline is not None and now > datetime.fromisoformat(self.deadline)
+
+    def to_dict(self) -> dict[str, Any]:
+        """See `Display.to_dict`; without what is not set of deadline and rules."""
+        every = Display.to_dict(self)
+        return {name: value for name, value in every.items() if value is not None or name not in ("deadline", "rules")}
 
     def _check_surprises(self) -> None:
         if self.surprises is None:

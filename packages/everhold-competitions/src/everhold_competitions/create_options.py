@@ -73,6 +73,17 @@ class CompetitionOptions:
         ),
     ] = None
 
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            help="No submission is received after this time, such as 2026-12-01T12:00:00+00:00.",
+            rich_help_panel=_COMPETITION,
+        ),
+    ] = None
+    rules: Annotated[
+        str | None, typer.Option(help="Text that teams are told of the competition.", rich_help_panel=_COMPETITION)
+    ] = None
+
     def settings(self) -> dict[str, Any]:
         """Terms, by the names of `Holdout.create`.
 
@@ -80,7 +91,7 @@ class CompetitionOptions:
             Misuse: If an option belongs to another one, which was not given.
         """
         losses = given_options(self, "loss", "low", "high")
-        given = given_options(self, "metric", "teams", "submissions", "surprises_per_team")
+        given = given_options(self, "metric", "teams", "submissions", "surprises_per_team", "deadline", "rules")
         if self.feedback is None:
             if given or losses:
                 option = next(iter({**given, **losses})).replace("_", "-")

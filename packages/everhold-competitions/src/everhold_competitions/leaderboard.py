@@ -84,6 +84,8 @@ class Leaderboard(Display):
         confidence: Probability with which all intervals and all ranks hold together.
         statement: The statement that they rest on.
         about: What scores are about, where that is not the population.
+        deadline: Time after which no submission is received, if there is one.
+        rules: What teams are told of the competition.
     """
 
     holdout: str
@@ -96,6 +98,8 @@ class Leaderboard(Display):
     confidence: float
     statement: str
     about: str | None = None
+    deadline: str | None = None
+    rules: str | None = None
 
     def __len__(self) -> int:
         return len(self.standings)
@@ -110,7 +114,8 @@ class Leaderboard(Display):
         """``{"rows": [{"team", "score", "low", "high", "rank"}], "metric", "final", "confidence", ...}``."""
         rest = ("holdout", "metric", "higher_is_better", "feedback", "final", "confidence", "statement", "about")
         rows = [{name: getattr(standing, name) for name in _STABLE} for standing in self.standings]
-        return {"rows": rows, **{name: getattr(self, name) for name in rest}}
+        told = {name: text for name in ("deadline", "rules") if (text := getattr(self, name)) is not None}
+        return {"rows": rows, **{name: getattr(self, name) for name in rest}, **told}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each team: rank, team, score, low, high, submissions."""

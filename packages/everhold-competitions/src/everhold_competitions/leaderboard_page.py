@@ -37,6 +37,7 @@ th { text-align: left; color: var(--soft); font-weight: 600; font-size: .8rem; }
 th, td { padding: .22rem .6rem .22rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 tr.place td { border-top: 2px solid var(--accent); }
 td.team { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; font-weight: 600; }
+p.rules { white-space: pre-wrap; overflow-wrap: anywhere; }
 td.number, th.number { text-align: right; }
 td.picture { width: 45%; padding-right: 0; }
 svg { display: block; width: 100%; height: 22px; }
@@ -61,8 +62,15 @@ def render_page(board: Leaderboard) -> str:
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
         f'<header>\n<p class="kind">everhold · {state}</p>\n<h1>{html.escape(board.holdout)}</h1>\n</header>\n'
         f"{summary}\n{board_table(board)}\n"
-        f'<p class="soft">{html.escape(board.explain())}</p>\n</main>\n</body>\n</html>\n'
+        f'<p class="soft">{html.escape(board.explain())}</p>\n{_told(board)}</main>\n</body>\n</html>\n'
     )
+
+
+def _told(board: Leaderboard) -> str:
+    """Deadline and rules, where there are some."""
+    deadline = "" if board.deadline is None else f"<p>Deadline: {html.escape(board.deadline)}</p>\n"
+    rules = "" if board.rules is None else f'<h2>Rules</h2>\n<p class="rules">{html.escape(board.rules)}</p>\n'
+    return deadline + rules
 
 
 def board_table(board: Leaderboard) -> str:

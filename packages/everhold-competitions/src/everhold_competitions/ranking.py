@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
         standings=ranked(standings, better, higher_is_better=_higher_is_better(contest)),
         confidence=executor.mechanism.confidence, statement=executor.promise.statement,
         about=about_of(executor.schema, by_position=True),
+        deadline=contest.competition.deadline, rules=contest.competition.rules,
     )  # fmt: skip
 
 
@@ -107,7 +109,7 @@ def _named(standings: list[Standing], name: str) -> Standing:
 def _comparisons(
     contest: CompetitionSession, teams: list[Team], told: Mapping[str, Numbers], standings: Mapping[str, Standing]
 ) -> list[Comparison]:
-    """All pairs: by their paired difference; where the ledger lost that, by their two intervals."""
+    """All pairs: by their paired difference and by their two intervals, which all hold at once."""
     found = []
     for first, second in combinations(teams, 2):
         if first.final == second.final:
@@ -116,10 +118,14 @@ def _comparisons(
         question, turned = contest.comparison(first.final, second.final)
         numbers = told.get(question)
         each = standings[first.name], standings[second.name]
+        by_scores = None
+        if all(standing.low is not None for standing in each):
+            by_scores = _apart(*each, higher_is_better=_higher_is_better(contest))
         if numbers is not None:
-            found.append(_paired(contest, first.name, second.name, numbers, turned=turned))
-        elif all(standing.low is not None for standing in each):
-            found.append(_apart(*each, higher_is_better=_higher_is_better(contest)))
+            paired = _paired(contest, first.name, second.name, numbers, turned=turned)
+            found.append(paired if by_scores is None else _both(paired, by_scores))
+        elif by_scores is not None:
+            found.append(by_scores)
     return found
 
 
@@ -149,6 +155,19 @@ def _apart(first: Standing, second: Standing, *, higher_is_better: bool) -> Comp
     scored = first.score is not None and second.score is not None
     difference = first.score - second.score if scored else (low + high) / 2.0  # type: ignore[operator]
     return Comparison(first.team, second.team, difference, low, high, better)
+
+
+def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
+    """What a paired interval and two intervals of scores leave together.
+
+    So teams whose intervals do not meet are never tied. If the two contradict each other, which the promise leaves to
+    chance, the paired one stands.
+    """
+    low, high = max(paired.low, by_scores.low), min(paired.high, by_scores.high)
+    if low > high:
+        return paired
+    better = by_scores.better if paired.better is None else paired.better
+    return replace(paired, low=low, high=high, better=better)
 
 
 def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:

@@ -13,12 +13,14 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.budget import SPENT, checked_name, refuse_look_alikes
 from everhold.asking.gate import Gate, model_store_of, open_gate
@@ -40,6 +42,7 @@ from everhold.queries.challenge import (
 from everhold.queries.difference import DifferenceQuery
 from everhold.queries.means import Batch, OneMean, Prepared
 from everhold.queries.metrics import LabelQuery
+from everhold.queries.public_predictions import set_apart
 from everhold.queries.question import Outdated, digest
 from everhold.queries.risk import risk
 from everhold.sealing.model_store import Champion, ModelStore
@@ -48,7 +51,7 @@ from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competitio
 from everhold_competitions.submission_result import FormatReport, Submission, is_score, without_guess
 from everhold_competitions.submission_store import SubmissionStore
 from everhold_competitions.team_limits import TeamLimited, surprises_left
-from everhold_competitions.teams import CLOSING, SUBMISSION, Submissions, Team
+from everhold_competitions.teams import CHOICE, CLOSING, SUBMISSION, Submissions, Team
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,6 +141,30 @@ class HoldoutCompetition(HoldoutAccessor):
                     "predictions": entry.description["predictions"],
                 })  # fmt: skip
         return found
+
+    def choose(self, *, team: str, number: int) -> None:
+        """Make an earlier submission of a team its final one; it stays so until the team hands in another one.
+
+        Free of charge; it takes no submission of the team's limit.
+
+        Args:
+            team: The team.
+            number: Of its submission, from 1, as `submissions` lists them.
+
+        Raises:
+            QueryRejected: If there is no such submission, or the competition is over. Nothing was changed.
+            IntegrityError: If its file is missing or was altered. Nothing was changed.
+            ValueError: If the team's name cannot be used.
+        """
+        mine = [row for row in self.submissions() if row["team"] == checked_name(team, of="team")]
+        found = next((row for row in mine if row["number"] == as_whole(number)), None)
+        if found is None:
+            raise QueryRejected(
+                f"team {team!r} has no submission {brief(number)}; expected a number from 1 to {len(mine)}, as "
+                "submissions() lists them; nothing was changed"
+                if mine else f"team {brief(team)} has no submission yet; nothing was changed"
+            )  # fmt: skip
+        self._session().choose(team, found["predictions"])
 
     def leaderboard(self) -> Leaderboard:
         """Ranking of the teams; asks nothing and is free.
@@ -300,6 +327,29 @@ class CompetitionSession:
         with self.files.one_at_a_time():  # so that teams are told in the order in which they are received
             return self._submitted(candidate, team, predictions, guess, training)
 
+    def choose(self, team: str, predicted: str) -> None:
+        """Make a received submission the team's final one.
+
+        Raises:
+            QueryRejected: If the competition is over. Nothing was changed.
+            IntegrityError: If its file is missing or was altered. Nothing was changed.
+        """
+        self.files.find(predicted)
+        public = {"kind": CHOICE, "team": team, "predictions": predicted, "act": secrets.token_hex(16)}
+        act = EntryDraft(digest(public), {**public, "shown": f"final submission of team {team!r}"})
+
+        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+            accounts = Accounts.from_state(data)
+            if accounts.closed or accounts.of(Submissions).closed or self.competition.is_past(datetime.now(UTC)):
+                raise QueryRejected("the competition is over: no submission is chosen any more; nothing was changed")
+            if accounts.of(Submissions).teams[team].final == predicted:
+                return data, [None]
+            if broken := accounts.replay(public, {"source": CHOICE}, 0):
+                raise QueryRejected(f"{broken}; nothing was changed; choose again")
+            return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": CHOICE}, 0)]
+
+        self.executor.ledger.commit([act], step)
+
     def _submitted(
         self, candidate: Candidate, team: str, predictions: Any, guess: float | None, training: Any
     ) -> Submission:
@@ -353,6 +403,11 @@ class CompetitionSession:
             return known
         if accounts.closed or accounts.of(Submissions).closed:
             raise QueryRejected(f"the competition is over: no submission is taken any more; {_NOTHING_RECEIVED}")
+        if self.competition.is_past(datetime.now(UTC)):
+            raise QueryRejected(
+                f"the deadline, {self.competition.deadline}, is over: no submission is taken any more; "
+                f"{_NOTHING_RECEIVED}"
+            )
         if known is None:
             refuse_look_alikes(team, teams, of="team")
         if known is None and len(teams) >= self.competition.teams:
@@ -556,12 +611,15 @@ class CompetitionSession:
         return _Final(query, Candidate.prepared(self.metric, query.predictions, None, self.executor.compiler))
 
     def _compared(self, first: _Final, second: _Final) -> Prepared:
-        """The paired difference of two final submissions, with the procedure of a gate's challenges."""
-        one, other = first.candidate, second.candidate
+        """The paired difference of two final submissions: bet on where they differ (D1), or as a gate's challenge."""
+        one, other, compiler = first.candidate, second.candidate, self.executor.compiler
         bound = DifferenceQuery(first.query, second.query).joined(one.bound, other.bound)
+        bound = set_apart(bound, compiler.schema, compiler.mechanism)
+        if bound.pair is not None and bound.pair.apart is not None:
+            return Prepared(bound, -1, from_training=False, procedure=compiler.procedure_apart(bound))
         better, worse = (one, other) if one.rises else (other, one)  # then the gain is the difference of row values
         champion = Champion(worse.digest, np.zeros(0, dtype=np.int64), worse.training, worse.predictions)
-        procedure = procedure_for_gain(better, champion, worse, self.executor.compiler)
+        procedure = procedure_for_gain(better, champion, worse, compiler)
         return Prepared(bound, -1, from_training=False, procedure=procedure)
 
     def _ask_silently(self, prepared: Sequence[Prepared]) -> None:

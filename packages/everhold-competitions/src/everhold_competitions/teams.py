@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-__all__ = ["CLOSING", "LONGEST_TEAM", "SUBMISSION", "TOLD_OF", "Submissions", "Team"]
+__all__ = ["CHOICE", "CLOSING", "LONGEST_TEAM", "SUBMISSION", "TOLD_OF", "Submissions", "Team"]
 
 TOLD_OF = "told_of"
 """Field of the description of an answer that a team is told: the team, and the predictions that it is about."""
 
 SUBMISSION = "submission"
 """Source of the "answer" of an entry that is no question but receives a submission."""
+
+CHOICE = "final_choice"
+"""Source of the "answer" of an entry by which a team makes an earlier submission its final one."""
 
 CLOSING = "closing"
 """Source of the "answer" of an entry after which no submission is received."""
@@ -43,6 +46,7 @@ class Team:
         latest: SHA-256 of those that were received last.
         received: Submissions so far.
         charged: Surprises that telling the team about its submissions has cost.
+        chosen: How often it chose an earlier submission.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Team:
     latest: str
     received: int
     charged: int = 0
+    chosen: int = 0
 
 
 @dataclass(slots=True)
@@ -63,7 +68,7 @@ class Submissions(LedgerExtension):
 
     name: ClassVar[str] = "competition"
     key: ClassVar[str] = "submissions"
-    acts: ClassVar[frozenset[str]] = frozenset({SUBMISSION, CLOSING})
+    acts: ClassVar[frozenset[str]] = frozenset({SUBMISSION, CHOICE, CLOSING})
     accessor: ClassVar[str] = "everhold_competitions.submissions:HoldoutCompetition"
 
     teams: dict[str, Team] = field(default_factory=dict)
@@ -89,8 +94,8 @@ class Submissions(LedgerExtension):
 
     @property
     def entries(self) -> int:
-        """Number of entries of the ledger that receive a submission, or end that."""
-        return sum(team.received for team in self.teams.values()) + self.closed
+        """Number of entries of the ledger that receive a submission, choose one, or end that."""
+        return sum(team.received + team.chosen for team in self.teams.values()) + self.closed
 
     def receive(self, team: str, predictions: str, *, final: bool) -> None:
         """Take a submission; the first one of a team is final in any case.
@@ -105,6 +110,17 @@ class Submissions(LedgerExtension):
         self.teams[team] = replace(
             before, final=predictions if final else before.final, latest=predictions, received=before.received + 1
         )
+
+    def choose(self, team: object, predictions: object) -> None:
+        """Make an earlier submission of a team its final one.
+
+        Raises:
+            ValueError: If there is no such team, or no more are received.
+        """
+        before = self.teams.get(team) if _is_name(team) else None
+        if before is None or not _is_digest(predictions) or self.closed:
+            raise ValueError("a submission was chosen that was not received, or after the end")
+        self.teams[before.name] = replace(before, final=predictions, chosen=before.chosen + 1)
 
     def tell(self, told_of: object, *, charged: int, promoted: bool) -> None:
         """Take an answer that a team was told about one of its submissions: its cost, and a change of leader.
@@ -136,7 +152,7 @@ class Submissions(LedgerExtension):
             self.tell(description[TOLD_OF], charged=charged, promoted=source == PROMOTED)
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Take one entry that receives a submission, or ends that.
+        """Take one entry that receives a submission, chooses one, or ends that.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
@@ -147,21 +163,27 @@ class Submissions(LedgerExtension):
             self.closed = True
             return
         team, predictions, final = (description.get(name) for name in ("team", "predictions", "final"))
+        if source == CHOICE:
+            self.choose(team, predictions)
+            return
         if not (_is_name(team) and _is_digest(predictions) and type(final) is bool):
             raise ValueError("the submission is malformed")
         self.receive(team, predictions, final=final)
 
 
 def _line_of(team: Team) -> list[Any]:
-    """A team as plain JSON data; versions before the count of surprises wrote four fields."""
+    """A team as plain JSON data; earlier versions wrote four fields, or five with the count of surprises."""
     line = [team.name, team.final, team.latest, team.received]
+    if team.chosen:
+        return [*line, team.charged, team.chosen]
     return [*line, team.charged] if team.charged else line
 
 
 def _is_sound(team: Team) -> bool:
     digests = _is_digest(team.final) and _is_digest(team.latest)
-    counts = type(team.received) is type(team.charged) is int and 1 <= team.received <= _MOST
-    return _is_name(team.name) and digests and counts and 0 <= team.charged <= _MOST
+    whole = all(type(count) is int for count in (team.received, team.charged, team.chosen))
+    counts = whole and 1 <= team.received <= _MOST and 0 <= team.charged <= _MOST and 0 <= team.chosen <= _MOST
+    return _is_name(team.name) and digests and counts
 
 
 def _is_name(value: object) -> TypeGuard[str]:

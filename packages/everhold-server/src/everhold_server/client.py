@@ -230,6 +230,17 @@ class RemoteHoldout:
         document = {"questions": several, "guesses": given, "silent": silent, "reveal": reveal}
         return [result_from(answer) for answer in self._send("/ask-many", document, tables)["answers"]]
 
+    def compare(
+        self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float, strict: bool = False,
+        silent: bool = False,
+    ) -> Any:  # fmt: skip
+        """See `Holdout.compare`, for predictions: arrays or tables; models are fitted where the training rows are."""
+        from everhold.queries.difference import difference
+        from everhold.queries.slices import of_predictions
+
+        asked = difference(of_predictions(metric, first), of_predictions(metric, second))
+        return self.ask(asked, guess=guess, strict=strict, silent=silent)
+
     def quote(
         self, question: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
     ) -> QuotedPrice:

@@ -76,6 +76,7 @@ def scenario(holdout):
     yield holdout.ask("delay > 15")
     yield from holdout.ask_many(["delay > 20", eh.accuracy(GUESSED, training=TRAINED)], guesses=[0.5, None])
     yield from holdout.ask_many(["delay > 21", "delay > 22"], reveal="all")
+    yield holdout.compare(GUESSED, BY_ID["said"], guess=0.0)
     yield holdout.ask("delay > 33", silent=True)
     yield holdout.allot("mia", questions=4)
     yield holdout.allotments()

@@ -21,6 +21,7 @@ from everhold.asking.budget import (
 )
 from everhold.asking.certificate_answers import Choice, chosen_answers
 from everhold.asking.grown import GrowingHoldout, current
+from everhold.asking.model_names import with_names
 from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor, first_noise
 from everhold.asking.recovery import recover_ledger
 from everhold.asking.unsealing import as_row, disclosed, disclosed_at, losing_their_promise, unseal
@@ -44,7 +45,7 @@ from everhold.planning.request import USUAL_VALUE
 from everhold.private_files import make_private
 from everhold.progress import progress
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.models import cross_validated, no_false_alarms, open_rows
+from everhold.queries.models import no_false_alarms, open_rows
 from everhold.queries.question import Query
 from everhold.queries.readings import in_own_units
 from everhold.sealing.checks import checked_classes
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from everhold.families.base import BoundFamily, Family
     from everhold.ledger import Entry, Head, HoldoutRecord
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.slices import SliceAnswers
     from everhold.sealing.create import Sealed
     from everhold.sealing.reading import RowSource
     from everhold.sealing.row_store import SealableTable
@@ -688,31 +690,93 @@ class Holdout(GrowingHoldout):
 
     def evaluate(
         self, estimator: Any, metric: Any = "accuracy", *, cv: Any = 5, features: Sequence[str] | None = None,
-        strict: bool = False, silent: bool = False,
+        strict: bool = False, silent: bool = False, where: str | None = None, by: Sequence[str] | None = None,
     ) -> Any:  # fmt: skip
         """Fit an estimator on the training rows and ask how good it is; cross-validation makes the guess.
 
         Args:
             estimator: Of scikit-learn, or what looks like one. It is fitted in place on all training rows; clones of it
                 are fitted on parts of them.
-            metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"``, ``"f1"``, or a function
-                from a model to a question about its predictions, such as
-                ``functools.partial(eh.risk, loss="absolute", high=60)``.
+            metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"``, ``"f1"``, a loss with its
+                range such as ``{"loss": "absolute", "high": 60}``, or a function from a model to a question about its
+                predictions.
             cv: A number of folds, or a splitter of scikit-learn. A number keeps groups together where the dependence
                 names their column, and classes in proportion.
             features: Columns to fit on; by default those of `training_rows`.
             strict: As for `ask`.
             silent: As for `ask`.
+            where: A condition: the metric among the rows that meet it, such as ``"region = 'N'"``.
+            by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. All
+                slices are one step, so each has the width of the first one.
 
         Returns:
-            The answer to one question. The same estimator fitted to the same model again is a repeated question.
+            The answer to one question; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
+            to the same model again is a repeated question.
 
         Raises:
             QueryRejected: If there are no training rows or labels, or the metric cannot be asked; nothing was charged.
         """
-        question, guess = cross_validated(self._executor.compiler, estimator, metric, cv=cv, features=features)
+        from everhold.queries.slices import evaluation, in_slice, slices_of
+
+        compiler, sliced = self._executor.compiler, where is not None or by is not None
+        slices = None if by is None else slices_of(compiler, by)
+        question, guess = evaluation(compiler, estimator, metric, cv=cv, features=features, sliced=sliced)
         with no_false_alarms():
-            return self.ask(question, guess=guess, strict=strict, silent=silent)
+            if slices is None or by is None:
+                return self.ask(in_slice(question, where), guess=guess, strict=strict, silent=silent)
+            return self._ask_slices(question, tuple(by), slices, where=where, silent=silent)
+
+    @current
+    def _ask_slices(
+        self, question: Any, by: tuple[str, ...], slices: Sequence[tuple[tuple[Any, ...], str]], *, where: str | None,
+        silent: bool,
+    ) -> SliceAnswers:  # fmt: skip
+        """The same question in each slice, as one step."""
+        from everhold.queries.slices import SliceAnswers, batch_of_slices, in_slice
+
+        self._check_questions()
+        executor = self._asked_of(None)
+        within = [text if where is None else f"({where}) and {text}" for _, text in slices]
+        batch = batch_of_slices(_compiler(executor, silent), [in_slice(question, text) for text in within])
+        return SliceAnswers(by, tuple(values for values, _ in slices), executor.ask_apart(batch))
+
+    def compare(
+        self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float | None = None, cv: Any = 5,
+        features: Sequence[str] | None = None, where: str | None = None, strict: bool = False, silent: bool = False,
+    ) -> Any:  # fmt: skip
+        """Ask how much better or larger the score of one model is than that of another, row by row: one question.
+
+        Of two arrays it is about labels drawn anew on these rows, and only rows on which they differ are bet on.
+
+        Args:
+            first: An estimator, which is fitted in place on the training rows, as in `evaluate`; a rule; or predictions
+                for the sealed rows: an array, a table with row ids, or such a query as
+                ``eh.accuracy(predictions, training=...)``.
+            second: The same.
+            metric: As for `evaluate`; a mean of rows.
+            guess: The analyst's own guess of the difference; needed for predictions without ``training=``, such as 0.
+            cv: As for `evaluate`.
+            features: As for `evaluate`.
+            where: As for `evaluate`.
+            strict: As for `ask`.
+            silent: As for `ask`.
+
+        Returns:
+            The answer: the first score minus the second one.
+
+        Raises:
+            QueryRejected: If they cannot be compared; nothing was charged.
+        """
+        from everhold.queries.slices import comparison, in_slice
+
+        if where is not None and guess is not None:
+            raise QueryRejected(
+                "a comparison in a slice takes its guess from training rows; pass models, or predictions with "
+                "training=, and leave guess out; nothing was charged"
+            )
+        question = comparison(self._executor.compiler, (first, second), metric, cv=cv, features=features)
+        with no_false_alarms():
+            return self.ask(in_slice(question, where), guess=guess, strict=strict, silent=silent)
 
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
         """The training rows as estimators take them, in the types in which they will meet the sealed rows.
@@ -982,6 +1046,7 @@ class Holdout(GrowingHoldout):
 
         entries, in_charge = [entry for entry in every if not entry.is_act], self._in_charge()
         named = any(ANALYST in entry.description for entry in entries)
+        names = self._model_names(every) if in_charge else {}
         if self._executor.analyst is not None:
             entries = [entry for entry in entries if entry.description.get(ANALYST) == self._executor.analyst]
         some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
@@ -995,7 +1060,7 @@ class Holdout(GrowingHoldout):
                 "sequence": entry.sequence,
                 "asked_at": entry.asked_at,
                 "question": entry.question,
-                "asked": entry.description["shown"],
+                "asked": with_names(entry.description["shown"], names) if names else entry.description["shown"],
                 **some,
                 **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
                 **hidden(entry.answer),

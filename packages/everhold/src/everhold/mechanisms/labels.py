@@ -92,19 +92,29 @@ class Offsets:
 
     The prior of t is proportional to ``2^-|t|``. What was expected decides what a label costs and not how wide it is.
 
+    Places and half-widths are shares of a public frame that no value can leave: [0, 1] for most questions.
+
     Attributes:
-        guess: The public guess, in units of a mean.
-        half: The half-width that was expected.
+        guess: The public guess, as a share of the frame.
+        half: The half-width that was expected, as such a share.
+        frame: The least and the greatest value that there can be, in units of a mean.
     """
 
     guess: float
     half: float
+    frame: tuple[float, float] = (0.0, 1.0)
 
     @classmethod
     def of(cls, procedure: Procedure, guess: float, nats: float) -> Self:
         """The labels of a question."""
         low, high = procedure.expected(guess, nats)
-        return cls(guess, max((high - low) / 2.0, _LEAST_STEP))
+        least, most = procedure.frame
+        if not most > least:
+            least, most = 0.0, 1.0
+        size = most - least
+        return cls(
+            min(max((guess - least) / size, 0.0), 1.0), max((high - low) / 2.0 / size, _LEAST_STEP), (least, most)
+        )  # fmt: skip
 
     def told(self, low: float, high: float) -> tuple[float, tuple[float, float], int]:
         """Interval known from the label of a sealed interval.
@@ -116,14 +126,15 @@ class Offsets:
         Returns:
             A value, an interval around it that contains the sealed one, and the cost in millionths of a nat.
         """
-        low, high = max(low, 0.0), min(high, 1.0)
+        least, size = self.frame[0], self.frame[1] - self.frame[0]
+        low, high = (min(max((end - least) / size, 0.0), 1.0) for end in (low, high))
         fitting = list(self._fitting(low, high))
         enough = WIDENING * (high - low) / 2.0 * (1.0 + 1e-12)
         place, half, share = next((label for label in fitting if label[1] <= enough), min(fitting, key=lambda x: x[1]))
         cost = in_millionths(-math.log(share))
         if place - half <= 0.0 and place + half >= 1.0:
-            return 0.5, (0.0, 1.0), cost
-        return place, (place - half, place + half), cost
+            place, half = 0.5, 0.5
+        return least + size * place, (least + size * (place - half), least + size * (place + half)), cost
 
     def _fitting(self, low: float, high: float) -> Iterator[tuple[float, float, float]]:
         """Place, half-width and prior probability of the narrowest label of each kind that contains the interval."""
@@ -150,12 +161,17 @@ class Offsets:
     @property
     def usual(self) -> float:
         """Half-width of the interval that is told if the sealed one is as wide as expected, however far off it is."""
-        return self._half_width(0)
+        return self._half_width(0) * (self.frame[1] - self.frame[0])
 
 
-def widest_told(half: float) -> float:
-    """The farthest that an end of a told interval can be from its value, if no sealed one has a larger half-width."""
-    return min(max(WIDENING * half, _WIDEST * _RATIO**-_FINENESS), _WIDEST)
+def widest_told(half: float, size: float = 1.0) -> float:
+    """The farthest that an end of a told interval can be from its value, if no sealed one has a larger half-width.
+
+    Args:
+        half: The largest half-width of a sealed interval.
+        size: Length of the frame; see `Offsets`.
+    """
+    return min(max(WIDENING * half, _WIDEST * _RATIO**-_FINENESS * size), _WIDEST * size)
 
 
 def _first_around(

@@ -46,7 +46,7 @@ __all__ = ["Batch", "Means", "OneMean", "Prepared", "RowwiseQuery"]
 
 Result = TypeVar("Result", covariant=True)
 
-_AT_ONCE = {"total": 10_000, "cells": 2_000}  # means for which the sealed rows are looked at in one go
+_AT_ONCE = {"total": 10_000, "cells": 2_000, "apart": 2_000}  # means for which the sealed rows are looked at in one go
 _NUMBERS = 2**23  # of groups or pairs, of all means that are looked at in one go; no more of one mean than rows
 _MOST_SHORT = 1_000  # means of a short query; fewer than are evaluated in one go, so that a whole stays one
 _SHORT = 2**22  # row values that are computed while the ledger is locked: some 30 ms

@@ -17,7 +17,7 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.identity import content_digest
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.prediction_columns import Placed
+from everhold.queries.prediction_columns import GivenValues, Placed
 from everhold.queries.predictions import (
     PredictionTable,
     check_classes,
@@ -174,7 +174,7 @@ class LabelQuery(RowwiseQuery):
     def _judged(self, given: Any, checked: NDArray[Any], schema: Schema) -> RowFunction:
         """Row values of checked predictions; those that wait on the disk are not held in memory meanwhile."""
         if not isinstance(given, Placed):
-            return self._against(checked, schema.label or "")
+            return GivenValues(checked, self._against(checked, schema.label or ""))
         alone: LabelQuery = replace(self, predictions=None, training=None)  # type: ignore[type-var]  # a dataclass
         return given.until_asked(checked, alone._against, schema.label or "")
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from everhold.values.base import RowFunction, Schema, Table
 
 __all__ = [
+    "GivenValues",
     "KeptValues",
     "Placed",
     "PredictionCache",
@@ -129,7 +130,7 @@ class Placed:
     ) -> RowFunction:
         """Row values of the checked predictions, which stay where they shall wait."""
         if self.shelf is None:
-            return against(checked, label)
+            return GivenValues(checked, against(checked, label))
         return KeptValues(self.shelf.keep(checked), against, label)
 
 
@@ -234,6 +235,27 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(small) if small.kind in "iu" else array
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenValues:
+    """Row values of predictions in memory.
+
+    Attributes:
+        given: The checked predictions, shape (rows,).
+        values: From a table to their row values.
+    """
+
+    given: NDArray[Any]
+    values: RowFunction
+
+    def predictions(self) -> NDArray[Any]:
+        """The checked predictions, shape (rows,)."""
+        return self.given
+
+    def __call__(self, table: Table) -> NDArray[Any]:
+        """The row values of a table."""
+        return self.values(table)
+
+
 @dataclass(frozen=True, slots=True)
 class KeptValues:
     """Row values from predictions that wait on a shelf.
@@ -247,6 +269,10 @@ class KeptValues:
     read: Callable[[], NDArray[Any]]
     against: Callable[[NDArray[Any], str], RowFunction]
     label: str
+
+    def predictions(self) -> NDArray[Any]:
+        """The checked predictions, shape (rows,)."""
+        return self.read()
 
     def in_memory(self) -> RowFunction:
         """The same with its predictions in memory."""

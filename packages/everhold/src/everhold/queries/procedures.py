@@ -3,8 +3,8 @@
 | rows | question | procedure |
 | --- | --- | --- |
 | independent | every row value is 0 or 1 by type | exact binomial tails |
-| independent | its values on training rows are known | betting on their histogram |
-| independent | other values in [0, 1] | Chernoff |
+| independent | two arrays of predictions, a metric by name | on the rows where they differ: signs, bets or ranges |
+| independent | other values in [0, 1] | betting on their histogram |
 | groups named by a column | its values on training rows are known | betting on the sums of groups |
 | any other | any other | Hoeffding, for the effective rows |
 | independent, or groups | a statistic of all rows | McDiarmid |
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "how_made", "needs_of", "procedure_for", "statistic_procedure", "takes_ratios", "takes_statistics", "what_narrows",
+    "how_made", "needs_of", "procedure_for", "statistic_procedure", "takes_ratios", "takes_spreads",
+    "takes_statistics", "what_narrows",
 ]  # fmt: skip
 
 
@@ -90,6 +91,11 @@ def takes_ratios(mechanism: Mechanism) -> bool:
     """True if a ratio whose values on training rows are known is one question for it; else it is two means."""
     known = mechanism.dependence.binomial_tails or mechanism.dependence.group_column is not None
     return _takes_all(mechanism) and known and not mechanism.parameters().get("slack")
+
+
+def takes_spreads(bound: BoundQuery, mechanism: Mechanism) -> bool:
+    """Whether independent rows of it are bet on, however their values spread, where no training rows show that."""
+    return _takes_all(mechanism) and mechanism.dependence.binomial_tails and not bound.yes_no
 
 
 def takes_statistics(mechanism: Mechanism) -> bool:

@@ -13,6 +13,7 @@ from everhold.arguments import as_float, brief
 from everhold.diagnosis.questions import DependenceMonitor, dependence_monitor, warn_of_questions
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
+from everhold.guarantees.intervals.betting import Betting
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
@@ -26,7 +27,8 @@ from everhold.queries.metrics import EstimatedValues, LabelQuery
 from everhold.queries.paired import PairedQuery
 from everhold.queries.prediction_columns import PredictionColumn, read_together
 from everhold.queries.predictions import prediction_table
-from everhold.queries.procedures import needs_of, procedure_for
+from everhold.queries.procedures import needs_of, procedure_for, takes_spreads
+from everhold.queries.public_predictions import apart_procedure, likely_values, set_apart
 from everhold.queries.question import Query, QueryPlan, paying
 from everhold.sealing.probe import (
     check_rows_alone,
@@ -383,14 +385,36 @@ class QueryCompiler:
         """
         if self.mechanism.adds_noise:
             return None
+        at = guess / self.mechanism.steps if guess >= 0 else None
+        if bound.pair is not None and bound.pair.apart is not None:
+            return self.procedure_apart(bound, own_guess=own_guess, guess=at)
         needs, schema = needs_of(bound, self.mechanism, self.schema), self.schema
         if self.training is not None:
             rows, group_by = self.training.counting(bound), self.mechanism.dependence.group_column
             schema = replace(schema, training_rows=rows.rows)
             if needs != "total" and seen is None:
                 _, (seen,) = rows.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
-        expected = guess / self.mechanism.steps if own_guess and guess >= 0 else None
+        expected = at if own_guess else None
+        if seen is None and takes_spreads(bound, self.mechanism):
+            likely = likely_values(bound, schema, self._training_labels(), guess=expected)
+            return Betting(rows=self.mechanism.rows, training=likely, guess=expected)
         return procedure_for(bound, self.mechanism, schema, training=seen, own_guess=own_guess, guess=expected)
+
+    def procedure_apart(
+        self, bound: BoundQuery, *, own_guess: bool = True, guess: float | None = None
+    ) -> Procedure:  # fmt: skip
+        """The procedure of a difference of two arrays of predictions that were set apart; see `apart_procedure`."""
+        if bound.pair is None or bound.pair.apart is None:
+            raise TypeError(f"{bound.shown!r} was not set apart; expected a difference of two arrays")
+        labels = self._training_labels()
+        return apart_procedure(bound, bound.pair.apart, self.schema, labels, own_guess=own_guess, guess=guess)
+
+    def _training_labels(self) -> NDArray[np.float64] | None:
+        """Labels of the training rows where they are numbers; None where there are none."""
+        label = self.schema.label
+        if self.training is None or label is None or self.schema.label_kind == "string":
+            return None
+        return np.asarray(self.training.table((label,))[label], dtype=np.float64)
 
     def _test_ratio(self, bound: BoundQuery, part: NDArray[np.int64], whole: NDArray[np.int64]) -> None:
         """Warn of a ratio whose residuals, of which bets on it measure the spread, are worth less than is promised."""
@@ -468,6 +492,7 @@ class QueryCompiler:
         if isinstance(query, PairedQuery):
             first, second = query.operands
             bound = query.joined(self.parsed(first, part=True), self.parsed(second, part=True))
+            bound = bound if part else set_apart(bound, self.schema, self.mechanism)
         else:
             bound = query.bind(self.schema)
         if not part and (reason := self.mechanism.why_not(bound)):

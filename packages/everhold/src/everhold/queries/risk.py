@@ -23,7 +23,7 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Loss", "RiskQuery", "risk"]
+__all__ = ["LOSSES", "Loss", "RiskQuery", "risk"]
 
 Loss = Callable[["NDArray[Any]", "NDArray[Any]"], "NDArray[Any]"]
 """From predictions and labels to one loss per row, each from its own row alone."""
@@ -42,7 +42,8 @@ def _log(predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(-np.log(np.where(labels == 1, predictions, 1.0 - predictions)))
 
 
-_LOSSES: dict[str, Loss] = {"absolute": _absolute, "squared": _squared, "log": _log}
+LOSSES: dict[str, Loss] = {"absolute": _absolute, "squared": _squared, "log": _log}
+"""Losses by name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,7 +188,7 @@ class RiskQuery(LabelQuery):
         def values(table: Table) -> NDArray[Any]:
             labels = np.asarray(table[label], dtype=np.float64)
             if isinstance(self.loss, str):
-                losses = _LOSSES[self.loss](predictions, labels)
+                losses = LOSSES[self.loss](predictions, labels)
             else:
                 losses = _losses(self.loss, predictions, labels)
             return (losses - low) / width
@@ -288,8 +289,8 @@ def risk(
         >>> risk([0.2, 0.9, 0.4], "log", high=5).high
         5
     """
-    if not (callable(loss) or loss in _LOSSES):
-        raise ValueError(f"loss is {loss!r}; expected {', '.join(map(repr, _LOSSES))} or a function")
+    if not (callable(loss) or loss in LOSSES):
+        raise ValueError(f"loss is {loss!r}; expected {', '.join(map(repr, LOSSES))} or a function")
     ends = (low, 1.0 if high is None else high)
     if not all(isinstance(end, (int, float, np.integer, np.floating)) for end in ends):
         raise ValueError("low and high are not numbers; expected the range of the loss")

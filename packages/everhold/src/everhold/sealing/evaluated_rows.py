@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Needs
+    from everhold.guarantees.intervals.base import Cells, Needs
     from everhold.values.base import BoundQuery, RowFunction, Schema, Table
     from everhold.values.expressions import RowValue
     from everhold.values.expressions.tree import AnyValue
@@ -205,6 +205,9 @@ class EvaluatedRows(ABC):
         grids = iter(self._grids([part for own in parts for part in own], unit=unit))
         for place, own in zip(left, parts, strict=True):
             yes_no = all(part.yes_no for part in own)
+            if needs[place] == "apart":
+                shown[place] = _apart(queries[place], next(grids))
+                continue
             shown[place] = self._summary(needs[place], [next(grids) for _ in own], group_by, unit, yes_no=yes_no)
         return [shown[place] for place in range(len(queries))]
 
@@ -390,6 +393,14 @@ class EvaluatedRows(ABC):
             with self.reading():
                 self._ids = self._row_ids(name)
         return self._ids
+
+
+def _apart(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
+    """The total of a difference of two public arrays, and the histogram of the rows where they differ."""
+    if query.pair is None or query.pair.apart is None:
+        raise ValueError(f"{query.shown!r} is no difference of two arrays; expected one")
+    apart = query.pair.apart
+    return int(grid.sum()), cells_of(apart.shares(grid), unit=2 * apart.reach)
 
 
 def facts_of(schema: Schema) -> dict[str, Any]:

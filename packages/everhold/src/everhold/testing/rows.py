@@ -73,7 +73,8 @@ def joined(
     how: Literal["difference", "within", "outside", "ratio"], first: RowwiseQuery, second: RowwiseQuery
 ) -> BoundQuery:
     """Two queries as one, as their makers bind it."""
-    return BoundQuery({}, how, pair=Pair(how, *asked(first, second)))
+    one, other = asked(first, second)
+    return BoundQuery({}, how, pair=Pair(how, one, other))
 
 
 def _same(one: object, other: object) -> bool:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind, RowValue
 
 __all__ = [
-    "BoundQuery", "Joined", "JoinedColumn", "Kept", "LocatedPredictions", "Pair", "RowFunction", "Schema", "Table",
-    "same_length",
+    "Apart", "BoundQuery", "Given", "Joined", "JoinedColumn", "Kept", "LocatedPredictions", "Pair", "RowFunction",
+    "Schema", "Table", "same_length",
 ]  # fmt: skip
 
 Table = Mapping[str, "NDArray[Any]"]
@@ -89,6 +89,14 @@ class Joined:
     def __call__(self, table: Table) -> NDArray[Any]:
         """Not offered: the predictions stay in the engine."""
         raise TypeError("joined predictions stay in the engine; expected RowStore.look")
+
+
+@runtime_checkable
+class Given(Protocol):
+    """A row function of predictions that were handed in; see `everhold.queries.prediction_columns`."""
+
+    def predictions(self) -> NDArray[Any]:
+        """The checked predictions, shape (rows,), in the order of the rows."""
 
 
 @runtime_checkable
@@ -241,6 +249,31 @@ class BoundQuery:
         return (value - self.at_zero) / (self.at_one - self.at_zero)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Apart:
+    """Rows on which two public arrays of predictions differ; on all other rows their row values are equal.
+
+    Attributes:
+        rows: Positions of these rows, shape (differing,).
+        reach: Grid steps by which the row value of their difference can be away from that of a tie.
+        unit: Grid steps between the row values 0 and 1.
+        squares: Sum over these rows of the squared length of the interval in which the row value can lie.
+    """
+
+    rows: NDArray[np.intp]
+    reach: int
+    unit: int
+    squares: float = 0.0
+
+    def shares(self, grid: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row values of the differing rows, counted from the least that there can be: from 0 to ``2 reach``.
+
+        Args:
+            grid: Row values of the difference, shape (rows,).
+        """
+        return np.clip(grid[self.rows] - (self.unit // 2 - self.reach), 0, 2 * self.reach)
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two questions about the same rows that are one question, row by row.
@@ -253,11 +286,13 @@ class Pair:
         how: What is made of them.
         first: What is subtracted from; or the numerator, which counts only within the denominator.
         second: What is subtracted; or what the first one counts within or outside, the denominator of a ratio.
+        apart: Where two arrays of predictions differ; None for all other pairs.
     """
 
     how: Literal["difference", "within", "outside", "ratio"]
     first: BoundQuery
     second: BoundQuery
+    apart: Apart | None = field(default=None, compare=False, repr=False)
 
     @property
     def of_yes_no(self) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CELLS", "Cells", "GroupSums", "Needs", "Pairs", "Procedure"]
 
-Needs: TypeAlias = Literal["total", "cells", "groups", "pairs", "group_pairs", "statistic"]
+Needs: TypeAlias = Literal["total", "cells", "apart", "groups", "pairs", "group_pairs", "statistic"]
 """Statistics that a procedure needs of the rows; see `Procedure.needs`."""
 
 CELLS = 256
@@ -30,13 +30,14 @@ class Cells:
     """An exact histogram of row values: the same from every engine.
 
     Attributes:
-        counts: Shape (`CELLS`,): rows whose value on the grid lies in each cell; 1 belongs to the last cell.
+        counts: Shape (`CELLS`,): rows whose value on the grid lies in each cell; 1 belongs to the last cell. Parts of
+            rows where they are only planned.
         sums: Shape (`CELLS`,): their sums in grid units.
         unit: Grid steps between 0 and 1.
     """
 
-    counts: NDArray[np.int64]
-    sums: NDArray[np.int64]
+    counts: NDArray[np.int64] | NDArray[np.float64]
+    sums: NDArray[np.int64] | NDArray[np.float64]
     unit: int
 
 
@@ -89,8 +90,9 @@ class Procedure(ABC):
         earlier_names: Of the procedures of earlier versions that it replaced, as older ledgers hold them.
         title: In words, such as "Clopper-Pearson".
         needs: What it has to know of the sealed rows: the exact ``"total"`` of the row values, their histogram in
-            ``"cells"`` (`Cells`), sums of ``"groups"`` (`GroupSums`), ``"pairs"`` of numerator and denominator by row
-            or ``"group_pairs"`` by group (`Pairs`), or a ``"statistic"`` of all rows, a number in [0, 1].
+            ``"cells"`` (`Cells`), that of the rows that stand ``"apart"``, sums of ``"groups"`` (`GroupSums`),
+            ``"pairs"`` of numerator and denominator by row or ``"group_pairs"`` by group (`Pairs`), or a
+            ``"statistic"`` of all rows, a number in [0, 1].
         why: In one sentence, why it holds, for `explain`.
         width_is_known: Whether the width of an interval is known before the look, from level and guess.
         of_all_rows: Whether it is about a mean over all rows, which a promised tolerance binds.
@@ -120,6 +122,11 @@ class Procedure(ABC):
     def widest(self, nats: float) -> float:
         """Half-width that no interval at this level exceeds, whatever the sealed rows say; a public bound."""
         return 0.5
+
+    @property
+    def frame(self) -> tuple[float, float]:
+        """The least and the greatest value that there can be, from public facts."""
+        return 0.0, 1.0
 
     @abstractmethod
     def standard_error(self, guess: float) -> float:

@@ -7,6 +7,7 @@ larger than its number of rows. Where no sealed row is in the denominator, nothi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -19,6 +20,9 @@ from everhold.guarantees.intervals.capital import Units
 from everhold.guarantees.intervals.hedge import hedged_end
 
 __all__ = ["GroupRatioBetting", "RatioBetting"]
+
+_HONEST_ERRORS = 4.0  # standard errors of the number of rows that count
+_NO_STAKE = 1e-6  # a public guess of the spread that does not help
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,20 @@ class RatioBetting(_RatioBets):
         """See `Bets.prediction`."""
         total = round(float(np.sum(self.training.counts)))
         return Prediction.of(self._units(self.training), scale=self.rows / max(total, 1))
+
+    def widest(self, nats: float) -> float:
+        """See `Procedure.widest`: holds as long as no fewer rows count than training rows honestly say.
+
+        Row by row the capital is least for numerators that are 0 or all of the denominator, and then for denominators
+        of 1 with the same sum. Of those, half ones have the widest interval.
+        """
+        predicted = self.prediction
+        expected = predicted.total * predicted.scale
+        rows = expected - _HONEST_ERRORS * math.sqrt(expected * (1.0 + predicted.scale))
+        if rows < 1.0:
+            return 0.5
+        halves = Units(np.ones(2), np.array([0.0, 1.0]), np.full(2, rows / 2.0), 1.0)
+        return min(hedged_end(halves, _NO_STAKE, side_of(nats), tolerance=1e-4) - 0.5, 0.5)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,82 @@
+"""The command about two files of predictions: compare."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from everhold.cli.answers import show_answer
+from everhold.cli.arguments import AnalystOption, FormatOption, StorageArgument, opened
+from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.output import Format
+
+__all__ = ["register"]
+
+
+class RowMetric(StrEnum):
+    """Metrics that are means of rows."""
+
+    ACCURACY = "accuracy"
+    ERROR = "error"
+    BRIER = "brier"
+    RISK = "risk"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(compare)
+
+
+def compare(
+    storage: StorageArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The holdout's name.")],
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Predictions: CSV, TSV or Parquet.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="The predictions that are subtracted.")],
+    *,
+    metric: Annotated[RowMetric, typer.Option(help="What is compared, row by row.")] = RowMetric.ACCURACY,
+    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None,
+    low: Annotated[float, typer.Option(help="With --metric risk: smaller losses count as this.")] = 0.0,
+    high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None,
+    guess: Annotated[float, typer.Option(help="Your guess of the difference.")] = 0.0,
+    column: Annotated[str | None, typer.Option(help="Column of the predictions, where there are several.")] = None,
+    analyst: AnalystOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Ask how much better or larger the score of one file of predictions is than that of another.
+
+    Examples:
+      everhold compare study.db study forest.csv linear.csv
+      everhold compare study.db study a.csv b.csv --metric risk --loss squared --high 2500
+
+    One question, row by row. The answer is about labels drawn anew on these rows:
+    where both files predict the same, they tie whatever the label is, so only the
+    other rows are bet on. The guess is no difference, unless you give another one;
+    if the sealed rows contradict it, one surprise is charged.
+
+    Exit codes:
+      0  answered, or refused because the budget is spent
+      1  a file cannot be read
+      2  wrong usage
+      4  no such holdout
+      5  the files cannot be compared, or there is no such analyst; nothing was charged
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    if (metric is RowMetric.RISK) != (loss is not None):
+        raise Misuse("--loss belongs to --metric risk, which needs it")
+    if metric is not RowMetric.RISK and (high is not None or low):
+        raise Misuse("--low and --high belong to --metric risk; leave them out")
+    from everhold.queries.difference import difference
+    from everhold.queries.prediction_files import read_predictions
+    from everhold.queries.slices import of_predictions
+
+    asked: Any = {"loss": loss, "low": low, "high": high} if metric is RowMetric.RISK else metric.value
+    with opened(storage, name, analyst) as holdout, arguments_checked():
+        both = [
+            of_predictions(asked, read_predictions(path, holdout.schema, column=column)) for path in (first, second)
+        ]
+        answer = holdout.ask(difference(*both), guess=guess)
+    show_answer(answer, form, whole=None)

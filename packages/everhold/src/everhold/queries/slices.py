@@ -1,0 +1,263 @@
+"""A metric in a slice of the rows, in each of several slices, and the difference of two models (one query each)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.answers import Answer
+from everhold.arguments import brief
+from everhold.display import Display
+from everhold.errors import QueryRejected
+from everhold.queries.difference import DifferenceQuery
+from everhold.queries.mean import MeanQuery
+from everhold.queries.means import Batch, OneMean, RowwiseQuery
+from everhold.queries.metrics import LabelQuery, accuracy, brier, error
+from everhold.queries.models import Judge, cross_validated
+from everhold.queries.question import Query
+from everhold.queries.ranking_scores import RankingQuery
+from everhold.queries.risk import risk
+from everhold.queries.shares import ShareQuery, WithinQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from everhold.queries.query_compiler import QueryCompiler
+
+__all__ = [
+    "SliceAnswers", "batch_of_slices", "comparison", "evaluation", "in_slice", "metric_by", "of_predictions",
+    "slices_of",
+]  # fmt: skip
+
+_MOST_SLICES = 1_000
+_OF_SEVERAL = "expected a metric that is a mean of rows: 'accuracy', 'error', 'brier', or a loss with its range"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAnswers(Display):
+    """One answer for each slice; all intervals hold at once.
+
+    Attributes:
+        by: Columns that name slices.
+        values: Values of these columns, for each slice.
+        answers: One for each slice, in the same order.
+    """
+
+    by: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+    answers: list[Answer] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __getitem__(self, slice_values: Any) -> Answer:
+        """The answer for a slice, such as ``answers["N", "60+"]`` or ``answers["N"]``."""
+        wanted = slice_values if isinstance(slice_values, tuple) else (slice_values,)
+        return self.answers[self.values.index(wanted)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"by": [...], "rows": [{column: value, ..., "value", "low", "high", "source", "charged"}]}``."""
+        return {"by": list(self.by), "rows": self.to_rows()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row for each slice."""
+        return [
+            {**dict(zip(self.by, values, strict=True)), "value": answer.value, "low": answer.low, "high": answer.high,
+             "source": answer.source, "charged": answer.charged}
+            for values, answer in zip(self.values, self.answers, strict=True)
+        ]  # fmt: skip
+
+
+def metric_by(metric: Any) -> str | Callable[..., Any]:
+    """A metric as `Judge` takes it: a name, a function, or a loss with its range as ``{"loss": ..., "high": ...}``."""
+    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
+
+
+def evaluation(
+    compiler: QueryCompiler, estimator: Any, metric: Any, *, cv: Any, features: Sequence[str] | None, sliced: bool
+) -> tuple[Any, float | None]:
+    """The query about an estimator that is fitted to the training rows, and a guess where it brings none itself.
+
+    Args:
+        compiler: What is known of the holdout.
+        estimator: It is fitted in place.
+        metric: See `metric_by`.
+        cv: See `everhold.queries.models.splits_of`.
+        features: Columns to fit on.
+        sliced: Whether it is asked of slices, so that the guess needs one prediction for each training row.
+
+    Raises:
+        QueryRejected: If it cannot be asked. Nothing is charged.
+    """
+    question, guess = cross_validated(compiler, estimator, metric_by(metric), cv=cv, features=features)
+    if sliced and guess is not None:
+        raise QueryRejected(
+            "these folds do not leave out each training row once, so they make no guess for a slice or a comparison; "
+            "expected a number of folds, or a splitter such as KFold; nothing was charged"
+        )
+    return question, guess
+
+
+def comparison(
+    compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
+) -> DifferenceQuery:
+    """How much better or larger the first of two models or sets of predictions is, row by row.
+
+    Args:
+        compiler: What is known of the holdout.
+        both: Unfitted or fitted estimators, which are fitted in place; or rules, arrays, tables, or such queries as
+            ``eh.accuracy(predictions, training=...)``.
+        metric: See `metric_by`; not needed for queries.
+        cv: See `everhold.queries.models.splits_of`.
+        features: Columns to fit on.
+
+    Raises:
+        QueryRejected: If they cannot be compared. Nothing is charged.
+    """
+    if both[0] is both[1]:
+        raise QueryRejected("both models are one object; expected two; nothing was charged")
+    asked = []
+    judge = Judge(metric_by(metric), compiler.schema)
+    for each in both:
+        if not isinstance(each, Query) and not (hasattr(each, "fit") and hasattr(each, "predict")):
+            each = judge.question(each)
+        if isinstance(each, Query):
+            _check_rowwise(each)
+        else:
+            _check_rowwise(judge.question(each))
+        asked.append(each)
+    first, second = (
+        each if isinstance(each, LabelQuery)
+        else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
+        for each in asked
+    )  # fmt: skip
+    return DifferenceQuery(first, second)
+
+
+def of_predictions(metric: Any, predictions: Any) -> LabelQuery:
+    """The query about predictions where no schema is at hand: a name, a loss with its range, or a function.
+
+    Raises:
+        QueryRejected: If it is no mean of rows. Nothing is charged.
+    """
+    make = {"accuracy": accuracy, "error": error, "brier": brier}.get(metric) if isinstance(metric, str) else None
+    if isinstance(predictions, LabelQuery):
+        return predictions
+    if make is None and isinstance(metric, str):
+        raise QueryRejected(f"the metric is {brief(metric)}; {_OF_SEVERAL}; nothing was charged")
+    asked = (make or metric_by(metric))(predictions)  # type: ignore[operator]  # a function by now
+    _check_rowwise(asked)
+    made: LabelQuery = asked
+    return made
+
+
+def in_slice(question: Any, where: str | None) -> Any:
+    """The same query among the rows that meet a condition; the query itself without one.
+
+    Raises:
+        QueryRejected: If it cannot be asked of some rows alone. Nothing is charged.
+    """
+    if where is None:
+        return question
+    if not isinstance(where, str):
+        raise QueryRejected(
+            f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"; nothing was "
+            "charged"
+        )
+    rows = MeanQuery(where)
+    if isinstance(question, RowwiseQuery):
+        return ShareQuery(question, rows)
+    if isinstance(question, ShareQuery):
+        part, whole = WithinQuery(question.part, rows), WithinQuery(question.whole, rows)
+        return ShareQuery(part, whole, nested=True, name=question.name)
+    named = "AUC" if isinstance(question, RankingQuery) else type(question).__name__
+    raise QueryRejected(
+        f"{named} is not asked of a slice; {_OF_SEVERAL}, or precision, recall, f1; nothing was charged"
+    )
+
+
+def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[Any, ...], str]]:
+    """Slices that the training rows show: values of the columns, and the condition that names each.
+
+    Raises:
+        QueryRejected: If a column is missing or is no category, or there are too many slices. Nothing is charged.
+    """
+    schema, training = compiler.schema, compiler.training
+    known = list(schema.features)
+    if isinstance(by, str) or not by or not set(by) <= set(known) or len(set(by)) < len(by):
+        raise QueryRejected(
+            f"by is {brief(by)}; expected a list of different columns, some of {', '.join(known)}; nothing was charged"
+        )
+    if training is None:
+        raise QueryRejected(
+            "the values of slices come from training rows, and this holdout has none; expected where=... for each "
+            "slice; nothing was charged"
+        )
+    table = training.table(tuple(by))
+    columns = [np.asarray(table[name]) for name in by]
+    values = [[each for each in dict.fromkeys(column.tolist()) if not _is_missing(each)] for column in columns]
+    for name, found in zip(by, values, strict=True):
+        if not found or len(found) > _MOST_SLICES:
+            raise QueryRejected(
+                f"column {name!r} has {len(found):,} values among the training rows; expected 1 to {_MOST_SLICES:,}, "
+                "such as categories or bands; nothing was charged"
+            )
+    rows = set(zip(*(column.tolist() for column in columns), strict=True))
+    found_slices = [each for each in product(*(sorted(found) for found in values)) if each in rows]
+    if len(found_slices) > _MOST_SLICES:
+        raise QueryRejected(
+            f"these columns name {len(found_slices):,} slices; expected {_MOST_SLICES:,} at most; nothing was charged"
+        )
+    return [
+        (each, " and ".join(f"{_column(name)} = {_literal(value)}" for name, value in zip(by, each, strict=True)))
+        for each in found_slices
+    ]
+
+
+def batch_of_slices(compiler: QueryCompiler, questions: Sequence[Any]) -> Batch:
+    """Queries of slices as one step (S9).
+
+    Raises:
+        QueryRejected: If one of them is not one query here. Nothing is charged.
+    """
+    plans = [compiler.compile(question, None, None) for question in questions]
+    if not all(isinstance(plan, OneMean) for plan in plans):
+        raise QueryRejected(
+            "a slice is one query only where the mechanism checks guesses and training rows show the metric; expected "
+            "mechanism='guess_and_check' and a model, or where=... for one slice; nothing was charged"
+        )
+    prepared = [plan.prepared[0] for plan in plans if isinstance(plan, OneMean)]
+    return Batch(prepared, compiler.schema, compiler.mechanism, silent=compiler.silent)
+
+
+def _check_rowwise(question: Any) -> None:
+    """Refuse what is no mean of rows.
+
+    Raises:
+        QueryRejected: If it is none. Nothing is charged.
+    """
+    if not isinstance(question, LabelQuery):
+        named = "AUC" if isinstance(question, RankingQuery) else "a ratio such as precision"
+        raise QueryRejected(f"{named} is not compared row by row; {_OF_SEVERAL}; nothing was charged")
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _column(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return repr(int(value)) if float(value).is_integer() else repr(value)

@@ -1,0 +1,117 @@
+"""A metric in a slice, in each slice of some columns, and the difference of two models, in one call each."""
+
+import numpy as np
+import pytest
+
+import everhold as eh
+
+sklearn = pytest.importorskip("sklearn")
+ROWS = 1_500
+
+
+def rows_of(seed):
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(size=(2, ROWS))
+    region, shift = rng.choice(["N", "it's", "S"], ROWS), rng.random(ROWS) < 0.5
+    return {"x": x, "z": z, "region": region, "night": shift, "y": (x + rng.normal(size=ROWS) > 0).astype(int)}
+
+
+SEALED, TRAINED = rows_of(1), rows_of(2)
+FEATURES = ["x", "z"]
+
+
+@pytest.fixture(scope="module")
+def holdout(tmp_path_factory):
+    storage = tmp_path_factory.mktemp("slices") / "h.db"
+    with eh.Holdout.create(
+        storage, "h", holdout=SEALED, training=TRAINED, label="y", queries=200, surprises=5, mechanism="guess_and_check"
+    ) as made:
+        yield made
+
+
+def tree(depth):
+    from sklearn.tree import DecisionTreeClassifier
+
+    return DecisionTreeClassifier(max_depth=depth, random_state=0)
+
+
+def right(model, rows):
+    import pandas as pd
+
+    return model.predict(pd.DataFrame({name: rows[name] for name in FEATURES})) == rows["y"]
+
+
+def test_a_slice_has_the_mean_of_its_rows(holdout):
+    model = tree(1)
+    answer = holdout.evaluate(model, "accuracy", features=FEATURES, where="region = 'N'")
+    assert answer.low <= np.mean(right(model, SEALED)[SEALED["region"] == "N"]) <= answer.high
+    assert answer.low < 0.75 < answer.high
+    assert answer.charged == 0
+
+
+def test_every_slice_is_answered_in_one_step(holdout):
+    model, before = tree(1), holdout.status()["questions_asked"]
+    found = holdout.evaluate(model, "error", features=FEATURES, by=["region", "night"], where="x > -1")
+    assert holdout.status()["questions_asked"] == before + len(found) == before + 6
+    wrong, within = ~right(model, SEALED), SEALED["x"] > -1
+    for row, values in zip(found.to_rows(), found.values, strict=True):
+        some = within & (SEALED["region"] == values[0]) & (SEALED["night"] == values[1])
+        assert (row["region"], row["night"]) == values
+        assert row["low"] <= np.mean(wrong[some]) <= row["high"]
+    again = holdout.evaluate(model, "error", features=FEATURES, where="(x > -1) and region = 'it''s' and night = true")
+    assert again.question == found["it's", True].question
+
+
+def test_a_quote_of_an_overfitted_slice_is_near_its_answer(holdout):
+    model = tree(None).fit(*holdout.training_rows(FEATURES))
+    question = eh.ratio(eh.accuracy(model), "region = 'N'")
+    quote, answer = holdout.quote(question), holdout.ask(question)
+    assert answer.charged == 1
+    assert (answer.high - answer.low) / 2 <= quote.radius_if_charged <= 1.5 * (answer.high - answer.low) / 2
+
+
+def test_two_models_are_compared_by_guesses_out_of_fold(holdout):
+    models = tree(None), tree(1)
+    answer = holdout.compare(*models, features=FEATURES)
+    truth = np.mean(right(models[0], SEALED)) - np.mean(right(models[1], SEALED))
+    assert answer.low <= truth <= answer.high
+    assert answer.charged == 0  # an overfitted tree's own guess would be far off
+    sliced = holdout.compare(*models, features=FEATURES, where="region = 'S'")
+    assert sliced.low < truth < sliced.high
+
+
+def test_two_arrays_need_no_training_predictions(holdout):
+    rng = np.random.default_rng(4)
+    first = np.where(rng.random(ROWS) < 0.9, SEALED["y"], 1 - SEALED["y"])
+    second = np.where(rng.random(ROWS) < 0.05, 1 - first, first)
+    answer = holdout.compare(first, second, guess=0.0)
+    assert answer.low <= np.mean(first == SEALED["y"]) - np.mean(second == SEALED["y"]) <= answer.high
+    assert answer.high - answer.low < 0.14
+    assert "labels drawn anew on these rows" in answer.explain()
+    squared = holdout.compare(0.9 * first, 0.9 * second + 0.01, {"loss": "squared"}, guess=0.0)
+    assert squared.high - squared.low < 0.2
+    same = holdout.compare(first, first.copy(), guess=0.0)
+    assert max(abs(same.low), abs(same.high)) < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda h: h.evaluate(tree(1), by="region"), "expected a list of different columns"),
+        (lambda h: h.evaluate(tree(1), by=["x"]), "such as categories or bands"),
+        (lambda h: h.evaluate(tree(1), features=FEATURES, where=3), "expected a condition"),
+        (lambda h: h.evaluate(tree(1), features=FEATURES, where="nothing = 1"), "no column"),
+        (lambda h: h.compare(tree(1), tree(2), "f1"), "not compared row by row"),
+        (lambda h: h.compare(tree(1), tree(2), "unknown"), "expected one of"),
+        (lambda h: h.compare(SEALED["y"], SEALED["y"]), "one object"),
+        (lambda h: h.compare(SEALED["y"], 1 - SEALED["y"]), "guess"),
+        (lambda h: h.compare(SEALED["y"], SEALED["y"][:5], guess=0.0), "shape"),
+        (lambda h: h.compare(SEALED["y"], SEALED["y"] + 0.5, guess=0.0), "no labels"),
+        (lambda h: h.compare(SEALED["y"], 1 - SEALED["y"], guess=0.0, where="x > 0"), "takes its guess"),
+    ],
+)
+def test_bad_input_is_refused_and_costs_nothing(holdout, asked, said):
+    before = holdout.status()["questions_asked"], holdout.status()["charged"]
+    with pytest.raises(eh.QueryRejected, match=said):
+        asked(holdout)
+    assert (holdout.status()["questions_asked"], holdout.status()["charged"]) == before
