@@ -55,6 +55,7 @@ from everhold.queries.moments import correlation as correlation
 from everhold.queries.moments import covariance as covariance
 from everhold.queries.moments import variance as variance
 from everhold.queries.prediction_columns import predictions_in as predictions_in
+from everhold.queries.scores import metric as metric
 from everhold.queries.quantile import quantile as quantile
 from everhold.queries.ranking_scores import auc as auc
 from everhold.queries.ranking_scores import f1 as f1
