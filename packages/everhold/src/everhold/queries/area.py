@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["AreaQuery", "OneArea", "ScoresLook", "area_of"]
+__all__ = ["AreaQuery", "OneArea", "ScoresLook", "area_of", "check_split"]
 
 _ALL, _HALF = Fraction(1), 0.5
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
@@ -62,7 +62,7 @@ class AreaQuery(RankingQuery):
             paying(mechanism)
         seen = self.looked_at(compiler)
         by_rank = seen.bound.by_position or schema.features_public
-        _check_split(schema, by_rank=by_rank)
+        check_split("AUC without class counts", schema, by_rank=by_rank)
         share = _share_of_label(compiler)
         look = ScoresLook(seen, share if by_rank else None)
         trained = None if (pairs := seen.open(compiler.training)) is None else look.at(pairs, _any_order(len(pairs)))
@@ -187,8 +187,13 @@ def _check(mechanism: Mechanism) -> None:
         )
 
 
-def _check_split(schema: Schema, *, by_rank: bool) -> None:
+def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
     """Refuse class shares that were fixed by the split where the proof needs them free, or needs one law.
+
+    Args:
+        name: How messages call the query.
+        schema: The rows.
+        by_rank: Whether scores are known and labels are drawn anew.
 
     Raises:
         QueryRejected: Nothing is charged.
@@ -196,7 +201,7 @@ def _check_split(schema: Schema, *, by_rank: bool) -> None:
     if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
         return
     raise QueryRejected(
-        f"the rows were split by {schema.stratified!r}, and AUC without class counts of "
+        f"the rows were split by {schema.stratified!r}, and {name} of "
         f"{'known scores needs labels' if by_rank else 'a model needs rows'} that the split left to chance; expected "
-        f"{'the model itself' if by_rank else 'scores in an array'}, or counts; nothing was charged"
+        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts; nothing was charged"
     )

@@ -83,12 +83,14 @@ class Sized:
         training: Training rows that guesses are made from; as many as are sealed if nobody knows.
         planned: Rows that show how far values spread.
         largest: Rows of the largest sealed group; 1 of independent rows.
+        unlike: Whether scores are known and labels are drawn anew on these rows.
     """
 
     sealed: int
     training: int
     planned: int
     largest: float = 1.0
+    unlike: bool = False
 
 
 class RowPart(NamedTuple):
@@ -126,6 +128,7 @@ class ScoreKind:
     greater: bool = True
 
     takes_groups: ClassVar[bool] = False
+    by_rank: ClassVar[bool] = False
 
     @abstractmethod
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> Any:

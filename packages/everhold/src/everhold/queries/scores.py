@@ -18,10 +18,12 @@ from everhold.arguments import as_float, brief
 from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
 from everhold.mechanisms.evaluations import Evaluations
+from everhold.queries.area import check_split
 from everhold.queries.made_up_scores import made_up
 from everhold.queries.means import OneMean, Prepared
 from everhold.queries.procedures import takes_statistics
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.rule_kinds import rule_kinds
 from everhold.queries.score_kinds import Judged, ScoreKind, Setting, Sized, kinds
 from everhold.queries.scored_rows import BoundRows, ScoredRows, codes_of
 from everhold.values.base import BoundQuery
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REFUSED", "SCORES", "ScoreQuery", "metric", "score_names", "scored"]
 
-SCORES: Mapping[str, ScoreKind] = {kind.name: kind for kind in kinds()}
+SCORES: Mapping[str, ScoreKind] = {kind.name: kind for kind in (*kinds(), *rule_kinds())}
 """Scores that have a procedure of their own, by name."""
 
 _NEAREST = {
@@ -104,7 +106,7 @@ def metric(
         high: Of numbers: larger labels and predictions count as this; by default the largest training label.
         clip: Larger losses of a row count as this; by default ln 1000 for ``"neg_log_loss"``, and the largest loss
             between ``low`` and ``high`` for others.
-        bins: Number of equal bins of probabilities, for ``"calibration_error"``; 10 by default.
+        bins: Number of equal bins of probabilities, for ``"expected_calibration_error"``; 10 by default.
         rate: The false positive rate of ``"recall_at_fpr"``; .05 by default.
 
     Raises:
@@ -194,6 +196,9 @@ class ScoreQuery(Query["Answer"]):
             paying(mechanism)
         setting = self.setting(schema, _open_labels(compiler))
         seen = BoundRows.of(self.rows, compiler)
+        unlike = seen.bound.by_position or schema.features_public
+        if self.kind.by_rank:
+            check_split(self.kind.name, schema, by_rank=unlike)
         zero, one = self.kind.ends(setting)
         numbers = {name: float(getattr(setting, name)) for name in self.kind.settings}
         bound = BoundQuery(
@@ -202,11 +207,13 @@ class ScoreQuery(Query["Answer"]):
             zero, one, reads=seen.names, by_position=seen.bound.by_position,
         )  # fmt: skip
         look = ScoreLook(self.kind, setting, seen, mechanism.dependence.group_column, schema.label_classes)
-        known, procedure = self._planned(compiler, look, None if guess is None else bound.to_mean(as_float(guess)))
+        known, procedure = self._planned(compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike)
         prepared = compiler.of_statistic(bound, guess, known, procedure)
         return OneScore([prepared], schema, mechanism, look)
 
-    def _planned(self, compiler: QueryCompiler, look: ScoreLook, guess: float | None) -> tuple[Fraction | None, Any]:
+    def _planned(
+        self, compiler: QueryCompiler, look: ScoreLook, guess: float | None, unlike: bool
+    ) -> tuple[Fraction | None, Any]:
         """The score of the training rows, and the procedure; made-up rows stand in where nobody knows predictions."""
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
         opened = look.seen.open(training)
@@ -224,8 +231,9 @@ class ScoreQuery(Query["Answer"]):
         seen = self.kind.see(rows, look.setting, largest)
         own = guess is not None or opened is None
         sized = Sized(
-            schema.rows, schema.rows if own else max(schema.training_rows, 1), len(rows.labels), _largest(mechanism)
-        )
+            schema.rows, schema.rows if own else max(schema.training_rows, 1), len(rows.labels), _largest(mechanism),
+            unlike,
+        )  # fmt: skip
         known = None if opened is None else Fraction(float(seen.score))
         return known, self.kind.procedure(seen, look.setting, sized)
 

@@ -83,7 +83,8 @@ def correlation_of_classes(low: Ends, high: Ends) -> tuple[float, float]:
     """
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     share = float(low[0]), float(high[0])
-    least = -_largest_correlation(share, float(high[2]), float(low[1]))
+    other = 1.0 - share[1], 1.0 - share[0]  # with classes exchanged, the correlation changes its sign
+    least = -_largest_correlation(other, float(high[2]), float(low[1]))
     return max(least, -1.0), min(_largest_correlation(share, float(high[1]), float(low[2])), 1.0)
 
 
