@@ -40,6 +40,7 @@ __all__ = [
 
 ModelQuestion: TypeAlias = LabelQuery | ShareQuery | RankingQuery | ScoreQuery
 
+
 @dataclass(frozen=True, slots=True)
 class Judge:
     """A metric of models, for the labels of one holdout.

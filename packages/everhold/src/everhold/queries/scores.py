@@ -207,7 +207,9 @@ class ScoreQuery(Query["Answer"]):
             zero, one, reads=seen.names, by_position=seen.bound.by_position,
         )  # fmt: skip
         look = ScoreLook(self.kind, setting, seen, mechanism.dependence.group_column, schema.label_classes)
-        known, procedure = self._planned(compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike)
+        known, procedure = self._planned(
+            compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike
+        )
         prepared = compiler.of_statistic(bound, guess, known, procedure)
         return OneScore([prepared], schema, mechanism, look)
 
@@ -280,7 +282,9 @@ class ScoreQuery(Query["Answer"]):
         """
         given = {name: as_float(value) for name, value in self.given.items()}
         if not all(map(math.isfinite, given.values())):
-            raise QueryRejected(f"{self.kind.name} got {brief(dict(self.given))}; expected numbers; nothing was charged")
+            raise QueryRejected(
+                f"{self.kind.name} got {brief(dict(self.given))}; expected numbers; nothing was charged"
+            )
         made = Setting(classes=len(schema.label_classes or ()))
         if "low" in self.kind.settings:
             low, high = _range(self.kind.name, given, schema, labels)
@@ -308,9 +312,14 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
     if schema.label_kind == "binary":
         known: tuple[float, float] | None = (0.0, 1.0)
     else:
-        finite = np.zeros(0) if labels is None else np.asarray(labels)[np.isfinite(np.asarray(labels, dtype=np.float64))]
+        finite = (
+            np.zeros(0) if labels is None else np.asarray(labels)[np.isfinite(np.asarray(labels, dtype=np.float64))]
+        )
         known = (float(finite.min()), float(finite.max())) if len(finite) else None
-    low, high = given.get("low", None if known is None else known[0]), given.get("high", None if known is None else known[1])
+    low, high = (
+        given.get("low", None if known is None else known[0]),
+        given.get("high", None if known is None else known[1]),
+    )
     if low is None or high is None or not low < high:
         raise QueryRejected(
             f"{name} needs the range of labels, low < high, and it is [{low}, {high}]; expected low=... and high=..., "

@@ -232,15 +232,16 @@ def test_other_mechanisms_refuse(tmp_path, wish, said):
         holdout.ask(eh.metric("balanced_accuracy", classes(SEALED), training=classes(TRAINED)))
 
 
-def test_splits_by_class_and_by_feature_refuse_what_they_break(tmp_path):
-    table = {name: np.concatenate([SEALED[name], TRAINED[name]]) for name in ("x", "y")}
-    table["side"] = (table["x"] > 0).astype(int)
-    for column, query, said in (
-        ("y", lambda rows: eh.metric("recall_at_fpr", np.zeros(rows)), "the model itself"),
-        ("side", lambda rows: eh.metric("recall_at_fpr", LogisticRegression().fit(TRAINED["x"][:, None], TRAINED["y"])), "scores in an array"),
-    ):  # fmt: skip
-        wish = {"mechanism": "guess_and_check", "queries": 9, "label": "y", "stratify": column, "holdout_share": 0.5}
-        features = [name for name in table if name in ("x", "y", column)]
-        with eh.Holdout.split(tmp_path / f"{column}.db", "g", {name: table[name] for name in features}, **wish) as holdout:
-            with pytest.raises(QueryRejected, match=said):
-                holdout.ask(query(holdout.schema.rows), guess=0.5)
+@pytest.mark.parametrize(("column", "said"), [("y", "the model itself"), ("side", "scores in an array")])
+def test_splits_refuse_what_they_break(tmp_path, column, said):
+    """Labels in fixed numbers are not drawn anew, and rows of a class are of several laws after another split."""
+    tables = [{"x": part["x"], "y": SEALED["y"], "side": (part["x"] > 0).astype(int)} for part in (SEALED, SEALED)]
+    tables[1]["x"] = 1.01 * tables[1]["x"]
+    wish = {"mechanism": "guess_and_check", "queries": 9, "label": "y", "training": tables[1], "stratified": column}
+    model = LogisticRegression().fit(TRAINED["x"][:, None], TRAINED["y"])
+    model.feature_names_in_ = np.array(["x"])
+    with eh.Holdout.create(tmp_path / "s.db", "g", holdout=tables[0], **settings_from(wish)) as holdout:
+        given = np.linspace(0, 1, ROWS) if column == "y" else model
+        with pytest.raises(QueryRejected, match=said):
+            holdout.ask(eh.metric("recall_at_fpr", given), guess=0.5)
+        assert holdout.remaining["questions"] == 9

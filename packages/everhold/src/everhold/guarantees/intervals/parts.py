@@ -24,7 +24,17 @@ from everhold.guarantees.intervals.means import ClopperPearson
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Bounds", "Composite", "CountedPart", "FreeRatio", "Part", "PartBets", "SeenParts", "free_ratio_end", "units_of"]
+__all__ = [
+    "Bounds",
+    "Composite",
+    "CountedPart",
+    "FreeRatio",
+    "Part",
+    "PartBets",
+    "SeenParts",
+    "free_ratio_end",
+    "units_of",
+]
 
 Bounds = Callable[["NDArray[np.float64]", "NDArray[np.float64]"], tuple[float, float]]
 """From lower and upper ends of the parts, shape (parts,) each, to the least and the largest score in between."""
@@ -223,7 +233,9 @@ class Composite(Procedure):
     name: ClassVar[str] = "score_of_parts"
     title: ClassVar[str] = "intervals of the parts of a score, each with a share of the level"
     needs: ClassVar[Needs] = "statistic"
-    why: ClassVar[str] = "all parts hold at once with this probability, and the score lies between its extremes over them"
+    why: ClassVar[str] = (
+        "all parts hold at once with this probability, and the score lies between its extremes over them"
+    )
     of_all_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
