@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["OperatingPoint", "SeenRules", "seen_rules"]
 
 _ROUNDING = 1e-12
+
+
+class Limit(Protocol):
+    """A limit of a share, from the number of rows that count."""
+
+    def __call__(self, count: int, *, upper: bool) -> float:
+        """The upper or the lower limit."""
+
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,28 +117,30 @@ class OperatingPoint(Procedure):
     def _ends(self, seen: SeenRules, nats: float) -> tuple[float, float]:
         """Each side has two events, and each of them a quarter of the level."""
         side = nats + math.log(2.0)
-        alarms, recall = self._limits(seen.negatives, side), self._limits(seen.positives, side)
-        surely = _last(seen.alarms, lambda count: alarms(count)[1] <= self.rate)
-        maybe = _last(seen.alarms, lambda count: alarms(count)[0] <= self.rate)
-        low = 0.0 if surely < 0 else recall(int(seen.hits[surely]))[0]
-        return low, recall(int(seen.hits[maybe]))[1]
+        alarms, recall = self._limit(seen.negatives, side), self._limit(seen.positives, side)
+        surely = _last(seen.alarms, lambda count: alarms(count, upper=True) <= self.rate)
+        maybe = _last(seen.alarms, lambda count: alarms(count, upper=False) <= self.rate)
+        low = 0.0 if surely < 0 else recall(int(seen.hits[surely]), upper=False)
+        return low, recall(int(seen.hits[maybe]), upper=True)
 
-    def _limits(self, total: int, nats: float) -> Callable[[int], tuple[float, float]]:
-        """From a number of rows of a class that a rule calls 1 to the limits of its share of that class.
+    def _limit(self, total: int, nats: float) -> Limit:
+        """From a number of rows of a class that a rule calls 1 to a limit of its share of that class.
 
         Both limits grow with the number. Rows of one law: exact tails, given the labels. Labels of unlike laws: bets on
         a ratio, with stakes that are fixed by public facts.
         """
         if not self.unlike:
-            return lambda count: ClopperPearson(rows=total, training=total).interval(count / total, nats)
+            exact = ClopperPearson(rows=total, training=total)
+            return lambda count, *, upper: exact.interval(count / total, nats)[int(upper)]
+        side = side_of(nats)
         planned = max(self.planned.positives * self.rows / max(self._planned_rows, 1), 1.0)
-        stake = best_stake(_counted(planned / 2.0, planned), side_of(nats))
+        stake = best_stake(_counted(planned / 2.0, planned), side)
 
-        def limits(count: int) -> tuple[float, float]:
+        def limit(count: int, *, upper: bool) -> float:
             units = _counted(float(count), float(total))
-            return 1.0 - hedged_end(units.mirrored, stake, side_of(nats)), hedged_end(units, stake, side_of(nats))
+            return hedged_end(units, stake, side) if upper else 1.0 - hedged_end(units.mirrored, stake, side)
 
-        return limits
+        return limit
 
     @property
     def _planned_rows(self) -> int:
