@@ -55,7 +55,6 @@ from everhold.queries.moments import correlation as correlation
 from everhold.queries.moments import covariance as covariance
 from everhold.queries.moments import variance as variance
 from everhold.queries.prediction_columns import predictions_in as predictions_in
-from everhold.queries.scores import metric as metric
 from everhold.queries.quantile import quantile as quantile
 from everhold.queries.ranking_scores import auc as auc
 from everhold.queries.ranking_scores import f1 as f1
@@ -65,6 +64,7 @@ from everhold.queries.ratio import ratio as ratio
 from everhold.queries.risk import risk as risk
 from everhold.queries.scan import all_above as all_above
 from everhold.queries.scan import first_above as first_above
+from everhold.queries.scores import metric as metric
 from everhold.queries.synthesis import synthesize as synthesize
 from everhold.sealing.settings import Planning as Planning
 from everhold.sealing.settings import Rows as Rows

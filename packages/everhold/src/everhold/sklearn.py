@@ -374,7 +374,7 @@ class SealedScorer:
             BudgetExhausted: If what is left of the budget does not surely pay for it. Nothing was charged.
             QueryRejected: If the model cannot be asked about. Nothing was charged.
         """
-        judge = Judge(self.metric if self.scoring is None else self.scoring, self.holdout.schema)
+        judge = Judge(self.metric, self.holdout.schema)
         guess = judge.score(judge.outputs(estimator, X), np.asarray(y))
         with no_false_alarms():
             answer = self.holdout.ask(judge.question(estimator), guess=guess, strict=True)

@@ -186,7 +186,8 @@ def check_area(mechanism: Mechanism, *, name: str = "AUC without class counts") 
         )
     if not isinstance(mechanism.dependence, Independent):
         raise QueryRejected(
-            f"{name} is promised for independent rows only, and these rows were declared to depend on each other; expected auc(scores, positives=..., negatives=...), which takes groups; nothing was charged"
+            f"{name} is promised for independent rows only, and these rows were declared to depend on each other; "
+            "expected auc(scores, positives=..., negatives=...), which takes groups; nothing was charged"
         )
 
 

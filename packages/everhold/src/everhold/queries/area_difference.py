@@ -77,7 +77,10 @@ class AreaDifference(Query["Answer"]):
             order = np.random.default_rng(0).permutation(len(opened[0]))
             trained = look.at(opened[0], opened[1], order)
         bound = BoundQuery(
-            {"kind": "auc difference", "by": "ranks" if by_rank else "blocks", "of": [{**seen.described} for seen in both]},
+            {
+                "kind": "auc difference", "by": "ranks" if by_rank else "blocks",
+                "of": [{**seen.described} for seen in both],
+            },
             f"AUC of {both[0].whose} minus AUC of {both[1].whose}", -1.0, 1.0,
             reads=tuple(dict.fromkeys((*both[0].names, *both[1].names))), by_position=by_position,
         )  # fmt: skip
@@ -139,9 +142,7 @@ class PairLook:
         units = (1.0 + np.clip(apart[positive] / self.reach, -1.0, 1.0)) / 2.0
         return SeenScores(area, units, float(np.mean(positive)))
 
-    def procedure(
-        self, trained: SeenScores | None, rows: int, share: float, *, guess: float | None
-    ) -> BlockDifference:
+    def procedure(self, trained: SeenScores | None, rows: int, share: float, *, guess: float | None) -> BlockDifference:
         """From public facts: training scores, the share of label 1 among training rows, the analyst's own guess."""
         rarer = min(share, 1.0 - share)
         if self.share is None:

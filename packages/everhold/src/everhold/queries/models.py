@@ -21,8 +21,9 @@ from everhold.arguments import brief
 from everhold.errors import DependenceWarning, QueryRejected
 from everhold.queries.metrics import LabelQuery, matrix_of
 from everhold.queries.ranking_scores import RankingQuery
+from everhold.queries.score_query import ScoreQuery
 from everhold.queries.scored_rows import ScoredRows
-from everhold.queries.scores import ScoreQuery, score_names, scored
+from everhold.queries.scores import score_names, scored
 from everhold.queries.shares import ShareQuery
 
 if TYPE_CHECKING:

@@ -123,7 +123,9 @@ class RateQuery(ShareQuery):
             return ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
         if self.placed(compiler).as_one(compiler) is not None:
             return ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
-        from everhold.queries.scores import SCORES, ScoreQuery, ScoredRows
+        from everhold.queries.score_query import ScoreQuery
+        from everhold.queries.scored_rows import ScoredRows
+        from everhold.queries.scores import SCORES
 
         kind = SCORES[self.name.split()[1].lower()]
         query = ScoreQuery(kind, ScoredRows(kind.outputs, predictions), {})

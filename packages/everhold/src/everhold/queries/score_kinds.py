@@ -106,6 +106,16 @@ class RowPart(NamedTuple):
     denominators: Floats | None = None
     how: str = "mean"
 
+    @property
+    def whole(self) -> Floats:
+        """Denominators, 1 of a mean."""
+        return np.ones(len(self.numerators)) if self.denominators is None else self.denominators
+
+
+def _by_group(values: Floats, rows: Judged) -> Floats:
+    """Sums of groups of rows, or the rows themselves."""
+    return values if rows.groups is None else np.asarray(np.bincount(rows.groups, values), dtype=np.float64)
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreKind:
@@ -159,13 +169,10 @@ class OfParts(ScoreKind):
         """Units of each part."""
         units, means = [], []
         for part in self.parts(rows, setting):
-            above = part.numerators
-            below = np.ones(len(above)) if part.denominators is None else part.denominators
-            if rows.groups is not None:
-                above, below = np.bincount(rows.groups, above), np.bincount(rows.groups, below)
+            above, below = (_by_group(values, rows) for values in (part.numerators, part.whole))
             total = float(below.sum())
             means.append(float(above.sum()) / total if total > 0.0 else 0.0)
-            units.append(units_of(np.asarray(above), np.asarray(below), largest=largest))
+            units.append(units_of(above, below, largest=largest))
         at = np.array(means)
         return SeenParts(min(max(self.bounds(setting)(at, at)[0], 0.0), 1.0), tuple(units))
 
@@ -259,12 +266,16 @@ def _labels(rows: Judged, setting: Setting) -> Floats:
 
 
 def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Squared errors over squares about the centre; labels; these squares. All in units of the range of labels."""
+    """Squared errors, as shares of the largest one, over squares about the centre; labels; these squares."""
     width = setting.high - setting.low
     labels = (_labels(rows, setting) - setting.low) / width
-    predicted = (np.clip(rows.outputs, setting.low, setting.high) - setting.low) / width
-    errors, squares = np.nan_to_num((predicted - labels) ** 2, nan=1.0), (labels - setting.centre) ** 2
+    ((errors, _, _),), squares = loss(rows, setting, of="squared"), (labels - setting.centre) ** 2
     return [RowPart(errors, squares, "free"), RowPart(labels), RowPart(squares)]
+
+
+def _bounds_of_explained(setting: Setting) -> Bounds:
+    scale = setting.clip / (setting.high - setting.low) ** 2
+    return partial(halved, partial(composites.explained, centre=setting.centre, scale=scale))
 
 
 def halved(bounds: Bounds, low: Floats, high: Floats) -> tuple[float, float]:
@@ -306,8 +317,8 @@ def kinds() -> tuple[OfParts, ...]:
         of_loss("neg_mean_squared_error", "squared", "numbers", number, "low", "high", "clip"),
         OfParts("neg_root_mean_squared_error", "numbers", number, lambda setting: (0.0, -math.sqrt(setting.clip)),
                 ("low", "high", "clip"), parts=partial(loss, of="squared"), bounds=lambda _: composites.root),
-        OfParts("r2", "numbers", number, signed, ("low", "high"), parts=explained_parts, weights=lambda _: (6.0, 1.0, 1.0),
-                bounds=lambda setting: partial(halved, partial(composites.explained, centre=setting.centre))),
+        OfParts("r2", "numbers", number, signed, ("low", "high", "clip"), parts=explained_parts,
+                bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0)),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The expected calibration error by bins: a largest value over signs, which needs one level (docs/theory/composites.md).
+"""The expected calibration error by bins: a largest value over signs needs one level (docs/theory/composites.md).
 
 With bins b of probabilities p and labels y, ``ECE = sum_b |E (y - p) 1_b|`` is the largest ``E X_s`` over signs s, one
 for each bin, where ``X_s = s_b (y - p)`` in bin b. For fixed stakes, the capital of a bet on X_s is a product over
@@ -145,9 +145,9 @@ class Calibration(Procedure):
         squares = self.planned.mass @ _VALUES**2 / max(float(self.planned.mass.sum()), 1.0)
         scatter = math.sqrt(float(squares.sum()) * (1.0 / self.rows + 1.0 / self.training))
         larger = abs(self.rows**-0.5 - self.training**-0.5) * float(np.sqrt(squares).sum())
-        return min(scatter + larger, 1.0)
+        return float(min(scatter + larger, 1.0))
 
     @property
     def worth(self) -> float:
         """See `Procedure.worth`."""
-        return min(0.25 / max(self.standard_error(0.0), 1e-9) ** 2, float(self.rows))
+        return float(min(0.25 / max(self.standard_error(0.0), 1e-9) ** 2, self.rows))

@@ -105,12 +105,12 @@ def _correlation(p: float, a: float, b: float) -> float:
     return math.sqrt(p * (1.0 - p) / square) * (a - b) if square > 0.0 else 0.0
 
 
-def explained(low: Ends, high: Ends, *, centre: float) -> tuple[float, float]:
+def explained(low: Ends, high: Ends, *, centre: float, scale: float = 1.0) -> tuple[float, float]:
     """R2 as ``max(R2, -1)``.
 
-    Parts: the mean squared error over the mean square V of labels less a public centre; the mean label; and V. All are
-    on the scale [0, 1] of labels. ``R2 = 1 - ratio / (1 - (mean - centre)^2 / V)`` falls with the ratio and with the
-    distance of the mean from the centre, and grows with V.
+    Parts: the mean squared error, in units of ``scale``, over the mean square V of labels less a public centre; the
+    mean label; and V. All are on the scale [0, 1] of labels. ``R2 = 1 - scale ratio / (1 - (mean - centre)^2 / V)``
+    falls with the ratio and with the distance of the mean from the centre, and grows with V.
 
     Examples:
         >>> explained(np.array([0.25, 0.5, 0.1]), np.array([0.25, 0.5, 0.1]), centre=0.5)
@@ -119,8 +119,8 @@ def explained(low: Ends, high: Ends, *, centre: float) -> tuple[float, float]:
     ends = float(low[1]) - centre, float(high[1]) - centre
     nearest = 0.0 if ends[0] <= 0.0 <= ends[1] else min(abs(ends[0]), abs(ends[1]))
     farthest = max(abs(ends[0]), abs(ends[1]))
-    least = _explained(float(high[0]), farthest, float(low[2]))
-    return least, max(_explained(float(low[0]), nearest, float(high[2])), least)
+    least = _explained(scale * float(high[0]), farthest, float(low[2]))
+    return least, max(_explained(scale * float(low[0]), nearest, float(high[2])), least)
 
 
 def _explained(ratio: float, apart: float, square: float) -> float:

@@ -36,7 +36,6 @@ class Limit(Protocol):
         """The upper or the lower limit."""
 
 
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenRules:
     """What each rule does, from the one that never says 1 to the one that always does.

@@ -39,10 +39,11 @@ __all__ = [
 Bounds = Callable[["NDArray[np.float64]", "NDArray[np.float64]"], tuple[float, float]]
 """From lower and upper ends of the parts, shape (parts,) each, to the least and the largest score in between."""
 
-_MOST_KINDS = 2**14  # beyond them, values are lotteries over the ends of a cell
+_MOST_KINDS = 2**12  # beyond them, values are lotteries over the ends of a cell
 _FINE = 2**12  # cells of [0, 1]
 _STEPS = 60
 _MOST_RATIO = 1e12
+_PRECISION = 1e-5  # of an end's distance from the ratio, by which it may lie too far out
 _LEAST_ERROR, _ROUNDING = 1e-9, 1e-12
 
 
@@ -70,7 +71,7 @@ def _lotteries(values: NDArray[np.float64]) -> Units:
     mass = up + np.bincount(cell, 1.0 - (place - cell), _FINE + 1)
     filled = mass > 0.0
     ends = np.linspace(0.0, 1.0, _FINE + 1)[filled]
-    return Units(np.ones_like(ends), ends, mass[filled], 1.0)
+    return Units(np.ones_like(ends), ends, np.asarray(mass[filled], dtype=np.float64), 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,7 +208,7 @@ def free_ratio_end(units: Units, nats: float) -> float:
     for _ in range(_STEPS):
         middle = (inside + outside) / 2.0
         inside, outside = (middle, outside) if gained(middle) < 0.0 else (inside, middle)
-        if outside - inside <= 1e-9 * (outside - above / below) + 1e-15:
+        if outside - inside <= _PRECISION * (outside - above / below) + 1e-15:
             break
     return math.nextafter(outside, math.inf)
 

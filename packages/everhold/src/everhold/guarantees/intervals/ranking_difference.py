@@ -126,9 +126,7 @@ class RankDifference(BlockDifference):
         return min(max((1.0 + mean) / 2.0, 0.0), 1.0)
 
 
-def difference_from_ranks(
-    units: tuple[float, float], shares: tuple[float, float], reach: float
-) -> tuple[float, float]:
+def difference_from_ranks(units: tuple[float, float], shares: tuple[float, float], reach: float) -> tuple[float, float]:
     """The least and the largest ``mean D / (1 - share)`` on the scale [0, 1]; monotone in the mean and in the share.
 
     Args:
