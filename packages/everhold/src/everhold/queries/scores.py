@@ -19,7 +19,7 @@ from everhold.queries.scored_rows import ScoredRows
 if TYPE_CHECKING:
     from everhold.queries.score_kinds import ScoreKind
 
-__all__ = ["REFUSED", "SCORES", "metric", "score_names", "scored"]
+__all__ = ["REFUSED", "SCORES", "metric", "metric_of", "score_names", "scored"]
 
 SCORES: Mapping[str, ScoreKind] = {kind.name: kind for kind in (*kinds(), *rule_kinds())}
 """Scores that have a procedure of their own, by name."""
@@ -71,7 +71,7 @@ def _plain() -> Mapping[str, Callable[..., Any]]:
 
 
 def metric(
-    name: str, predictions: Any, *, training: Any = None, low: float | None = None, high: float | None = None,
+    name: str | None, predictions: Any, *, training: Any = None, low: float | None = None, high: float | None = None,
     clip: float | None = None, bins: int | None = None, rate: float | None = None,
 ) -> Any:  # fmt: skip
     """A score of predictions by its name in scikit-learn, with the sign that it has there.
@@ -127,6 +127,29 @@ def _kind(name: object) -> ScoreKind:
         f"there is no score {brief(name)}; expected one of {', '.join(score_names())}; nothing was charged",
         known=[*score_names()],
     )
+
+
+def metric_of(
+    predictions: Any, *, name: str | None = None, training: Any = None, low: float | None = None,
+    high: float | None = None, clip: float | None = None, bins: int | None = None, rate: float | None = None,
+) -> Any:  # fmt: skip
+    """`metric` with the predictions first, as a command or a request writes it.
+
+    Args:
+        predictions: As for `metric`.
+        name: The score.
+        training: As for `metric`.
+        low: As for `metric`.
+        high: As for `metric`.
+        clip: As for `metric`.
+        bins: As for `metric`.
+        rate: As for `metric`.
+
+    Examples:
+        >>> metric_of([0, 1, 1], name="f1_macro").spec().kind
+        'metric'
+    """
+    return metric(name, predictions, training=training, low=low, high=high, clip=clip, bins=bins, rate=rate)
 
 
 def scored(name: str) -> Callable[..., Any]:
