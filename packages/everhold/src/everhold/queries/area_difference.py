@@ -1,4 +1,4 @@
-"""How much larger the AUC of one list of scores is than that of another: one question, by blocks or by ranks."""
+"""The difference of two AUCs: one question, by blocks or by ranks."""
 
 from __future__ import annotations
 

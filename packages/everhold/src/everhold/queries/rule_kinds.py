@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from everhold.guarantees.intervals.calibration import Calibration, SeenBins, seen_bins
+from everhold.guarantees.intervals.calibration import CalibrationBets, SeenBins, seen_bins
 from everhold.guarantees.intervals.operating_point import OperatingPoint, SeenRules, seen_rules
 from everhold.queries.score_kinds import Judged, ScoreKind, Setting, Sized
 
@@ -27,7 +27,7 @@ class CalibrationKind(ScoreKind):
 
     def procedure(self, planned: SeenBins, setting: Setting, sized: Sized) -> Procedure:
         """See `ScoreKind.procedure`."""
-        return Calibration(planned, sized.sealed, sized.training)
+        return CalibrationBets(planned, sized.sealed, sized.training)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class RecallAtRate(ScoreKind):
     by_rank: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenRules:
-        """What each threshold does; a row on which an estimator fails has the least score."""
+        """Counts of each threshold; a row on which an estimator fails has the least score."""
         return seen_rules(np.nan_to_num(rows.outputs, nan=-np.inf), rows.labels == 1.0, setting.rate)
 
     def procedure(self, planned: SeenRules, setting: Setting, sized: Sized) -> Procedure:

@@ -1,4 +1,4 @@
-"""What each score is made of: parts of single rows, and bounds of the score over them (docs/theory/composites.md)."""
+"""The parts of each score: values of single rows, and bounds of the score over them (docs/theory/composites.md)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from everhold.guarantees.intervals.parts import (
     Composite,
     CountedPart,
     FreeRatio,
-    Part,
     PartBets,
+    PartInterval,
     SeenParts,
     units_of,
 )
@@ -76,7 +76,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """How many rows there are.
+    """Numbers of rows.
 
     Attributes:
         sealed: Sealed rows.
@@ -142,11 +142,11 @@ class ScoreKind:
 
     @abstractmethod
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> Any:
-        """What the procedure needs of rows; its ``score`` is on the scale [0, 1]."""
+        """Summary of rows for the procedure; its ``score`` is on the scale [0, 1]."""
 
     @abstractmethod
     def procedure(self, planned: Any, setting: Setting, sized: Sized) -> Procedure:
-        """How the interval is made, from what public rows say."""
+        """Interval procedure, made from public rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class OfParts(ScoreKind):
         nothing = np.zeros(0)
         how = [part.how for part in self.parts(self._empty(setting), setting)]
         scale = sized.sealed / max(sized.planned, 1)
-        made: list[Part] = []
+        made: list[PartInterval] = []
         for kind, units in zip(how, planned.parts, strict=True):
             if kind == "free":
                 made.append(FreeRatio(units, scale))

@@ -247,7 +247,7 @@ def _check(kind: ScoreKind, mechanism: Mechanism) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ScoreLook:
-    """How a score looks at rows; public.
+    """Reader of predictions and labels; public.
 
     Attributes:
         kind: The score.

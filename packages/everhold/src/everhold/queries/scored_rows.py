@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["BoundRows", "Outputs", "ScoredRows", "codes_of"]
 
 Outputs: TypeAlias = Literal["classes", "probability", "probabilities", "scores", "numbers"]
-"""What a score needs: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
+"""Forms of predictions: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
 
 _SUM_OF_PROBABILITIES = 1e-3
 

@@ -21,7 +21,7 @@ from everhold.guarantees.intervals.betting import side_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Calibration", "SeenBins", "calibration_ends", "seen_bins"]
+__all__ = ["CalibrationBets", "SeenBins", "calibration_ends", "seen_bins"]
 
 _HALF = 256  # cells of [0, 1]
 _VALUES = np.arange(-_HALF, _HALF + 1) / _HALF
@@ -103,7 +103,7 @@ def calibration_ends(mass: NDArray[np.float64], nats: float) -> tuple[float, flo
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration(Procedure):
+class CalibrationBets(Procedure):
     """The interval of a calibration error over independent rows, whose laws may differ.
 
     Attributes:

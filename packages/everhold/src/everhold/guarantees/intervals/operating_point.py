@@ -29,7 +29,7 @@ __all__ = ["OperatingPoint", "SeenRules", "seen_rules"]
 _ROUNDING = 1e-12
 
 
-class Limit(Protocol):
+class ClassLimit(Protocol):
     """A limit of a share, from the number of rows that count."""
 
     def __call__(self, count: int, *, upper: bool) -> float:
@@ -38,7 +38,7 @@ class Limit(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenRules:
-    """What each rule does, from the one that never says 1 to the one that always does.
+    """Counts of each rule, from the one that never says 1 to the one that always does.
 
     Attributes:
         score: Recall at the rate of these rows.
@@ -122,7 +122,7 @@ class OperatingPoint(Procedure):
         low = 0.0 if surely < 0 else recall(int(seen.hits[surely]), upper=False)
         return low, recall(int(seen.hits[maybe]), upper=True)
 
-    def _limit(self, total: int, nats: float) -> Limit:
+    def _limit(self, total: int, nats: float) -> ClassLimit:
         """From a number of rows of a class that a rule calls 1 to a limit of its share of that class.
 
         Both limits grow with the number. Rows of one law: exact tails, given the labels. Labels of unlike laws: bets on

@@ -29,8 +29,8 @@ __all__ = [
     "Composite",
     "CountedPart",
     "FreeRatio",
-    "Part",
     "PartBets",
+    "PartInterval",
     "SeenParts",
     "free_ratio_end",
     "units_of",
@@ -87,8 +87,8 @@ class SeenParts:
     parts: tuple[Units, ...] = field(repr=False)
 
 
-class Part(Protocol):
-    """How the interval of one part is made; public and frozen."""
+class PartInterval(Protocol):
+    """Interval procedure of one part; public and frozen."""
 
     def ends(self, seen: Units, nats: float) -> tuple[float, float]:
         """Values that are not excluded at the level ``exp(-nats)`` of both sides."""
@@ -123,11 +123,11 @@ class PartBets(Bets):
         return seen
 
     def ends(self, seen: Units, nats: float) -> tuple[float, float]:
-        """See `Part.ends`; nothing is excluded where no unit counts."""
+        """See `PartInterval.ends`; nothing is excluded where no unit counts."""
         return Bets.interval(self, seen, nats) if seen.total > 0.0 else (0.0, 1.0)
 
     def error(self, value: float) -> float:
-        """See `Part.error`."""
+        """See `PartInterval.error`."""
         return Bets.standard_error(self, min(max(value, 0.0), 1.0))
 
 
@@ -144,11 +144,11 @@ class CountedPart:
     training: int
 
     def ends(self, seen: Units, nats: float) -> tuple[float, float]:
-        """See `Part.ends`."""
+        """See `PartInterval.ends`."""
         return ClopperPearson(rows=self.rows, training=self.training).interval(seen.mean, nats)
 
     def error(self, value: float) -> float:
-        """See `Part.error`."""
+        """See `PartInterval.error`."""
         return ClopperPearson(rows=self.rows, training=self.training).standard_error(min(max(value, 0.0), 1.0))
 
 
@@ -165,13 +165,13 @@ class FreeRatio:
     scale: float
 
     def ends(self, seen: Units, nats: float) -> tuple[float, float]:
-        """See `Part.ends`; the upper end may be infinite."""
+        """See `PartInterval.ends`; the upper end may be infinite."""
         turned = Units(seen.values, seen.sizes, seen.counts, seen.largest)
         inverse = free_ratio_end(turned, side_of(nats))
         return 0.0 if math.isinf(inverse) else 1.0 / inverse, free_ratio_end(seen, side_of(nats))
 
     def error(self, value: float) -> float:
-        """See `Part.error`: by the delta method."""
+        """See `PartInterval.error`: by the delta method."""
         units, scale = self.planned, self.scale
         if not units.total > 0.0:
             return 1.0
@@ -225,7 +225,7 @@ class Composite(Procedure):
         rows: Sealed rows.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[PartInterval, ...]
     shares: tuple[float, ...]
     bounds: Bounds
     planned: SeenParts
