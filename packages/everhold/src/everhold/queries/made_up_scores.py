@@ -35,9 +35,10 @@ def made_up(kind: ScoreKind, setting: Setting, at: float, labels: NDArray[np.flo
         labels = _labels(kind, setting)
     labels = rng.choice(labels, _ROWS) if len(labels) > _ROWS else rng.permutation(labels)
     if kind.outputs == "classes":
-        signed = kind.ends(setting)[0] < 0.0
-        wrong = rng.random(len(labels)) > (at if not signed else max(2.0 * at - 1.0, 0.0) / 2.0 + 0.5)
-        return Judged(np.where(wrong, (labels + 1.0) % setting.classes, labels), labels)
+        mixed = rng.random(len(labels)) < _mixed(kind, at, labels)
+        outputs = labels.copy()
+        outputs[mixed] = rng.permutation(labels[mixed])
+        return Judged(outputs, labels)
     if kind.outputs == "numbers":
         return Judged(labels + _error(kind, setting, at, labels) * rng.normal(size=len(labels)), labels)
     if kind.outputs == "probabilities":
@@ -48,8 +49,23 @@ def made_up(kind: ScoreKind, setting: Setting, at: float, labels: NDArray[np.flo
     if kind.outputs == "probability":
         told = rng.random(len(labels))
         return Judged(told, (rng.random(len(labels)) < np.clip(told + at * np.sign(told - 0.5), 0, 1)).astype(float))
-    apart = float(scipy.special.ndtri(min(max(at, 0.55), 1.0 - _FEW))) * 1.4
+    apart = float(scipy.special.ndtri(min(max(at, _FEW), 1.0 - _FEW)) + scipy.special.ndtri(1.0 - setting.rate))
     return Judged(rng.normal(size=len(labels)) + apart * labels, labels)
+
+
+def _mixed(kind: ScoreKind, at: float, labels: NDArray[np.float64]) -> float:
+    """The share of rows whose predictions are exchanged at random, so that the score is about the guess.
+
+    Predictions then have the shares of the classes. A class of the share p keeps ``1 - w (1 - p)`` of its F1.
+    """
+    if kind.name == "matthews_corrcoef":
+        return float(min(2.0 - 2.0 * at, 1.0))
+    shares = np.unique(labels, return_counts=True)[1] / len(labels)
+    if kind.name in ("precision", "recall", "f1"):
+        kept = float(np.mean(labels == 1.0))
+    else:
+        kept = float(np.sum(shares**2)) if kind.name == "f1_weighted" else 1.0 / len(shares)
+    return min(max((1.0 - at) / max(1.0 - kept, _FEW), 0.0), 1.0)
 
 
 def _labels(kind: ScoreKind, setting: Setting) -> NDArray[np.float64]:
