@@ -33,7 +33,7 @@ def create(folder, name="study", mechanism="privacy_budget", **wish):
     return eh.Holdout.create(f"{folder}/wire.db", name, holdout=SEALED, mechanism=mechanism, **settings_from(wish))
 
 
-WITHOUT_NOISE = ("choose", "first_above", "all_above", "quantile", "synthesize")
+WITHOUT_NOISE = ("choose", "first_above", "all_above", "quantile", "metric", "synthesize")
 """Kinds that a holdout with a privacy budget refuses."""
 
 
@@ -72,6 +72,10 @@ def questions():
         "f1": [eh.f1(LABELS, least=200), eh.f1(LABELS)],
         "precision": [eh.precision(LABELS, training=LABELS)],
         "recall": [eh.recall(LABELS)],
+        "metric": [
+            eh.metric("f1_macro", LABELS, training=LABELS),
+            eh.metric("neg_mean_squared_error", BY_ID, low=0.0, high=np.float64(1), clip=0.5),
+        ],
         "synthesize": [eh.synthesize(UNIVERSE), eh.synthesize(UNIVERSE, 1)],
         "private_synthesize": [
             eh.private_synthesize(UNIVERSE, 2, price=50),

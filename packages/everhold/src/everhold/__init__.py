@@ -34,6 +34,7 @@ _HOMES = {
     "everhold.mechanisms": "GuessAndCheck",
     "everhold.planning": "Plan least_step queries_allowed rows_needed",
     "everhold.queries.prediction_columns": "predictions_in",
+    "everhold.queries.scores": "metric",
     "everhold.sealing.settings": "Planning Rows",
     "everhold.suites": "seal_cases",
 }

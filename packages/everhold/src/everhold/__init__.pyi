@@ -64,6 +64,7 @@ from everhold.queries.ratio import ratio as ratio
 from everhold.queries.risk import risk as risk
 from everhold.queries.scan import all_above as all_above
 from everhold.queries.scan import first_above as first_above
+from everhold.queries.scores import metric as metric
 from everhold.queries.synthesis import synthesize as synthesize
 from everhold.sealing.settings import Planning as Planning
 from everhold.sealing.settings import Rows as Rows

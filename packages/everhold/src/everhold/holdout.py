@@ -697,9 +697,9 @@ class Holdout(GrowingHoldout):
         Args:
             estimator: Of scikit-learn, or what looks like one. It is fitted in place on all training rows; clones of it
                 are fitted on parts of them.
-            metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"``, ``"f1"``, a loss with its
-                range such as ``{"loss": "absolute", "high": 60}``, or a function from a model to a question about its
-                predictions.
+            metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``,
+                or a function from a model to a question about its predictions, such as
+                ``functools.partial(eh.risk, loss="absolute", high=60)``.
             cv: A number of folds, or a splitter of scikit-learn. A number keeps groups together where the dependence
                 names their column, and classes in proportion.
             features: Columns to fit on; by default those of `training_rows`.

@@ -98,6 +98,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         holdout: An open `Holdout`, or the view of an analyst, who pays from their allotment. Estimators are fitted on
             rows with its columns.
         metric: What is asked; see `Holdout.evaluate`.
+        scoring: The same by scikit-learn's name of the argument; where it is given, it replaces ``metric``.
         n_iter: Number of configurations.
         cv: Number of folds, or a splitter; five folds by default. A number keeps groups together.
         refit: Whether there is a ``best_estimator_``: the configuration with the best answer, the first one of equal
@@ -154,6 +155,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self, estimator: Any, param_distributions: Any, *, holdout: Holdout, metric: Any = "accuracy", n_iter: int = 10,
         cv: Any = None, refit: Any = True, n_jobs: int | None = None, pre_dispatch: Any = "2*n_jobs",
         random_state: Any = None, error_score: Any = np.nan, verbose: int = 0, reveal: str = "checked",
+        scoring: Any = None,
     ) -> None:  # fmt: skip
         self.estimator = estimator
         self.param_distributions = param_distributions
@@ -168,6 +170,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self.error_score = error_score
         self.verbose = verbose
         self.reveal = reveal
+        self.scoring = scoring
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:  # noqa: N803
         """Search; one question for each configuration, as long as the budget pays.
@@ -196,7 +199,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             )
         check_reveal(self.reveal)
         rows, labels, groups = indexable(X, y, groups)
-        judge = Judge(self.metric, self.holdout.schema)
+        judge = Judge(self.metric if self.scoring is None else self.scoring, self.holdout.schema)
         own = _are_training_rows(self.holdout, labels)
         if own and groups is None:
             groups = _groups_of(self.holdout)

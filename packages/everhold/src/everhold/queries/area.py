@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["AreaQuery", "OneArea", "ScoresLook", "area_of"]
+__all__ = ["AreaQuery", "OneArea", "ScoresLook", "area_of", "check_area", "check_split", "share_of_label"]
 
 _ALL, _HALF = Fraction(1), 0.5
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
@@ -57,13 +57,13 @@ class AreaQuery(RankingQuery):
             QueryRejected: If nothing is promised without counts. Nothing is charged.
         """
         mechanism, schema = compiler.mechanism, compiler.schema
-        _check(mechanism)
+        check_area(mechanism)
         if tolerance is not None:
             paying(mechanism)
         seen = self.looked_at(compiler)
         by_rank = seen.bound.by_position or schema.features_public
-        _check_split(schema, by_rank=by_rank)
-        share = _share_of_label(compiler)
+        check_split("AUC without class counts", schema, by_rank=by_rank)
+        share = share_of_label(compiler)
         look = ScoresLook(seen, share if by_rank else None)
         trained = None if (pairs := seen.open(compiler.training)) is None else look.at(pairs, _any_order(len(pairs)))
         known = None if trained is None else Fraction(trained.area)
@@ -160,7 +160,7 @@ def _any_order(rows: int) -> NDArray[np.intp]:
     return np.random.default_rng(0).permutation(rows)
 
 
-def _share_of_label(compiler: QueryCompiler) -> float:
+def share_of_label(compiler: QueryCompiler) -> float:
     """Planned share of label 1: that of the training rows, half a row away from 0 and 1 at least."""
     schema, training = compiler.schema, compiler.training
     if training is None or schema.label is None:
@@ -169,26 +169,35 @@ def _share_of_label(compiler: QueryCompiler) -> float:
     return (positives + _HALF) / (training.rows + 1.0)
 
 
-def _check(mechanism: Mechanism) -> None:
+def check_area(mechanism: Mechanism, *, name: str = "AUC without class counts") -> None:
     """Refuse rows and mechanisms for which nothing is promised without counts.
+
+    Args:
+        mechanism: The one that would answer.
+        name: How messages call the query.
 
     Raises:
         QueryRejected: Nothing is charged.
     """
     if not takes_statistics(mechanism) or mechanism.parameters().get("slack"):
         raise QueryRejected(
-            f"AUC without class counts is for mechanism='guess_and_check' without a slack, and this is "
+            f"{name} is for mechanism='guess_and_check' without a slack, and this is "
             f"{mechanism.name}; expected auc(scores, positives=..., negatives=...); nothing was charged"
         )
     if not isinstance(mechanism.dependence, Independent):
         raise QueryRejected(
-            "AUC without class counts is promised for independent rows only, and these rows were declared to depend on "
-            "each other; expected auc(scores, positives=..., negatives=...), which takes groups; nothing was charged"
+            f"{name} is promised for independent rows only, and these rows were declared to depend on each other; "
+            "expected auc(scores, positives=..., negatives=...), which takes groups; nothing was charged"
         )
 
 
-def _check_split(schema: Schema, *, by_rank: bool) -> None:
+def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
     """Refuse class shares that were fixed by the split where the proof needs them free, or needs one law.
+
+    Args:
+        name: How messages call the query.
+        schema: The rows.
+        by_rank: Whether scores are known and labels are drawn anew.
 
     Raises:
         QueryRejected: Nothing is charged.
@@ -196,7 +205,7 @@ def _check_split(schema: Schema, *, by_rank: bool) -> None:
     if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
         return
     raise QueryRejected(
-        f"the rows were split by {schema.stratified!r}, and AUC without class counts of "
+        f"the rows were split by {schema.stratified!r}, and {name} of "
         f"{'known scores needs labels' if by_rank else 'a model needs rows'} that the split left to chance; expected "
-        f"{'the model itself' if by_rank else 'scores in an array'}, or counts; nothing was charged"
+        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts; nothing was charged"
     )

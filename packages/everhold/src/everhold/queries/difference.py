@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, overload
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
@@ -11,6 +12,10 @@ from everhold.queries.means import RowwiseQuery
 from everhold.queries.paired import PairedQuery, in_units
 from everhold.queries.question import QuerySpec
 from everhold.values.base import BoundQuery, Pair
+
+if TYPE_CHECKING:
+    from everhold.queries.area_difference import AreaDifference
+    from everhold.queries.ranking_scores import RankingQuery
 
 __all__ = ["DifferenceQuery", "difference"]
 
@@ -89,14 +94,21 @@ def _bracketed(bound: BoundQuery) -> str:
     return f"({bound.shown})" if _is_difference(bound) else bound.shown
 
 
-def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> DifferenceQuery:
+@overload
+def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> DifferenceQuery: ...
+@overload
+def difference(first: RankingQuery, second: RankingQuery) -> AreaDifference: ...
+def difference(
+    first: RowwiseQuery | RankingQuery | str, second: RowwiseQuery | RankingQuery | str
+) -> DifferenceQuery | AreaDifference:
     """The mean of a paired difference: how much better or larger the first is, row by row.
 
     One question, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
     sharply than by their two scores: only the rows on which they differ spread.
 
     Args:
-        first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`.
+        first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`; or
+            an `auc` without class counts.
         second: What is subtracted: one of the same units, with a range of the same width.
 
     Returns:
@@ -113,6 +125,12 @@ def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> Differe
         >>> sorted((bound.at_zero, bound.at_one))
         [-1.0, 1.0]
     """
+    if not isinstance(first, RowwiseQuery | str) and not isinstance(second, RowwiseQuery | str):
+        from everhold.queries.area import AreaQuery
+        from everhold.queries.area_difference import AreaDifference
+
+        if isinstance(first, AreaQuery) and isinstance(second, AreaQuery):
+            return AreaDifference(first, second)
     return DifferenceQuery(as_rowwise(first), as_rowwise(second))
 
 

@@ -19,10 +19,11 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import DependenceWarning, QueryRejected
-from everhold.queries.metrics import LabelQuery, accuracy, brier, error, matrix_of
-from everhold.queries.question import Query
+from everhold.queries.metrics import LabelQuery, matrix_of
 from everhold.queries.ranking_scores import RankingQuery
-from everhold.queries.rates import f1_ratio, precision, recall
+from everhold.queries.score_query import ScoreQuery
+from everhold.queries.scored_rows import ScoredRows
+from everhold.queries.scores import score_names, scored
 from everhold.queries.shares import ShareQuery
 
 if TYPE_CHECKING:
@@ -38,11 +39,7 @@ __all__ = [
     "require_sklearn", "splits_of",
 ]  # fmt: skip
 
-ModelQuestion: TypeAlias = LabelQuery | ShareQuery | RankingQuery
-
-_NAMED: Mapping[str, Callable[[Any], Query[Any]]] = {
-    "accuracy": accuracy, "error": error, "brier": brier, "precision": precision, "recall": recall, "f1": f1_ratio,
-}  # fmt: skip
+ModelQuestion: TypeAlias = LabelQuery | ShareQuery | RankingQuery | ScoreQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +47,9 @@ class Judge:
     """A metric of models, for the labels of one holdout.
 
     Attributes:
-        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"precision"``, ``"recall"``, ``"f1"``, or a function from a
-            model to a question about its predictions, such as ``functools.partial(eh.risk, loss="absolute", high=60)``.
+        metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``, or a
+            function from a model to a question about its predictions, such as
+            ``functools.partial(eh.risk, loss="absolute", high=60)``.
         schema: What is known of the rows.
     """
 
@@ -68,11 +66,11 @@ class Judge:
         Raises:
             QueryRejected: If the metric makes no question about predictions. Nothing is charged.
         """
-        make = _NAMED.get(self.metric) if isinstance(self.metric, str) else self.metric
+        make = scored(self.metric) if isinstance(self.metric, str) else self.metric
         made = make(model) if callable(make) else None
-        if not isinstance(made, LabelQuery | ShareQuery | RankingQuery):
+        if not isinstance(made, ModelQuestion):
             raise QueryRejected(
-                f"the metric is {brief(self.metric)}; expected one of {', '.join(map(repr, _NAMED))}, or a function "
+                f"the metric is {brief(self.metric)}; expected one of {', '.join(score_names())}, or a function "
                 "from a model to a question about its predictions, such as partial(eh.risk, loss='absolute', high=60); "
                 "nothing was charged"
             )
@@ -80,7 +78,10 @@ class Judge:
 
     def outputs(self, model: Any, features: Any) -> NDArray[Any]:
         """Outputs of a model that the metric compares with labels."""
-        return np.asarray(_label_query(self.question(model)).outputs(features))
+        query = _label_query(self.question(model))
+        if isinstance(query, ScoredRows):
+            query = replace(query, classes=self.schema.label_classes)
+        return np.asarray(query.outputs(features))
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any]) -> float:
         """The metric of open rows, in its own units; nan where it has none, as a precision without predictions.
@@ -90,6 +91,8 @@ class Judge:
             labels: Shape (rows,).
         """
         asked, table = self.question(outputs), {self.schema.label or "": np.asarray(labels)}
+        if isinstance(asked, ScoreQuery):
+            return asked.score(outputs, labels, self.schema)
         schema = replace(self.schema, rows=len(outputs), training_rows=0)
 
         def values(query: LabelQuery) -> NDArray[np.float64]:
@@ -109,7 +112,10 @@ class Judge:
     def greater_is_better(self) -> bool:
         """True if a higher value is a better one."""
         nothing = np.zeros(0, dtype="U1" if self.schema.label_kind == "string" else np.float64)
-        if isinstance(asked := self.question(nothing), ShareQuery | RankingQuery):
+        if isinstance(asked := self.question(nothing), ScoreQuery):
+            asked.check_labels(self.schema)
+            return asked.kind.greater
+        if isinstance(asked, ShareQuery | RankingQuery):
             return True
         bound: BoundQuery = asked.bind(replace(self.schema, rows=0, training_rows=0))
         return (bound.at_fault == 0.0) == (bound.at_zero < bound.at_one)
@@ -220,6 +226,8 @@ def _through(asked: ModelQuestion, change: Callable[[LabelQuery], LabelQuery]) -
         return change(asked)
     if isinstance(asked, RankingQuery):
         return replace(asked, pairs=change(asked.pairs))  # type: ignore[arg-type]  # the same kind with other fields
+    if isinstance(asked, ScoreQuery):
+        return replace(asked, rows=change(asked.rows))  # type: ignore[arg-type]  # the same kind with other fields
     part, whole = _parts(asked)
     return replace(asked, part=change(part), whole=change(whole))
 
@@ -236,6 +244,8 @@ def _parts(asked: ShareQuery) -> tuple[LabelQuery, LabelQuery]:
 def _label_query(asked: ModelQuestion) -> LabelQuery:
     if isinstance(asked, ShareQuery):
         return _parts(asked)[0]
+    if isinstance(asked, ScoreQuery):
+        return asked.rows
     return asked.pairs if isinstance(asked, RankingQuery) else asked
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.queries.metrics import LabelQuery, subject_of
 from everhold.queries.predictions import check_classes
-from everhold.queries.question import QuerySpec
+from everhold.queries.procedures import takes_ratios
+from everhold.queries.question import QueryPlan, QuerySpec
 from everhold.queries.rules import label_node, rule_node
 from everhold.queries.shares import ShareQuery
 from everhold.queries.texts import in_one_line
@@ -20,6 +21,9 @@ from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from everhold.answers import Answer
+    from everhold.queries.query_compiler import QueryCompiler
 
 __all__ = ["CountQuery", "f1_ratio", "precision", "recall"]
 
@@ -109,6 +113,23 @@ class CountQuery(LabelQuery):
 @dataclass(frozen=True, slots=True, eq=False)
 class RateQuery(ShareQuery):
     """A share of counts of predicted labels; made by `precision`, `recall` and `f1`."""
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """As any share; with a guess and no predictions for training rows it is one question, too."""
+        predictions = getattr(self.part, "predictions", "")
+        if guess is None or isinstance(predictions, str) or not takes_ratios(compiler.mechanism):
+            return ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
+        if self.placed(compiler).as_one(compiler) is not None:
+            return ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
+        from everhold.queries.score_query import ScoreQuery
+        from everhold.queries.scored_rows import ScoredRows
+        from everhold.queries.scores import SCORES
+
+        kind = SCORES[self.name.split()[1].lower()]
+        query = ScoreQuery(kind, ScoredRows(kind.outputs, predictions), {})
+        return query.compile(compiler, guess=guess, tolerance=tolerance)
 
     def spec(self) -> QuerySpec:
         """See `Question.made`."""

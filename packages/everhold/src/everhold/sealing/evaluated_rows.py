@@ -298,6 +298,11 @@ class EvaluatedRows(ABC):
         sizes = np.bincount(index).astype(np.int64)
         return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]
 
+    def group_index(self, group_by: str) -> NDArray[np.int64]:
+        """The group of each row, by equal values of a column, from 0; shape (rows,). Secret where rows are sealed."""
+        with self.reading():
+            return self._group_index(group_by)
+
     def _group_index(self, group_by: str) -> NDArray[np.int64]:
         if group_by not in self._group_indices:
             self._group_indices[group_by] = self._index_of_groups(group_by)

@@ -48,6 +48,8 @@ def measure_of(bound: BoundQuery) -> str:
         return "right" if bound.at_one > bound.at_zero else "wrong"
     if kind in ("brier", "risk"):
         return "loss"
+    if kind in ("score", "auc difference"):
+        return "value" if kind == "score" else "difference"
     return "share" if bound.yes_no else "mean"
 
 

@@ -104,3 +104,41 @@ def test_a_tolerance_needs_counts():
         eh.auc(SEALED["x"], tolerance=0.1)
     with pytest.raises(TypeError, match="lacks 'negatives'"):
         eh.auc(SEALED["x"], positives=3)
+
+
+def differences():
+    """Of two models, of two arrays, and of a model and an array."""
+    other = model()
+    other.coef_ = -other.coef_
+    return {
+        "models": (eh.difference(eh.auc(model()), eh.auc(other)), 0.9),
+        "arrays": (eh.difference(eh.auc(SEALED["x"]), eh.auc(np.round(SEALED["x"]))), 0.01),
+        "both": (eh.difference(eh.auc(model()), eh.auc(np.round(SEALED["x"]))), 0.01),
+    }
+
+
+def test_differences_of_two_areas_are_one_query(tmp_path):
+    area = roc_auc_score(SEALED["y"], SEALED["x"])
+    rounded = roc_auc_score(SEALED["y"], np.round(SEALED["x"]))
+    true = {"models": 2.0 * area - 1.0, "arrays": area - rounded, "both": area - rounded}
+    with made(tmp_path) as holdout:
+        answers = {name: holdout.ask(query, guess=guess) for name, (query, guess) in differences().items()}
+        assert holdout.remaining["questions"] == 17
+        with pytest.raises(QueryRejected, match="is no mean of row values"):
+            holdout.ask(eh.difference(eh.auc(SEALED["x"]), "y = 1"))
+        holdout.unseal()
+        told = {name: holdout.ask(query, guess=guess) for name, (query, guess) in differences().items()}
+    for name, answer in answers.items():
+        assert answer.low < true[name] < answer.high
+        assert told[name].repeated
+        assert told[name].sealed == pytest.approx(true[name], abs=1e-4)
+        assert told[name].sealed_low <= true[name] <= told[name].sealed_high
+    assert told["arrays"].sealed_high - told["arrays"].sealed_low < 0.1
+    assert (answers["models"].about, answers["both"].about) == (None, answers["arrays"].about)
+
+
+@pytest.mark.parametrize("column", ["y", "x"])
+def test_differences_refuse_what_one_area_refuses(tmp_path, column):
+    query, guess = differences()["arrays" if column == "y" else "models"]
+    with made(tmp_path, stratified=column) as holdout, pytest.raises(QueryRejected, match="a difference of AUCs of"):
+        holdout.ask(query, guess=guess)

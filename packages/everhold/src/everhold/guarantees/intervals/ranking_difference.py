@@ -1,0 +1,146 @@
+"""The difference of two AUCs: blocks of two models' scores, or ranks of two lists of known scores (docs/theory/auc.md).
+
+Values are on the scale [0, 1]: a difference d of two AUCs stands at ``(1 + d) / 2``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import scipy.special
+
+from everhold.guarantees.intervals.base import Needs
+from everhold.guarantees.intervals.betting import Bets, Prediction
+from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.parts import units_of
+from everhold.guarantees.intervals.ranking import SeenScores
+
+if TYPE_CHECKING:
+    from everhold.guarantees.intervals.capital import Units
+
+__all__ = ["BlockDifference", "RankDifference", "difference_from_ranks"]
+
+_PLANNED, _LIKELY_SPREAD = 64, 0.05
+_SHARE_OF_CLASSES = 8.0  # one part in so many of the level is for the share of the class
+
+
+@dataclass(frozen=True)
+class BlockDifference(Bets):
+    """Bets on differences of block averages of two models' scores (Statement A3).
+
+    Attributes:
+        expected_units: Planned number of sealed rows of the rarer class, from public facts.
+        training: Such differences of the training rows; None where nobody knows.
+    """
+
+    expected_units: float
+    training: SeenScores | None = field(compare=False)
+
+    name: ClassVar[str] = "block_difference_betting"
+    title: ClassVar[str] = "betting on differences of two models on blocks of rows"
+    needs: ClassVar[Needs] = "statistic"
+    why: ClassVar[str] = (
+        "given the labels, blocks are independent and each has the difference of the AUCs as its mean, and a fair bet "
+        "against the true value gains that much with this probability at most"
+    )
+    of_all_rows: ClassVar[bool] = False
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """See `Bets.prediction`: without training units those of two models that are much alike."""
+        if self.training is None or not len(self.training.units):
+            at = 0.5 if self.guess is None else self.guess
+            levels, likely = (np.arange(_PLANNED) + 0.5) / _PLANNED, max(self.expected_units, 1.0)
+            values = np.clip(at + _LIKELY_SPREAD * scipy.special.ndtri(levels), 0.0, 1.0)
+            return Prediction.of(units_of(values, np.ones(_PLANNED)), scale=likely / _PLANNED)
+        units = units_of(self.training.units, np.ones(len(self.training.units)))
+        return Prediction.of(units, scale=max(self.expected_units, 1.0) / units.total)
+
+    def _units(self, seen: SeenScores) -> Units:
+        return units_of(seen.units, np.ones(len(seen.units)))
+
+    def interval(self, seen: SeenScores, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; the difference of all pairs is always inside."""
+        if not len(seen.units):
+            return 0.0, 1.0
+        low, high = Bets.interval(self, seen, nats)
+        return min(low, seen.area), max(high, seen.area)
+
+
+@dataclass(frozen=True)
+class RankDifference(BlockDifference):
+    """Bets on differences of ranks among known scores, and on the share of the class (Statement A4).
+
+    Units are ``(1 + D / reach) / 2`` for differences D of the two ranks of a row.
+
+    Attributes:
+        rows: Sealed rows.
+        expected_share: Planned share of the class.
+        reach: The largest difference of two ranks of a row; public.
+    """
+
+    rows: int
+    expected_share: float
+    reach: float
+
+    name: ClassVar[str] = "rank_difference_betting"
+    title: ClassVar[str] = "betting on differences of ranks in the rarer class"
+    why: ClassVar[str] = (
+        "the difference of the AUCs follows from the mean difference of ranks and the share of a class, and a fair bet "
+        "against either true value gains that much with this probability at most"
+    )
+
+    def _of_share(self, share: float, nats: float) -> tuple[float, float]:
+        procedure = ClopperPearson(rows=self.rows, training=self.rows)
+        return procedure.interval(share, nats + math.log(_SHARE_OF_CLASSES))
+
+    def _nats_of_ranks(self, nats: float) -> float:
+        return nats - math.log1p(-1.0 / _SHARE_OF_CLASSES)
+
+    def interval(self, seen: SeenScores, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; the difference of all pairs is always inside."""
+        if not len(seen.units):
+            return 0.0, 1.0
+        ends = Bets.interval(self, seen, self._nats_of_ranks(nats))
+        low, high = difference_from_ranks(ends, self._of_share(seen.share, nats), self.reach)
+        return min(low, seen.area), max(high, seen.area)
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`."""
+        shares = self._of_share(self.expected_share, nats)
+        ends = Bets.expected(self, self._at(guess), self._nats_of_ranks(nats))
+        low, high = difference_from_ranks(ends, shares, self.reach)
+        return min(low, guess), max(high, guess)
+
+    def standard_error(self, guess: float) -> float:
+        """See `Procedure.standard_error`."""
+        return self.reach * Bets.standard_error(self, self._at(guess)) / (1.0 - self.expected_share)
+
+    def _at(self, guess: float) -> float:
+        """The mean unit where the difference stands at the guess."""
+        mean = (2.0 * guess - 1.0) * (1.0 - self.expected_share) / self.reach
+        return min(max((1.0 + mean) / 2.0, 0.0), 1.0)
+
+
+def difference_from_ranks(units: tuple[float, float], shares: tuple[float, float], reach: float) -> tuple[float, float]:
+    """The least and the largest ``mean D / (1 - share)`` on the scale [0, 1]; monotone in the mean and in the share.
+
+    Args:
+        units: Ends of the mean unit.
+        shares: Ends of the share of the class.
+        reach: As in `RankDifference`.
+
+    Examples:
+        >>> difference_from_ranks((0.5, 1.0), (0.0, 0.5), 0.25)
+        (0.5, 0.75)
+    """
+    if shares[1] >= 1.0:
+        return 0.0, 1.0
+    low, high = (reach * (2.0 * end - 1.0) for end in units)
+    least = min(low / (1.0 - share) for share in shares)
+    most = max(high / (1.0 - share) for share in shares)
+    return max((1.0 + least) / 2.0, 0.0), min((1.0 + most) / 2.0, 1.0)

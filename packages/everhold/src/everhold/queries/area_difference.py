@@ -1,0 +1,181 @@
+"""The difference of two AUCs: one question, by blocks or by ranks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.stats
+
+from everhold.arguments import as_float
+from everhold.guarantees.intervals.ranking import SeenScores, block_averages
+from everhold.guarantees.intervals.ranking_difference import BlockDifference, RankDifference
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.queries.area import area_of, check_area, check_split, share_of_label
+from everhold.queries.means import OneMean, Prepared
+from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.ranking_scores import BoundPairs, faults_last
+from everhold.values.base import BoundQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.answers import Answer
+    from everhold.queries.area import AreaQuery
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["AreaDifference", "OneAreaDifference"]
+
+_HALF = 0.5
+_NAME = "a difference of AUCs"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AreaDifference(Query["Answer"]):
+    """The AUC of the first scores minus that of the second; made by `difference`.
+
+    Attributes:
+        first: An AUC without counts.
+        second: Another one.
+    """
+
+    first: AreaQuery
+    second: AreaQuery
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        return QuerySpec("difference", (self.first, self.second))
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """One question with its guess.
+
+        Raises:
+            QueryRejected: If nothing is promised. Nothing is charged.
+        """
+        mechanism, schema = compiler.mechanism, compiler.schema
+        check_area(mechanism, name=_NAME)
+        if tolerance is not None:
+            paying(mechanism)
+        both = self.first.looked_at(compiler), self.second.looked_at(compiler)
+        by_position = any(seen.bound.by_position for seen in both)
+        by_rank = by_position or schema.features_public
+        check_split(_NAME, schema, by_rank=by_rank)
+        share = share_of_label(compiler)
+        reach = self._reach(compiler) if by_rank else None
+        look = PairLook(*both, share if by_rank else None, reach or 1.0)
+        opened = [seen.open(compiler.training) for seen in both]
+        trained = None
+        if opened[0] is not None and opened[1] is not None:
+            order = np.random.default_rng(0).permutation(len(opened[0]))
+            trained = look.at(opened[0], opened[1], order)
+        bound = BoundQuery(
+            {
+                "kind": "auc difference", "by": "ranks" if by_rank else "blocks",
+                "of": [{**seen.described} for seen in both],
+            },
+            f"AUC of {both[0].whose} minus AUC of {both[1].whose}", -1.0, 1.0,
+            reads=tuple(dict.fromkeys((*both[0].names, *both[1].names))), by_position=by_position,
+        )  # fmt: skip
+        own = None if guess is None else min(max(bound.to_mean(as_float(guess)), 0.0), 1.0)
+        procedure = look.procedure(trained, schema.rows, share, guess=own)
+        known = None if trained is None else Fraction(trained.area)
+        return OneAreaDifference([compiler.of_statistic(bound, guess, known, procedure)], schema, mechanism, look)
+
+    def _reach(self, compiler: QueryCompiler) -> float | None:
+        """The largest difference of two ranks of a row, where both scores are handed in and so are public."""
+        given = [compiler.placed(query.pairs).given(compiler.schema) for query in (self.first, self.second)]
+        if given[0] is None or given[1] is None:
+            return None
+        return max(float(np.max(np.abs(_rank_differences(given[0], given[1])))), 1.0 / compiler.schema.rows)
+
+
+def _rank_differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By how much of all rows the first scores put each row higher, shape (rows,)."""
+    ranks = [scipy.stats.rankdata(scores) for scores in (first, second)]
+    return np.asarray((ranks[0] - ranks[1]) / len(first))
+
+
+@dataclass(frozen=True, slots=True)
+class PairLook:
+    """Two scores and the labels, as a procedure looks at them; public.
+
+    Attributes:
+        first: Scores and labels.
+        second: Others.
+        share: Planned share of label 1 where ranks are bet on; None for blocks.
+        reach: The largest difference of two ranks of a row that is possible.
+    """
+
+    first: BoundPairs
+    second: BoundPairs
+    share: float | None
+    reach: float
+
+    def at(self, first: NDArray[np.float64], second: NDArray[np.float64], order: NDArray[np.intp]) -> SeenScores:
+        """The numbers that are bet on.
+
+        Args:
+            first: Scores and labels, shape (rows, 2).
+            second: The same for the other scores.
+            order: In which rows are dealt; shape (rows,).
+        """
+        pairs = [faults_last(found) for found in (first, second)]
+        positive = (pairs[0][:, 1] == 1) & (pairs[1][:, 1] == 1)  # a row on which either model fails is negative
+        scores = [found[:, 0] for found in pairs]
+        areas = [area_of(np.column_stack([each, positive])) for each in scores]
+        area = (1.0 + areas[0] - areas[1]) / 2.0
+        if self.share is None:
+            blocks = [block_averages(each, positive, order) for each in scores]
+            units = (1.0 + blocks[0] - blocks[1]) / 2.0
+            return SeenScores(area, units, len(units) / max(len(positive), 1))
+        apart = _rank_differences(scores[0], scores[1])
+        if self.share > _HALF:
+            apart, positive = -apart, ~positive
+        units = (1.0 + np.clip(apart[positive] / self.reach, -1.0, 1.0)) / 2.0
+        return SeenScores(area, units, float(np.mean(positive)))
+
+    def procedure(self, trained: SeenScores | None, rows: int, share: float, *, guess: float | None) -> BlockDifference:
+        """From public facts: training scores, the share of label 1 among training rows, the analyst's own guess."""
+        rarer = min(share, 1.0 - share)
+        if self.share is None:
+            return BlockDifference(rarer * rows, trained, guess=guess)
+        own = None if guess is None else (1.0 + (2.0 * guess - 1.0) * (1.0 - rarer) / self.reach) / 2.0
+        at = None if own is None else min(max(own, 0.0), 1.0)
+        return RankDifference(rarer * rows, trained, rows, rarer, self.reach, guess=at)
+
+
+@dataclass(frozen=True)
+class OneAreaDifference(OneMean):
+    """A difference of AUCs that is held against its guess.
+
+    Attributes:
+        look: At the sealed rows.
+    """
+
+    look: PairLook
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+        """The difference of all pairs, and the numbers that are bet on."""
+        (mean,) = self.prepared
+        if mean.procedure is None:
+            raise TypeError("a difference has no procedure; expected one that was prepared")
+        both = self.look.first.sealed(sealed), self.look.second.sealed(sealed)
+        seen = self.look.at(*both, sealed.dealing_order())
+        evaluations = Evaluations(
+            totals=np.array([[math.floor(seen.area * self.mechanism.steps)]], dtype=np.int64),
+            guesses=np.array([mean.guess], dtype=np.int64),
+            rows=self.schema.rows,
+            unit=self.mechanism.unit,
+            procedures=[mean.procedure],
+            seen=[seen],
+            silent=self.silent,
+        )
+        return evaluations, [mean]

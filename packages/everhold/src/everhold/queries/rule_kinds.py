@@ -1,0 +1,55 @@
+"""Scores of independent rows that are no function of a few parts: calibration, and recall at a false positive rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from everhold.guarantees.intervals.calibration import CalibrationBets, SeenBins, seen_bins
+from everhold.guarantees.intervals.operating_point import OperatingPoint, SeenRules, seen_rules
+from everhold.queries.score_kinds import Judged, ScoreKind, Setting, Sized
+
+if TYPE_CHECKING:
+    from everhold.guarantees.intervals.base import Procedure
+
+__all__ = ["CalibrationKind", "RecallAtRate", "rule_kinds"]
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationKind(ScoreKind):
+    """The expected calibration error by equal bins of the probability of label 1."""
+
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenBins:
+        """Rows by bin."""
+        return seen_bins(rows.outputs, rows.labels, setting.bins)
+
+    def procedure(self, planned: SeenBins, setting: Setting, sized: Sized) -> Procedure:
+        """See `ScoreKind.procedure`."""
+        return CalibrationBets(planned, sized.sealed, sized.training)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallAtRate(ScoreKind):
+    """The largest recall of a threshold whose false positive rate is at most the given one."""
+
+    by_rank: ClassVar[bool] = True
+
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenRules:
+        """Counts of each threshold; a row on which an estimator fails has the least score."""
+        return seen_rules(np.nan_to_num(rows.outputs, nan=-np.inf), rows.labels == 1.0, setting.rate)
+
+    def procedure(self, planned: SeenRules, setting: Setting, sized: Sized) -> Procedure:
+        """See `ScoreKind.procedure`."""
+        return OperatingPoint(planned, sized.sealed, sized.training, setting.rate, sized.unlike)
+
+
+def rule_kinds() -> tuple[ScoreKind, ...]:
+    """Scores of this module."""
+    return (
+        CalibrationKind(
+            "expected_calibration_error", "probability", ("binary",), lambda _: (0.0, 1.0), ("bins",), greater=False
+        ),
+        RecallAtRate("recall_at_fpr", "scores", ("binary",), lambda _: (0.0, 1.0), ("rate",)),
+    )

@@ -1,0 +1,327 @@
+"""The parts of each score: values of single rows, and bounds of the score over them (docs/theory/composites.md)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+
+from everhold.guarantees.intervals import composites
+from everhold.guarantees.intervals.parts import (
+    Bounds,
+    Composite,
+    CountedPart,
+    FreeRatio,
+    PartBets,
+    PartInterval,
+    SeenParts,
+    units_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.queries.scored_rows import Outputs
+
+__all__ = ["Judged", "OfParts", "RowPart", "ScoreKind", "Setting", "Sized", "class_parts", "loss"]
+
+Floats: TypeAlias = "NDArray[np.float64]"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Public numbers that a score is defined by.
+
+    Attributes:
+        classes: Number of classes of the label; 0 of a number.
+        low: Least label and prediction of a number; smaller ones count as this.
+        high: Largest label and prediction of a number; larger ones count as this.
+        clip: Largest loss of a row; larger ones count as this.
+        centre: Of labels, on the scale [0, 1].
+        bins: Number of bins of probabilities.
+        rate: A fixed false positive rate.
+    """
+
+    classes: int = 0
+    low: float = 0.0
+    high: float = 1.0
+    clip: float = 1.0
+    centre: float = 0.5
+    bins: int = 10
+    rate: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Predictions and labels of some rows: classes by their number, from 0, and -1 for none.
+
+    Attributes:
+        outputs: Shape (rows,), or (rows, classes) of probabilities; nan where an estimator fails.
+        labels: Shape (rows,).
+        groups: Shape (rows,): the group of each row, from 0; None where rows are independent.
+    """
+
+    outputs: Floats
+    labels: Floats
+    groups: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Numbers of rows.
+
+    Attributes:
+        sealed: Sealed rows.
+        training: Training rows that guesses are made from; as many as are sealed if nobody knows.
+        planned: Rows that show how far values spread.
+        largest: Rows of the largest sealed group; 1 of independent rows.
+        unlike: Whether scores are known and labels are drawn anew on these rows.
+    """
+
+    sealed: int
+    training: int
+    planned: int
+    largest: float = 1.0
+    unlike: bool = False
+
+
+class RowPart(NamedTuple):
+    """One part of a score, row by row.
+
+    Attributes:
+        numerators: Shape (rows,), in [0, 1].
+        denominators: Shape (rows,), in [0, 1]; None for a mean over all rows.
+        how: ``"share"`` for a mean of 0 and 1; ``"mean"``; ``"ratio"`` of a part to the whole; ``"free"`` ratio.
+    """
+
+    numerators: Floats
+    denominators: Floats | None = None
+    how: str = "mean"
+
+    @property
+    def whole(self) -> Floats:
+        """Denominators, 1 of a mean."""
+        return np.ones(len(self.numerators)) if self.denominators is None else self.denominators
+
+
+def _by_group(values: Floats, rows: Judged) -> Floats:
+    """Sums of groups of rows, or the rows themselves."""
+    return values if rows.groups is None else np.asarray(np.bincount(rows.groups, values), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreKind:
+    """A score of a model by its name.
+
+    Attributes:
+        name: As in scikit-learn, where it is there.
+        outputs: What is predicted.
+        labels: Kinds of label columns that it takes.
+        ends: From the setting to what 0 and 1 of the scale [0, 1] stand for.
+        settings: Names of the numbers of `Setting` that define it.
+        greater: Whether a higher score is a better one.
+    """
+
+    name: str
+    outputs: Outputs
+    labels: tuple[str, ...]
+    ends: Callable[[Setting], tuple[float, float]]
+    settings: tuple[str, ...] = ()
+    greater: bool = True
+
+    takes_groups: ClassVar[bool] = False
+    by_rank: ClassVar[bool] = False
+
+    @abstractmethod
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> Any:
+        """Summary of rows for the procedure; its ``score`` is on the scale [0, 1]."""
+
+    @abstractmethod
+    def procedure(self, planned: Any, setting: Setting, sized: Sized) -> Procedure:
+        """Interval procedure, made from public rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfParts(ScoreKind):
+    """A score that follows from parts.
+
+    Attributes:
+        parts: From rows and the setting to the parts.
+        bounds: From the setting to the bounds of the score on the scale [0, 1].
+        weights: Of the level, from the setting to one share for each part; by default all alike.
+    """
+
+    parts: Callable[[Judged, Setting], Sequence[RowPart]] = field(kw_only=True)
+    bounds: Callable[[Setting], Bounds] = field(kw_only=True)
+    weights: Callable[[Setting], Sequence[float]] | None = field(default=None, kw_only=True)
+
+    takes_groups: ClassVar[bool] = True
+
+    def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
+        """Units of each part."""
+        units, means = [], []
+        for part in self.parts(rows, setting):
+            above, below = (_by_group(values, rows) for values in (part.numerators, part.whole))
+            total = float(below.sum())
+            means.append(float(above.sum()) / total if total > 0.0 else 0.0)
+            units.append(units_of(above, below, largest=largest))
+        at = np.array(means)
+        return SeenParts(min(max(self.bounds(setting)(at, at)[0], 0.0), 1.0), tuple(units))
+
+    def procedure(self, planned: SeenParts, setting: Setting, sized: Sized) -> Procedure:
+        """See `ScoreKind.procedure`."""
+        nothing = np.zeros(0)
+        how = [part.how for part in self.parts(self._empty(setting), setting)]
+        scale = sized.sealed / max(sized.planned, 1)
+        made: list[PartInterval] = []
+        for kind, units in zip(how, planned.parts, strict=True):
+            if kind == "free":
+                made.append(FreeRatio(units, scale))
+            elif kind == "share" and sized.largest == 1.0:
+                made.append(CountedPart(sized.sealed, sized.training))
+            else:
+                made.append(PartBets(units if len(units.sizes) else units_of(nothing, nothing), scale))
+        shares = [1.0] * len(made) if self.weights is None else [*self.weights(setting)]
+        of_level = tuple(share / math.fsum(shares) for share in shares)
+        return Composite(tuple(made), of_level, self.bounds(setting), planned, sized.sealed)
+
+    def _empty(self, setting: Setting) -> Judged:
+        width = (0, setting.classes) if self.outputs == "probabilities" else (0,)
+        return Judged(np.zeros(width), np.zeros(0))
+
+
+def class_parts(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
+    """For each class its recall (``of="actual"``), or its F1 (``of="both"``), as a ratio.
+
+    Args:
+        rows: Predicted classes and labels.
+        setting: The number of classes.
+        of: What is in the denominator: rows of the class, or half of these and of those that are predicted so.
+    """
+    parts = []
+    for number in range(setting.classes):
+        predicted, actual = rows.outputs == number, rows.labels == number
+        whole = actual.astype(np.float64) if of == "actual" else (predicted + actual.astype(np.float64)) / 2.0
+        parts.append(RowPart((predicted & actual).astype(np.float64), whole, "ratio"))
+    return parts
+
+
+def weighted_parts(rows: Judged, setting: Setting) -> list[RowPart]:
+    """F1 of each class, 0 for labels of no class; then the shares of these labels."""
+    none = ~np.isin(rows.labels, np.arange(setting.classes))
+    shares = [rows.labels == number for number in range(setting.classes)] + [none]
+    nothing = RowPart(np.zeros(len(none)), none.astype(np.float64), "ratio")
+    scores = [*class_parts(rows, setting, of="both"), nothing]
+    return [*scores, *(RowPart(share.astype(np.float64), None, "share") for share in shares)]
+
+
+def correlation_parts(rows: Judged, setting: Setting) -> list[RowPart]:
+    """The share of label 1, and the rates of predictions 1 among labels 1 and 0."""
+    predicted, actual = rows.outputs == 1.0, rows.labels == 1.0
+    return [
+        RowPart(actual.astype(np.float64), None, "share"),
+        *(
+            RowPart((predicted & label).astype(np.float64), label.astype(np.float64), "ratio")
+            for label in (actual, ~actual)
+        ),
+    ]
+
+
+def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
+    """The mean of a loss, as a share of the largest one.
+
+    Args:
+        rows: Numbers, probabilities of label 1, or probabilities of each class.
+        setting: The range of labels and of the loss.
+        of: ``"absolute"``, ``"squared"`` or ``"log"``.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if of == "log":
+            losses = -np.log(_of_what_happened(rows))
+        else:
+            apart = np.abs(np.clip(rows.outputs, setting.low, setting.high) - _labels(rows, setting))
+            losses = apart if of == "absolute" else apart**2
+    losses = np.where(np.isnan(losses), np.inf, losses)
+    return [RowPart(np.minimum(losses, setting.clip) / setting.clip)]
+
+
+def _of_what_happened(rows: Judged) -> Floats:
+    """The probability of each label."""
+    if rows.outputs.ndim == 1:
+        return np.where(rows.labels == 1.0, rows.outputs, 1.0 - rows.outputs)
+    places = np.clip(rows.labels, 0, rows.outputs.shape[1] - 1).astype(np.int64)
+    return np.where(rows.labels >= 0, rows.outputs[np.arange(len(places)), places], 0.0)
+
+
+def _labels(rows: Judged, setting: Setting) -> Floats:
+    return np.clip(np.nan_to_num(rows.labels, nan=setting.low), setting.low, setting.high)
+
+
+def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
+    """Squared errors, as shares of the largest one, over squares about the centre; labels; these squares."""
+    width = setting.high - setting.low
+    labels = (_labels(rows, setting) - setting.low) / width
+    ((errors, _, _),), squares = loss(rows, setting, of="squared"), (labels - setting.centre) ** 2
+    return [RowPart(errors, squares, "free"), RowPart(labels), RowPart(squares)]
+
+
+def _bounds_of_explained(setting: Setting) -> Bounds:
+    scale = setting.clip / (setting.high - setting.low) ** 2
+    return partial(halved, partial(composites.explained, centre=setting.centre, scale=scale))
+
+
+def halved(bounds: Bounds, low: Floats, high: Floats) -> tuple[float, float]:
+    """Bounds in [-1, 1], on the scale [0, 1]."""
+    least, most = bounds(low, high)
+    return (1.0 + least) / 2.0, (1.0 + most) / 2.0
+
+
+def kinds() -> tuple[OfParts, ...]:
+    """Scores that follow from parts, except those that are one mean or ratio of the library already."""
+    unit, signed = (lambda _: (0.0, 1.0)), (lambda _: (-1.0, 1.0))
+    every, two, number = ("binary", "number", "string"), ("binary",), ("binary", "number")
+
+    def of_loss(name: str, what: str, outputs: Outputs, labels: tuple[str, ...], *settings: str) -> OfParts:
+        return OfParts(
+            name, outputs, labels, lambda setting: (0.0, -setting.clip), settings,
+            parts=partial(loss, of=what), bounds=lambda _: composites.itself,
+        )  # fmt: skip
+
+    return (
+        OfParts("balanced_accuracy", "classes", every, unit, parts=partial(class_parts, of="actual"),
+                bounds=lambda _: composites.average),
+        OfParts("f1_macro", "classes", every, unit, parts=partial(class_parts, of="both"),
+                bounds=lambda _: composites.average),
+        OfParts("f1_weighted", "classes", every, unit, parts=weighted_parts,
+                bounds=lambda _: composites.weighted_average,
+                weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1]),
+        OfParts("precision", "classes", two, unit, parts=lambda rows, _: [_hits(rows, rows.outputs)],
+                bounds=lambda _: composites.itself),
+        OfParts("recall", "classes", two, unit, parts=lambda rows, _: [_hits(rows, rows.labels)],
+                bounds=lambda _: composites.itself),
+        OfParts("f1", "classes", two, unit, parts=lambda rows, setting: class_parts(rows, setting, of="both")[1:],
+                bounds=lambda _: composites.itself),
+        OfParts("matthews_corrcoef", "classes", two, signed, parts=correlation_parts,
+                bounds=lambda _: partial(halved, composites.correlation_of_classes), weights=lambda _: (1.0, 4.0, 4.0)),
+        of_loss("neg_log_loss", "log", "probabilities", every, "clip"),
+        of_loss("neg_brier_score", "squared", "probability", two),
+        of_loss("neg_mean_absolute_error", "absolute", "numbers", number, "low", "high", "clip"),
+        of_loss("neg_mean_squared_error", "squared", "numbers", number, "low", "high", "clip"),
+        OfParts("neg_root_mean_squared_error", "numbers", number, lambda setting: (0.0, -math.sqrt(setting.clip)),
+                ("low", "high", "clip"), parts=partial(loss, of="squared"), bounds=lambda _: composites.root),
+        OfParts("r2", "numbers", number, signed, ("low", "high", "clip"), parts=explained_parts,
+                bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0)),
+    )  # fmt: skip
+
+
+def _hits(rows: Judged, whole: Floats) -> RowPart:
+    hits = (rows.outputs == 1.0) & (rows.labels == 1.0)
+    return RowPart(hits.astype(np.float64), (whole == 1.0).astype(np.float64), "ratio")

@@ -1,0 +1,304 @@
+"""One question about a score of predictions, compiled from public facts; the score of training rows is its guess."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_float, brief
+from everhold.dependence import Groups, Independent
+from everhold.errors import QueryRejected
+from everhold.mechanisms.evaluations import Evaluations
+from everhold.queries.area import check_split
+from everhold.queries.made_up_scores import made_up
+from everhold.queries.means import OneMean, Prepared
+from everhold.queries.procedures import takes_statistics
+from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.score_kinds import Judged, ScoreKind, Setting, Sized
+from everhold.queries.scored_rows import BoundRows, ScoredRows, codes_of
+from everhold.values.base import BoundQuery
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.answers import Answer
+    from everhold.mechanisms import Mechanism
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.table import StoredRows
+    from everhold.values.base import Schema
+
+__all__ = ["OneScore", "ScoreLook", "ScoreQuery"]
+
+_LOG_CLIP = math.log(1_000.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreQuery(Query["Answer"]):
+    """A score of predictions; made by `metric`.
+
+    Attributes:
+        kind: The score.
+        rows: Predictions.
+        given: Numbers that define it, as far as they were given.
+    """
+
+    kind: ScoreKind
+    rows: ScoredRows
+    given: Mapping[str, float]
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        numbers = {name: self.given.get(name) for name in self.kind.settings}
+        return QuerySpec(
+            "metric", self.rows.predictions, {"name": self.kind.name, "training": self.rows.training, **numbers}
+        )  # fmt: skip
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """One question with its guess.
+
+        Raises:
+            QueryRejected: If nothing is promised. Nothing is charged.
+        """
+        mechanism, schema = compiler.mechanism, compiler.schema
+        self.check_labels(schema)
+        _check(self.kind, mechanism)
+        if tolerance is not None:
+            paying(mechanism)
+        setting = self.setting(schema, _open_labels(compiler))
+        seen = BoundRows.of(self.rows, compiler)
+        unlike = seen.bound.by_position or schema.features_public
+        if self.kind.by_rank:
+            check_split(self.kind.name, schema, by_rank=unlike)
+        zero, one = self.kind.ends(setting)
+        numbers = {name: float(getattr(setting, name)) for name in self.kind.settings}
+        bound = BoundQuery(
+            {"kind": "score", "name": self.kind.name, **numbers, **seen.described},
+            self._shown(seen.whose(self.rows.predictions), numbers),
+            zero, one, reads=seen.names, by_position=seen.bound.by_position,
+        )  # fmt: skip
+        look = ScoreLook(self.kind, setting, seen, mechanism.dependence.group_column, schema.label_classes)
+        known, procedure = self._planned(
+            compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike
+        )
+        prepared = compiler.of_statistic(bound, guess, known, procedure)
+        return OneScore([prepared], schema, mechanism, look)
+
+    def _planned(
+        self, compiler: QueryCompiler, look: ScoreLook, guess: float | None, unlike: bool
+    ) -> tuple[Fraction | None, Any]:
+        """The score of the training rows, and the procedure; made-up rows stand in where nobody knows predictions."""
+        schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
+        opened = look.seen.open(training)
+        if opened is None:
+            at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
+            labels = _open_labels(compiler)
+            rows = made_up(self.kind, look.setting, at, None if labels is None else look.coded(labels))
+        else:
+            column = mechanism.dependence.group_column
+            groups = None if column is None or training is None else training.group_index(column)
+            rows = look.judged(*opened, groups)
+        largest = _largest(mechanism)
+        if rows.groups is not None:
+            largest = max(largest, float(np.bincount(rows.groups).max()))
+        seen = self.kind.see(rows, look.setting, largest)
+        own = guess is not None or opened is None
+        sized = Sized(
+            schema.rows, schema.rows if own else max(schema.training_rows, 1), len(rows.labels), _largest(mechanism),
+            unlike,
+        )  # fmt: skip
+        known = None if opened is None else Fraction(float(seen.score))
+        return known, self.kind.procedure(seen, look.setting, sized)
+
+    def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
+        """The score of open rows, in its own units.
+
+        Args:
+            outputs: Predictions, shape (rows,) or (rows, classes).
+            labels: Shape (rows,).
+            schema: What is known of the holdout's rows.
+        """
+        setting = self.setting(schema, np.asarray(labels))
+        rows = replace(self.rows, classes=schema.label_classes)
+        told = np.asarray(rows._against(np.asarray(outputs), "")({}), dtype=np.float64)
+        judged = Judged(told, _coded(self.kind, labels, schema.label_classes))
+        zero, one = self.kind.ends(setting)
+        return zero + (one - zero) * float(self.kind.see(judged, setting).score)
+
+    def check_labels(self, schema: Schema) -> None:
+        """Refuse label columns of another kind, and unknown classes.
+
+        Raises:
+            QueryRejected: Nothing is charged.
+        """
+        name, outputs = self.kind.name, self.kind.outputs
+        if schema.label_kind not in self.kind.labels:
+            wanted = "labels 0 and 1" if self.kind.labels == ("binary",) else "a label column"
+            raise QueryRejected(
+                f"{name} needs {wanted}, and this holdout has {schema.label_kind or 'none'}; expected another score, "
+                "or a holdout with such a label=...; nothing was charged"
+            )
+        if outputs in ("classes", "probabilities") and not schema.label_classes:
+            raise QueryRejected(
+                f"{name} needs the classes of the label {schema.label!r}, and they are not known; expected a holdout "
+                "that was created with classes=[...] (--classes); nothing was charged"
+            )
+
+    def setting(self, schema: Schema, labels: NDArray[Any] | None) -> Setting:
+        """The numbers that define the score for one holdout, from public facts.
+
+        Raises:
+            QueryRejected: If one is missing or cannot be used. Nothing is charged.
+        """
+        given = {name: as_float(value) for name, value in self.given.items()}
+        if not all(map(math.isfinite, given.values())):
+            raise QueryRejected(
+                f"{self.kind.name} got {brief(dict(self.given))}; expected numbers; nothing was charged"
+            )
+        made = Setting(classes=len(schema.label_classes or ()))
+        if "low" in self.kind.settings:
+            low, high = _range(self.kind.name, given, schema, labels)
+            centre = 0.5 if labels is None else float(np.mean(np.clip(labels, low, high)) - low) / (high - low)
+            centre = float(f"{centre:.6g}")
+            farthest = 1.0 if schema.label_kind == "binary" else (high - low) * max(centre, 1.0 - centre)
+            clip = float(f"{farthest ** (1 if self.kind.name.endswith('absolute_error') else 2):.6g}")
+            made = replace(made, low=low, high=high, centre=centre, clip=clip)
+        if self.kind.outputs == "probabilities":
+            made = replace(made, clip=_LOG_CLIP)
+        made = replace(made, clip=given.get("clip", made.clip), rate=given.get("rate", made.rate))
+        if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or not 1 <= given.get("bins", 10) <= 100:
+            raise QueryRejected(
+                f"{self.kind.name} got {brief(dict(self.given))}; expected clip above 0, rate inside (0, 1), and 1 to "
+                "100 bins; nothing was charged"
+            )
+        return replace(made, bins=int(given.get("bins", 10)))
+
+    def _shown(self, whose: str, numbers: Mapping[str, float]) -> str:
+        by = ", ".join(f"{name} {number:g}" for name, number in numbers.items())
+        return f"{self.kind.name} of {whose}{f' ({by})' if by else ''}"
+
+
+def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArray[Any] | None) -> tuple[float, float]:
+    """The range of labels and predictions."""
+    if schema.label_kind == "binary":
+        known: tuple[float, float] | None = (0.0, 1.0)
+    else:
+        finite = (
+            np.zeros(0) if labels is None else np.asarray(labels)[np.isfinite(np.asarray(labels, dtype=np.float64))]
+        )
+        known = (float(finite.min()), float(finite.max())) if len(finite) else None
+    low, high = (
+        given.get("low", None if known is None else known[0]),
+        given.get("high", None if known is None else known[1]),
+    )
+    if low is None or high is None or not low < high:
+        raise QueryRejected(
+            f"{name} needs the range of labels, low < high, and it is [{low}, {high}]; expected low=... and high=..., "
+            "because one row must not be able to move the score at will; nothing was charged"
+        )
+    return float(low), float(high)
+
+
+def _open_labels(compiler: QueryCompiler) -> NDArray[Any] | None:
+    """Labels of the training rows; None where there are none."""
+    schema, training = compiler.schema, compiler.training
+    if training is None or schema.label is None:
+        return None
+    return training.table((schema.label,))[schema.label]
+
+
+def _coded(kind: ScoreKind, labels: NDArray[Any], classes: Sequence[str | float] | None) -> NDArray[np.float64]:
+    """Labels as a score reads them: classes by their number, or numbers."""
+    if kind.outputs in ("classes", "probabilities"):
+        return codes_of(np.asarray(labels), tuple(classes or ()))
+    return np.asarray(labels, dtype=np.float64)
+
+
+def _largest(mechanism: Mechanism) -> float:
+    dependence = mechanism.dependence
+    return float(max(size for size, _ in dependence.counts)) if isinstance(dependence, Groups) else 1.0
+
+
+def _check(kind: ScoreKind, mechanism: Mechanism) -> None:
+    """Refuse mechanisms and rows for which nothing is promised.
+
+    Raises:
+        QueryRejected: Nothing is charged.
+    """
+    if not takes_statistics(mechanism) or mechanism.parameters().get("slack"):
+        raise QueryRejected(
+            f"{kind.name} is for mechanism='guess_and_check' without a slack, and this is {mechanism.name}; expected "
+            "accuracy, error, brier, risk, precision, recall or f1; nothing was charged"
+        )
+    grouped = kind.takes_groups and isinstance(mechanism.dependence, Groups)
+    if not isinstance(mechanism.dependence, Independent) and not (grouped and mechanism.dependence.group_column):
+        rows = "independent rows or groups that a column names" if kind.takes_groups else "independent rows"
+        raise QueryRejected(
+            f"{kind.name} is promised for {rows}, and these rows were declared to depend on each other in another way; "
+            "expected accuracy or a loss; nothing was charged"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLook:
+    """Reader of predictions and labels; public.
+
+    Attributes:
+        kind: The score.
+        setting: Numbers that define it.
+        seen: Predictions.
+        group_column: Names groups of rows; None of independent ones.
+        classes: Of the label.
+    """
+
+    kind: ScoreKind
+    setting: Setting
+    seen: BoundRows
+    group_column: str | None
+    classes: Sequence[str | float] | None
+
+    def coded(self, labels: NDArray[Any]) -> NDArray[np.float64]:
+        """Labels as the score reads them."""
+        return _coded(self.kind, labels, self.classes)
+
+    def judged(self, outputs: NDArray[np.float64], labels: NDArray[Any], groups: NDArray[np.int64] | None) -> Judged:
+        """Predictions and labels; what is no class is -1."""
+        if self.kind.outputs == "classes":
+            outputs = np.nan_to_num(outputs, nan=-1.0)
+        return Judged(outputs, self.coded(labels), groups)
+
+
+@dataclass(frozen=True)
+class OneScore(OneMean):
+    """A score that is held against its guess.
+
+    Attributes:
+        look: At the sealed rows.
+    """
+
+    look: ScoreLook
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+        """The score of the sealed rows, and what its procedure needs."""
+        (mean,), column = self.prepared, self.look.group_column
+        if mean.procedure is None:
+            raise TypeError("a score has no procedure; expected one that was prepared")
+        groups = None if column is None else sealed.group_index(column)
+        rows = self.look.judged(*self.look.seen.sealed(sealed), groups)
+        seen = self.look.kind.see(rows, self.look.setting, _largest(self.mechanism))
+        evaluations = Evaluations(
+            totals=np.array([[math.floor(seen.score * self.mechanism.steps)]], dtype=np.int64),
+            guesses=np.array([mean.guess], dtype=np.int64),
+            rows=self.schema.rows,
+            unit=self.mechanism.unit,
+            procedures=[mean.procedure],
+            seen=[seen],
+            silent=self.silent,
+        )
+        return evaluations, [mean]
