@@ -707,7 +707,7 @@ class Holdout(GrowingHoldout):
             silent: As for `ask`.
             where: A condition: the metric among the rows that meet it, such as ``"region = 'N'"``.
             by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. All
-                slices are one step, so each has the width of the first one.
+                slices are one step, so each has the width of the first one; AUCs are asked one after the other.
 
         Returns:
             The answer to one question; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
@@ -737,8 +737,10 @@ class Holdout(GrowingHoldout):
         self._check_questions()
         executor = self._asked_of(None)
         within = [text if where is None else f"({where}) and {text}" for _, text in slices]
-        batch = batch_of_slices(_compiler(executor, silent), [in_slice(question, text) for text in within])
-        return SliceAnswers(by, tuple(values for values, _ in slices), executor.ask_apart(batch))
+        questions = [in_slice(question, text) for text in within]
+        batch = batch_of_slices(_compiler(executor, silent), questions)
+        answers = [self.ask(each, silent=silent) for each in questions] if batch is None else executor.ask_apart(batch)
+        return SliceAnswers(by, tuple(values for values, _ in slices), answers)
 
     def compare(
         self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float | None = None, cv: Any = 5,

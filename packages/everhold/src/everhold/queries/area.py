@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,10 @@ from everhold.guarantees.intervals.ranking import (
     rank_from_area,
 )
 from everhold.mechanisms.evaluations import Evaluations
+from everhold.queries.mean import MeanQuery
 from everhold.queries.means import OneMean, Prepared
 from everhold.queries.procedures import takes_statistics
-from everhold.queries.question import QueryPlan, paying
+from everhold.queries.question import QueryPlan, QuerySpec, paying
 from everhold.queries.ranking_scores import BoundPairs, RankingQuery, auc_of, faults_last
 from everhold.values.base import BoundQuery
 
@@ -46,7 +47,18 @@ _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AreaQuery(RankingQuery):
-    """AUC of all pairs; made by `auc` without counts."""
+    """AUC of all pairs; made by `auc` without counts.
+
+    Attributes:
+        where: A condition; pairs of other rows do not count. None for all rows.
+    """
+
+    where: str | None = None
+
+    def spec(self) -> QuerySpec:
+        """See `Question.made`."""
+        made = RankingQuery.spec(self)
+        return made if self.where is None else replace(made, details={**made.details, "where": self.where})
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -63,17 +75,42 @@ class AreaQuery(RankingQuery):
         seen = self.looked_at(compiler)
         by_rank = seen.bound.by_position or schema.features_public
         check_split("AUC without class counts", schema, by_rank=by_rank)
-        share = share_of_label(compiler)
-        look = ScoresLook(seen, share if by_rank else None)
-        trained = None if (pairs := seen.open(compiler.training)) is None else look.at(pairs, _any_order(len(pairs)))
+        inside = self._inside(schema, by_rank=by_rank)
+        share, part = share_of_label(compiler, inside), share_inside(compiler, inside)
+        look = ScoresLook(seen, share if by_rank else None, inside)
+        pairs = look.open(compiler.training)
+        trained = None if pairs is None else look.at(pairs, _any_order(len(pairs)))
         known = None if trained is None else Fraction(trained.area)
         own = None if guess is None else min(max(as_float(guess), 0.0), 1.0)
-        procedure = look.procedure(trained, schema.rows, share, guess=own)
-        bound = BoundQuery(
-            {"kind": "auc", "by": "ranks" if by_rank else "blocks", **seen.described}, f"AUC of {seen.whose}",
-            reads=seen.names, by_position=seen.bound.by_position,
-        )  # fmt: skip
+        procedure = look.procedure(trained, schema.rows * part, share, guess=own)
+        described: dict[str, Any] = {"kind": "auc", "by": "ranks" if by_rank else "blocks", **seen.described}
+        shown, names = f"AUC of {seen.whose}", seen.names
+        if inside is not None:
+            described, shown = {**described, "where": inside.description}, f"{shown} among rows with {self.where}"
+            names = tuple(dict.fromkeys((*names, *(inside.reads or schema.asked))))
+        bound = BoundQuery(described, shown, reads=names, by_position=seen.bound.by_position)
         return OneArea([compiler.of_statistic(bound, guess, known, procedure)], schema, mechanism, look)
+
+    def _inside(self, schema: Schema, *, by_rank: bool) -> BoundQuery | None:
+        """The condition for one holdout.
+
+        Raises:
+            QueryRejected: If it is none, or the scores are known, whose ranks are among all rows. Nothing is charged.
+        """
+        if self.where is None:
+            return None
+        if by_rank:
+            raise QueryRejected(
+                "AUC among some rows is promised for models, and scores in an array or public features make the scores "
+                "known; expected a fitted model of sealed features, or no condition; nothing was charged"
+            )
+        bound = MeanQuery(self.where, 0.0, 1.0).bind(schema)
+        if not bound.yes_no:
+            raise QueryRejected(
+                f"where is {self.where!r}, which is no condition; expected one such as \"region = 'N'\"; nothing was "
+                "charged"
+            )
+        return bound
 
     def of_pairs(self, found: NDArray[Any], share: Fraction = _ALL) -> Fraction:
         """The AUC of all pairs; 1/2 where a class is empty."""
@@ -87,10 +124,24 @@ class ScoresLook:
     Attributes:
         seen: Scores and labels.
         share: Planned share of label 1 where ranks are bet on; None for blocks.
+        inside: The condition of rows that count; None for all rows.
     """
 
     seen: BoundPairs
     share: float | None
+    inside: BoundQuery | None = None
+
+    def open(self, training: StoredRows | None) -> NDArray[Any] | None:
+        """Scores and labels of the training rows that count, shape (rows, 2); None where unknown."""
+        pairs = self.seen.open(training)
+        return pairs if pairs is None or training is None else pairs[_counting(training, self.inside)]
+
+    def sealed(self, rows: StoredRows) -> SeenScores:
+        """The numbers that are bet on, of the sealed rows that count, dealt in the order of the key."""
+        counting = _counting(rows, self.inside)
+        order = rows.dealing_order()
+        places = np.cumsum(counting) - 1
+        return self.at(self.seen.sealed(rows)[counting], places[order[counting[order]]])
 
     def at(self, found: NDArray[Any], order: NDArray[np.intp]) -> SeenScores:
         """The numbers that are bet on.
@@ -103,20 +154,20 @@ class ScoresLook:
         scores, positive = pairs[:, 0], pairs[:, 1] == 1
         if self.share is None:
             units = block_averages(scores, positive, order)
-            return SeenScores(area_of(pairs), units, len(units) / len(pairs))
+            return SeenScores(area_of(pairs), units, len(units) / max(len(pairs), 1))
         if self.share > _HALF:
             scores, positive = -scores, ~positive
         return SeenScores(area_of(pairs), class_ranks(scores, positive), float(np.mean(positive)))
 
     def procedure(
-        self, trained: SeenScores | None, rows: int, share: float, *, guess: float | None
+        self, trained: SeenScores | None, rows: float, share: float, *, guess: float | None
     ) -> BlockBetting | RankBetting:
         """From public facts: training scores, the share of label 1 among training rows, the analyst's own guess."""
         rarer = min(share, 1.0 - share)
         if self.share is None:
             return BlockBetting(rarer * rows, trained, guess=guess)
         at = None if guess is None else rank_from_area(guess, rarer)
-        return RankBetting(rarer * rows, trained, rows, rarer, guess=at)
+        return RankBetting(rarer * rows, trained, int(rows), rarer, guess=at)
 
 
 @dataclass(frozen=True)
@@ -134,7 +185,7 @@ class OneArea(OneMean):
         (mean,) = self.prepared
         if mean.procedure is None:
             raise TypeError("an AUC has no procedure; expected one that was prepared")
-        seen = self.look.at(self.look.seen.sealed(sealed), sealed.dealing_order())
+        seen = self.look.sealed(sealed)
         evaluations = Evaluations(
             totals=np.array([[math.floor(seen.area * self.mechanism.steps)]], dtype=np.int64),
             guesses=np.array([mean.guess], dtype=np.int64),
@@ -160,13 +211,28 @@ def _any_order(rows: int) -> NDArray[np.intp]:
     return np.random.default_rng(0).permutation(rows)
 
 
-def share_of_label(compiler: QueryCompiler) -> float:
-    """Planned share of label 1: that of the training rows, half a row away from 0 and 1 at least."""
+def share_of_label(compiler: QueryCompiler, inside: BoundQuery | None = None) -> float:
+    """Planned share of label 1: that of the training rows that count, half a row away from 0 and 1 at least."""
     schema, training = compiler.schema, compiler.training
     if training is None or schema.label is None:
         return _UNKNOWN_SHARE
-    positives = int(np.count_nonzero(training.table((schema.label,))[schema.label] == 1))
-    return (positives + _HALF) / (training.rows + 1.0)
+    labels = np.asarray(training.table((schema.label,))[schema.label])[_counting(training, inside)]
+    return (int(np.count_nonzero(labels == 1)) + _HALF) / (len(labels) + 1.0)
+
+
+def share_inside(compiler: QueryCompiler, inside: BoundQuery | None) -> float:
+    """Planned share of rows that count: that of the training rows, half a row away from 0; 1 without a condition."""
+    if inside is None or compiler.training is None:
+        return 1.0
+    counting = _counting(compiler.training, inside)
+    return (int(np.count_nonzero(counting)) + _HALF) / (len(counting) + 1.0)
+
+
+def _counting(rows: StoredRows, inside: BoundQuery | None) -> NDArray[np.bool_]:
+    """True for each row that meets the condition, shape (rows,)."""
+    if inside is None:
+        return np.ones(rows.rows, dtype=bool)
+    return np.asarray(rows.row_values(inside, unit=1) == 1)
 
 
 def check_area(mechanism: Mechanism, *, name: str = "AUC without class counts") -> None:

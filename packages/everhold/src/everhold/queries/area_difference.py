@@ -11,6 +11,7 @@ import numpy as np
 import scipy.stats
 
 from everhold.arguments import as_float
+from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.ranking import SeenScores, block_averages
 from everhold.guarantees.intervals.ranking_difference import BlockDifference, RankDifference
 from everhold.mechanisms.evaluations import Evaluations
@@ -62,6 +63,11 @@ class AreaDifference(Query["Answer"]):
         """
         mechanism, schema = compiler.mechanism, compiler.schema
         check_area(mechanism, name=_NAME)
+        if self.first.where is not None or self.second.where is not None:
+            raise QueryRejected(
+                "a difference of AUCs is about all rows, and one of these is about some; expected both without a "
+                "condition; nothing was charged"
+            )
         if tolerance is not None:
             paying(mechanism)
         both = self.first.looked_at(compiler), self.second.looked_at(compiler)

@@ -258,7 +258,7 @@ class RankingQuery(StatisticQuery):
 
 def auc(
     scores: Any, *, positives: int | None = None, negatives: int | None = None, tolerance: float | None = None,
-    training: Any = None,
+    training: Any = None, where: str | None = None,
 ) -> RankingQuery:  # fmt: skip
     """The area under the ROC curve: how often a positive row is scored above a negative one.
 
@@ -287,6 +287,8 @@ def auc(
             a privacy budget only.
         training: Scores for the training rows, for the guess of a holdout that confirms guesses: shape (training
             rows,), or a table.
+        where: A condition, such as ``"region = 'N'"``: the AUC among the rows that meet it, of a model and without
+            counts.
 
     Raises:
         ValueError: If a count or the tolerance is not valid.
@@ -301,7 +303,9 @@ def auc(
 
         if tolerance is not None:
             raise ValueError("tolerance is given without counts; expected positives and negatives for a privacy budget")
-        return AreaQuery(_Pairs(scores, "auc", training), {}, math.nan, _auc, None)
+        return AreaQuery(_Pairs(scores, "auc", training), {}, math.nan, _auc, None, where)
+    if where is not None:
+        raise ValueError("where is given with counts; expected no counts, which are those of all rows")
     if positives is None or negatives is None:
         missing = "positives" if positives is None else "negatives"
         raise TypeError(f"auc() lacks {missing!r}; expected the counts of both classes, or none")

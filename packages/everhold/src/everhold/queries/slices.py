@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,18 @@ from everhold.answers import Answer
 from everhold.arguments import brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
-from everhold.queries.difference import DifferenceQuery
+from everhold.queries.area import AreaQuery
+from everhold.queries.area_difference import AreaDifference
+from everhold.queries.difference import DifferenceQuery, difference
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, OneMean, RowwiseQuery
-from everhold.queries.metrics import LabelQuery, accuracy, brier, error
+from everhold.queries.metrics import LabelQuery
 from everhold.queries.models import Judge, cross_validated
 from everhold.queries.question import Query
 from everhold.queries.ranking_scores import RankingQuery
 from everhold.queries.risk import risk
+from everhold.queries.score_query import ScoreQuery
+from everhold.queries.scores import scored
 from everhold.queries.shares import ShareQuery, WithinQuery
 
 if TYPE_CHECKING:
@@ -106,7 +110,7 @@ def evaluation(
 
 def comparison(
     compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
-) -> DifferenceQuery:
+) -> DifferenceQuery | AreaDifference:
     """How much better or larger the first of two models or sets of predictions is, row by row.
 
     Args:
@@ -127,33 +131,28 @@ def comparison(
     for each in both:
         if not isinstance(each, Query) and not (hasattr(each, "fit") and hasattr(each, "predict")):
             each = judge.question(each)
-        if isinstance(each, Query):
-            _check_rowwise(each)
-        else:
-            _check_rowwise(judge.question(each))
+        _check_comparable(each if isinstance(each, Query) else judge.question(each))
         asked.append(each)
-    first, second = (
-        each if isinstance(each, LabelQuery)
+    questions: list[Any] = [
+        each if isinstance(each, Query)
         else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
         for each in asked
-    )  # fmt: skip
-    return DifferenceQuery(first, second)
+    ]  # fmt: skip
+    found: DifferenceQuery | AreaDifference = difference(*questions)
+    return found
 
 
-def of_predictions(metric: Any, predictions: Any) -> LabelQuery:
+def of_predictions(metric: Any, predictions: Any) -> LabelQuery | AreaQuery:
     """The query about predictions where no schema is at hand: a name, a loss with its range, or a function.
 
     Raises:
         QueryRejected: If it is no mean of rows. Nothing is charged.
     """
-    make = {"accuracy": accuracy, "error": error, "brier": brier}.get(metric) if isinstance(metric, str) else None
-    if isinstance(predictions, LabelQuery):
+    if isinstance(predictions, LabelQuery | AreaQuery):
         return predictions
-    if make is None and isinstance(metric, str):
-        raise QueryRejected(f"the metric is {brief(metric)}; {_OF_SEVERAL}; nothing was charged")
-    asked = (make or metric_by(metric))(predictions)  # type: ignore[operator]  # a function by now
-    _check_rowwise(asked)
-    made: LabelQuery = asked
+    make = scored(metric) if isinstance(metric, str) else metric_by(metric)
+    made: LabelQuery | AreaQuery = make(predictions)  # type: ignore[operator]  # a function by now
+    _check_comparable(made)
     return made
 
 
@@ -173,12 +172,14 @@ def in_slice(question: Any, where: str | None) -> Any:
     rows = MeanQuery(where)
     if isinstance(question, RowwiseQuery):
         return ShareQuery(question, rows)
+    if isinstance(question, AreaQuery):
+        return replace(question, where=where if question.where is None else f"({question.where}) and ({where})")
     if isinstance(question, ShareQuery):
         part, whole = WithinQuery(question.part, rows), WithinQuery(question.whole, rows)
         return ShareQuery(part, whole, nested=True, name=question.name)
-    named = "AUC" if isinstance(question, RankingQuery) else type(question).__name__
     raise QueryRejected(
-        f"{named} is not asked of a slice; {_OF_SEVERAL}, or precision, recall, f1; nothing was charged"
+        f"{_named(question)} is not asked of a slice; {_OF_SEVERAL}, or precision, recall, f1, roc_auc; nothing was "
+        "charged"
     )
 
 
@@ -220,8 +221,8 @@ def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[An
     ]
 
 
-def batch_of_slices(compiler: QueryCompiler, questions: Sequence[Any]) -> Batch:
-    """Queries of slices as one step (S9).
+def batch_of_slices(compiler: QueryCompiler, questions: Sequence[Any]) -> Batch | None:
+    """Queries of slices as one step (S9); None for those that look at rows in a way of their own, such as AUCs.
 
     Raises:
         QueryRejected: If one of them is not one query here. Nothing is charged.
@@ -232,19 +233,31 @@ def batch_of_slices(compiler: QueryCompiler, questions: Sequence[Any]) -> Batch:
             "a slice is one query only where the mechanism checks guesses and training rows show the metric; expected "
             "mechanism='guess_and_check' and a model, or where=... for one slice; nothing was charged"
         )
+    if any(type(plan) is not OneMean for plan in plans):
+        return None
     prepared = [plan.prepared[0] for plan in plans if isinstance(plan, OneMean)]
     return Batch(prepared, compiler.schema, compiler.mechanism, silent=compiler.silent)
 
 
-def _check_rowwise(question: Any) -> None:
-    """Refuse what is no mean of rows.
+def _check_comparable(question: Any) -> None:
+    """Refuse what is no mean of rows, and no AUC without counts.
 
     Raises:
-        QueryRejected: If it is none. Nothing is charged.
+        QueryRejected: If it is neither. Nothing is charged.
     """
-    if not isinstance(question, LabelQuery):
-        named = "AUC" if isinstance(question, RankingQuery) else "a ratio such as precision"
-        raise QueryRejected(f"{named} is not compared row by row; {_OF_SEVERAL}; nothing was charged")
+    if not isinstance(question, LabelQuery | AreaQuery):
+        raise QueryRejected(
+            f"{_named(question)} is not compared row by row; {_OF_SEVERAL}, or roc_auc; nothing was charged"
+        )
+
+
+def _named(question: Any) -> str:
+    """The score as messages call it."""
+    if isinstance(question, ScoreQuery):
+        return question.kind.name
+    if isinstance(question, RankingQuery):
+        return "AUC with counts"
+    return "a ratio such as precision" if isinstance(question, ShareQuery) else type(question).__name__
 
 
 def _is_missing(value: Any) -> bool:

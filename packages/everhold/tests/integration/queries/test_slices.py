@@ -94,6 +94,37 @@ def test_two_arrays_need_no_training_predictions(holdout):
     assert max(abs(same.low), abs(same.high)) < 1e-8
 
 
+def area(model, rows, within):
+    import pandas as pd
+    from sklearn.metrics import roc_auc_score
+
+    scores = model.predict_proba(pd.DataFrame({name: rows[name] for name in FEATURES}))[:, 1]
+    return roc_auc_score(rows["y"][within], scores[within])
+
+
+def test_the_auc_of_a_slice_counts_its_rows_alone(holdout):
+    model, north, all_rows = tree(2), SEALED["region"] == "N", np.ones(ROWS, dtype=bool)
+    answer = holdout.evaluate(model, "roc_auc", features=FEATURES, where="region = 'N'")
+    assert answer.low <= area(model, SEALED, north) <= answer.high
+    assert answer.charged == 0
+    whole = holdout.evaluate(model, "roc_auc", features=FEATURES)
+    assert whole.low <= area(model, SEALED, all_rows) <= whole.high
+    assert whole.high - whole.low < answer.high - answer.low < 1.0
+    found = holdout.evaluate(model, "roc_auc", features=FEATURES, by=["region"])
+    assert found["N"].question == answer.question
+    for name in ("S", "it's"):
+        assert found[name].low <= area(model, SEALED, SEALED["region"] == name) <= found[name].high
+    nothing = holdout.evaluate(model, "roc_auc", features=FEATURES, where="x > 100")
+    assert (nothing.low, nothing.high) == (0.0, 1.0)
+
+
+def test_aucs_of_two_models_are_compared(holdout):
+    models, all_rows = (tree(3), tree(1)), np.ones(ROWS, dtype=bool)
+    answer = holdout.compare(*models, "roc_auc", features=FEATURES)
+    assert answer.low <= area(models[0], SEALED, all_rows) - area(models[1], SEALED, all_rows) <= answer.high
+    assert answer.question == holdout.ask(eh.difference(*(eh.auc(model) for model in models))).question
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -103,6 +134,13 @@ def test_two_arrays_need_no_training_predictions(holdout):
         (lambda h: h.evaluate(tree(1), features=FEATURES, where="nothing = 1"), "no column"),
         (lambda h: h.compare(tree(1), tree(2), "f1"), "not compared row by row"),
         (lambda h: h.compare(tree(1), tree(2), "unknown"), "expected one of"),
+        (lambda h: h.compare(tree(1), tree(2), "r2"), "r2 is not compared row by row"),
+        (
+            lambda h: h.evaluate(tree(1), "f1_macro", features=FEATURES, where="x > 0"),
+            "f1_macro is not asked of a slice",
+        ),
+        (lambda h: h.ask(eh.auc(SEALED["x"], where="region = 'N'"), guess=0.5), "promised for models"),
+        (lambda h: h.ask(eh.auc(tree(1).fit(*h.training_rows(FEATURES)), where="x + 1")), "no condition"),
         (lambda h: h.compare(SEALED["y"], SEALED["y"]), "one object"),
         (lambda h: h.compare(SEALED["y"], 1 - SEALED["y"]), "guess"),
         (lambda h: h.compare(SEALED["y"], SEALED["y"][:5], guess=0.0), "shape"),
