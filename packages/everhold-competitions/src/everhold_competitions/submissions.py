@@ -73,6 +73,7 @@ _AT_ONCE = 64  # comparisons that are looked at together
 _MOST_CLASSES = 10  # that a report of a file's format lists
 _NOTHING_RECEIVED = "nothing was received or charged"
 _SETTINGS = ("feedback", "metric", "teams", "submissions", "surprises")
+_LATER = ("deadline", "rules")  # that were never keywords of `Holdout.create`
 _GUESSES = frozenset({"value", "estimate", "guess"})
 _RECEIVED_ONLY = "the submission was received and counts at the end; hand in the same again to be told of it"
 
@@ -197,8 +198,9 @@ class HoldoutCompetition(HoldoutAccessor):
     @classmethod
     def settings_from(cls, flat: dict[str, Any]) -> tuple[Competition | None, dict[str, Any]]:
         """A competition from the former keywords; none without feedback."""
-        given = {name: flat[name] for name in _SETTINGS if flat.get(name) is not None}
-        left = {name: value for name, value in flat.items() if name not in _SETTINGS}
+        every = (*_SETTINGS, *_LATER)
+        given = {name: flat[name] for name in every if flat.get(name) is not None}
+        left = {name: value for name, value in flat.items() if name not in every}
         return (Competition(**given) if "feedback" in given else None), left
 
     @classmethod

@@ -136,8 +136,9 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
         at = 0.5 if guess is None else guess
         return _planned(np.array([0.0, 1.0]), np.array([1.0 - at, at]), rows=schema.rows)
     some = given[:: -(-len(given) // _MOST_LIKELY)].astype(np.float64)
-    imagined, chances = _imagined(some, schema, labels, float(np.std(given.astype(np.float64))))
-    values = np.clip(_values(kind, some[:, None], imagined), 0.0, 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # predictions may be as large as numbers can be
+        imagined, chances = _imagined(some, schema, labels, float(np.std(given.astype(np.float64))))
+        values = _clipped(_values(kind, some[:, None], imagined))
     return _planned(values, chances, rows=schema.rows)
 
 
@@ -179,7 +180,9 @@ def _range(
         return np.zeros(len(first), dtype=np.int64), np.full(len(first), unit, dtype=np.int64)
     if kind["kind"] != "risk" or kind["loss"] not in ("absolute", "squared"):
         return None, None
-    apart, high = np.abs(first.astype(np.float64) - second.astype(np.float64)), float(kind["high"])
+    with np.errstate(over="ignore"):
+        apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
+    high = float(kind["high"])
     furthest = apart
     if kind["loss"] == "squared":  # where the other loss is just clipped
         root = math.sqrt(max(high, 0.0))
@@ -200,8 +203,10 @@ def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | No
         )  # fmt: skip
     some = apart.rows[:: -(-len(apart.rows) // _MOST_LIKELY)]
     one, other = first[some].astype(np.float64)[:, None], second[some].astype(np.float64)[:, None]
-    imagined, chances = _imagined((one + other)[:, 0] / 2.0, schema, labels, float(np.std(first.astype(np.float64))))
-    gains = np.clip(_values(kind, one, imagined), 0.0, 1.0) - np.clip(_values(kind, other, imagined), 0.0, 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # predictions may be as large as numbers can be
+        middle, spread = (one + other)[:, 0] / 2.0, float(np.std(first.astype(np.float64)))
+        imagined, chances = _imagined(middle, schema, labels, spread)
+        gains = _clipped(_values(kind, one, imagined)) - _clipped(_values(kind, other, imagined))
     shares = np.clip(0.5 + gains * (apart.unit / (4.0 * apart.reach)), 0.0, 1.0)
     return _planned(shares, chances, rows=len(apart.rows))
 
@@ -224,6 +229,11 @@ def _imagined(predictions: Floats, schema: Schema, labels: Floats | None, spread
         variance = max(whole - variance, _UNEXPLAINED * whole)
     residuals = math.sqrt(variance) * _RESIDUALS[None, :]
     return predictions[:, None] + residuals, np.ones((1, len(_RESIDUALS)))
+
+
+def _clipped(values: Floats) -> Floats:
+    """Row values in [0, 1]; what is no number counts as 1."""
+    return np.clip(np.nan_to_num(values, nan=1.0), 0.0, 1.0)
 
 
 def _planned(values: Floats, chances: Floats, *, rows: int) -> Cells:

@@ -137,6 +137,16 @@ def test_which_procedure_is_taken():
     assert made(same, None).standard_error(0.5) == 0.0
 
 
+def test_predictions_as_large_as_numbers_can_be():
+    schema = Schema(ROWS, 0, {"y": ColumnKind.NUMBER}, label="y", label_kind="number")
+    huge = np.array([1e308, -1e308, 0.0, 5e-324, 1.0])
+    bound = bound_to(huge, -huge, lambda p: eh.risk(p, "squared", high=1.0), schema)
+    apart = bound.pair.apart
+    found = apart_procedure(bound, apart, schema, np.array([1e308, -1e308]), own_guess=True, guess=0.4)
+    low, high = found.expected(0.4, 3.0)
+    assert 0.0 <= low < high <= 1.0
+
+
 def test_differences_of_other_kinds_are_left_as_they_are():
     def loss(predictions, labels):
         return np.abs(predictions - labels)
