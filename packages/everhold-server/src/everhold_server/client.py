@@ -227,7 +227,9 @@ class RemoteHoldout:
         tables: dict[str, PredictionTable] = {}
         several = [written(question, tables)[0] for question in questions]
         given = None if guesses is None else [_plain(guess) for guess in guesses]
-        document = {"questions": several, "guesses": given, "silent": silent, "reveal": reveal}
+        document: dict[str, Any] = {"questions": several, "guesses": given, "silent": silent}
+        if reveal != "checked":  # which earlier services do not know
+            document["reveal"] = reveal
         return [result_from(answer) for answer in self._send("/ask-many", document, tables)["answers"]]
 
     def compare(
