@@ -206,7 +206,7 @@ class HoldoutGates(HoldoutAccessor):
 
     def of_cases(self, name: str = "gate", **claims: Any) -> CaseGate:
         """A gate about cases; see `Holdout.gate`."""
-        from everhold.asking.case_gate import open_case_gate
+        from everhold.asking.case_gate_opening import open_case_gate
 
         return open_case_gate(self._executor, self._folder, name=name, **claims)
 

@@ -97,11 +97,13 @@ class OpenChallenge:
         opened = self._opened(self._executor.data())
         return [] if opened is None else [self._ids[place] for place in self._batch(opened)]
 
-    def report(self, results: Any) -> Progress:
+    def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
         """Report the results of the cases that were handed out last.
 
         Args:
             results: As for `CaseGate.challenge`, of exactly these cases.
+            champion: New results of the champion on these cases, in place of the stored ones; see `CaseGate.challenge`.
+            baseline: The same for the baseline.
 
         Raises:
             CaseRejected: If a case is missing, was not handed out, is doubled, crashed or has no number. Nothing was
@@ -116,7 +118,10 @@ class OpenChallenge:
         if not _pays(self._executor, self._executor.state_from(data), Accounts.from_state(data), questions=1):
             raise BudgetExhausted(SPENT)  # before anything is compared: a refusal at the end would tell
         places = self._batch(opened)
-        values = self._units.suite.values(results, [self._ids[place] for place in places])
+        cases = [self._ids[place] for place in places]
+        made = self._units.suite.values(results, cases)
+        stored = np.full(made.shape, np.nan)
+        values = np.stack([made, *(self._gate.rerun(champion, baseline, cases) or (stored, stored))])
         name = self._store.digest_of(values)
         self._store.keep(_file(opened, len(opened.results) + 1, name), values)
         done = opened if len(opened.results) + 1 == opened.looks else None
@@ -186,23 +191,22 @@ class OpenChallenge:
             if values is None or opened is None:
                 return False
             champion, baseline = self._store.find(gate.champion), self._gate._baseline(gate)
-            seen = ~np.isnan(values[:, 0, 0])
-            filled = np.where(seen[:, None, None], values, champion)  # what was not handed out is not looked at
-            evidence = Evidence(self._units, filled, champion, baseline)
+            stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
+            evidence = Evidence(self._units, *np.where(np.isnan(values), stored, values))
             looks = self._boundaries(opened)[: len(reported)]
             return evidence.proves_early(nats, list(order)[: looks[-1]], looks, planned_looks=opened.looks)
 
         return _Plan(proves, CaseChallenge(
             gate, self._units.suite, self._units, self._challenger, self._executor.mechanism,  # type: ignore[arg-type]
-            self._store, proves, values, opened,
+            self._store, proves, None if values is None else values[0], opened,
         ))  # fmt: skip
 
     def _reported_values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
-        """Results so far, shape (cases, runs, metrics); nan where none were reported."""
+        """Results so far, shape (3, cases, runs, metrics): challenger, champion, baseline; nan where there are none."""
         suite = self._units.suite
-        values = np.full((len(suite.ids), suite.runs, len(suite.metrics)), np.nan)
+        values = np.full((3, len(suite.ids), suite.runs, len(suite.metrics)), np.nan)
         for look, name in enumerate(reported):
-            values[self._cases_of(opened, look)] = self._store.find(_file(opened, look + 1, name))
+            values[:, self._cases_of(opened, look)] = self._store.find(_file(opened, look + 1, name))
         return values
 
     def _look(self, opened: Opened, results: str) -> None:

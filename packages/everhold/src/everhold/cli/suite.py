@@ -82,6 +82,12 @@ def challenge(
     challenger: Annotated[
         str | None, typer.Option(help="Its name, such as a commit: named again, it has the same verdict, for nothing.")
     ] = None,
+    champion_results: Annotated[
+        Path | None, typer.Option(help="New results of the champion, where makers may know the stored ones.")
+    ] = None,
+    baseline_results: Annotated[
+        Path | None, typer.Option(help="The same for the baseline, where there are guards.")
+    ] = None,
     summary: Annotated[Path | None, typer.Option(help="Append the verdict in Markdown to this file.")] = None,
     holdout: HoldoutOption = "suite", storage: StorageOption = None, analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
@@ -109,7 +115,11 @@ def challenge(
     try:
         with arguments_checked(), opened(_storage(storage), holdout, analyst) as found:
             asked: CaseGate = found.gate(name=gate)  # type: ignore[assignment]  # it is about cases, or refuses the file
-            verdict = asked.challenge(read_case_file(file), challenger=challenger)
+            verdict = asked.challenge(
+                read_case_file(file), challenger=challenger,
+                champion=champion_results and read_case_file(champion_results),
+                baseline=baseline_results and read_case_file(baseline_results),
+            )  # fmt: skip
             facts: dict[str, Any] = dict(asked.status())
     except BudgetExhausted as fault:
         _leave(fault, _SPENT)

@@ -11,6 +11,7 @@ import everhold as eh
 from everhold.asking.open_challenge import OpenChallenge
 
 CASES = 60
+KNOWN = 36  # a seed with which the stored runs are unlucky enough
 
 
 def results(success, *, cost=0.3, seed=0, runs=1, ids=range(CASES)):
@@ -82,6 +83,39 @@ def test_the_population_is_named(holdout):
     assert verdict.about == "new runs of these cases"
     assert "new runs of these cases" in verdict.explain()
     assert gate.status()["population"] == "these cases, new runs"
+
+
+def known_runs(cases, seed):
+    """A champion of coins whose stored runs the maker knows, and a challenger that repeats them and is no better."""
+    rng = np.random.default_rng(seed)
+    stored = rng.integers(0, 2, cases)
+    made = stored.copy()
+    lucky = rng.choice(np.flatnonzero(made == 0), max(cases // 2 - int(stored.sum()), 0), replace=False)
+    made[lucky] = 1  # half of all cases: what the champion has on average
+    again = rng.integers(0, 2, cases)
+    return [{f"t{n}": int(value) for n, value in enumerate(values)} for values in (stored, made, again)]
+
+
+def test_known_runs_of_the_champion_promote_what_is_no_better_and_new_runs_do_not(tmp_path):
+    stored, made, again = known_runs(500, seed=KNOWN)
+    with eh.seal_cases(f"{tmp_path}/s.db", results=stored, better="passed", units="runs") as suite:
+        gate = suite.gate(name="main")
+        assert not gate.challenge(made, challenger="new runs", champion=again).promoted
+        assert gate.challenge(made, challenger="known runs").promoted  # which is why makers must not know them
+
+
+def test_new_runs_of_champion_and_baseline_belong_together(holdout):
+    gate = holdout.gate(better="accuracy", not_worse={"cost": 0.3}, champion=results(0.9))
+    assert not gate.challenge(results(1.0), challenger="a").promoted
+    for alone in ({"champion": results(0.1)}, {"baseline": results(0.1)}):
+        with pytest.raises(eh.QueryRejected, match="belong together"):
+            gate.challenge(results(1.0), **alone)
+    bad, dear = results(0.1), results(0.1, cost=0.0)
+    assert not gate.challenge(results(1.0), challenger="b", champion=bad, baseline=dear).promoted
+    opened = gate.open("c", batch=30)
+    cases = opened.next_cases()
+    part = [{case: each[case] for case in cases} for each in (results(1.0), bad, bad)]
+    assert opened.report(part[0], champion=part[1], baseline=part[2]).verdict.promoted
 
 
 def test_runs_of_one_case_are_one_unit_for_new_cases(holdout):
