@@ -7,7 +7,7 @@ come with the challenge. A challenger is known by its name, such as a commit: na
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
