@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.asking.gate_facts import described_gate, history_of, promotions_of
 from everhold.dependence import Groups, Independent
 from everhold.display import Facts
 from everhold.errors import QueryRejected
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import GateAccount, Gates
 from everhold.ledger.open_challenges import OpenChallenges
-from everhold.ledger.tally import Tally
 from everhold.queries.case_challenge import (
     CaseChallenge,
     case_verdict,
     challenger_digest,
     checked_challenger,
-    claims_in_words,
     next_nats,
 )
 from everhold.queries.case_evidence import Evidence, UnitPlan
@@ -41,8 +40,9 @@ if TYPE_CHECKING:
     from everhold.asking.open_challenge import OpenChallenge
     from everhold.asking.query_executor import QueryExecutor
     from everhold.queries.case_shares import VarianceShares
+    from everhold.queries.gate_history import GateHistory
 
-__all__ = ["CaseGate", "baseline_file", "groups_of", "promotions_of", "result_store_of"]
+__all__ = ["CaseGate", "baseline_file", "groups_of", "result_store_of"]
 
 
 class CaseGate:
@@ -133,6 +133,17 @@ class CaseGate:
 
         return open_challenge(self, self._executor, self._store, checked_challenger(challenger), batch=batch)
 
+    def find_open(self, challenger: str) -> OpenChallenge | None:
+        """The challenge that is open under this name, or ended under it against this champion; None if there is none.
+
+        Args:
+            challenger: Its name.
+        """
+        from everhold.asking.open_challenge import OpenChallenge
+
+        found = OpenChallenge(self, self._executor, self._store, checked_challenger(challenger))
+        return found if found.next_cases() or found.verdict is not None else None
+
     def rerun(
         self, champion: Any, baseline: Any, cases: Sequence[Any] | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:  # fmt: skip
@@ -205,7 +216,7 @@ class CaseGate:
         limits = {} if gate.limit is None else {"challenges": gate.left}
         opened = Accounts.from_state(data).of(OpenChallenges).by_gate.get(gate.name)
         return Facts({
-            **described_case_gate(gate),
+            **described_gate(gate),
             "holdout": self._executor.record.name,
             "cases": len(self.suite.ids),
             "runs": self.suite.runs,
@@ -220,6 +231,10 @@ class CaseGate:
     def promotions(self) -> list[dict[str, Any]]:
         """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
         return promotions_of(self._executor, self._name)
+
+    def history(self) -> GateHistory:
+        """All champions with the intervals of their gains, and what was spent."""
+        return history_of(self._executor, self._name)
 
     def _repr_html_(self) -> str:
         return self.status()._repr_html_()
@@ -268,28 +283,6 @@ def baseline_file(gate: str) -> str:
 def result_store_of(executor: QueryExecutor, folder: Path) -> ResultStore:
     """The results of a holdout's gates."""
     return ResultStore.of(folder, holdout=executor.record.id, seal_key=executor.key.seal_key)
-
-
-def promotions_of(executor: QueryExecutor, name: str) -> list[dict[str, Any]]:
-    """All promotions of a gate in order."""
-    tally = Tally()
-    for entry in executor.charged_entries():  # as every promotion was
-        tally.take(entry.sequence, entry.description, entry.answer)
-    return tally.promotions.get(name, [])
-
-
-def described_case_gate(gate: GateAccount) -> dict[str, Any]:
-    """A gate about cases in public facts."""
-    return {
-        "gate": gate.name,
-        "metric": f"cases: {claims_in_words(gate.metric)}",
-        "margin": gate.metric["margin"],
-        "champion": gate.champion,
-        "first_champion": gate.first,
-        "challenges": gate.challenges,
-        "promotions": gate.promotions,
-        "limit": gate.limit,
-    }
 
 
 def units_of(executor: QueryExecutor, described: Mapping[str, Any]) -> UnitPlan:

@@ -114,7 +114,17 @@ def _by_source(value: object) -> bool:
 
 
 _texts = _list(_text)
-_promoted = _object(sequence=_count, challenger=_hash, over=_hash)
+_promoted_of_before = _object(sequence=_count, challenger=_hash, over=_hash)
+_promoted_now = _object(
+    sequence=_count, challenger=_hash, over=_hash, low=_number, high=_number, since_first=_optional(_number)
+)
+
+
+def _promoted(value: object) -> bool:
+    """A promotion, with the interval of its gain unless it was certified before that was told."""
+    return _promoted_of_before(value) or _promoted_now(value)
+
+
 _gate = _object(
     gate=_text, metric=_text, margin=_number, limit=_optional(_count), first=_hash, challenges=_count,
     promotions=_list(_promoted),

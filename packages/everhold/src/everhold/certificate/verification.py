@@ -609,6 +609,13 @@ def _succession_findings(gate: Mapping[str, Any]) -> Iterator[str]:
     champions = [gate["first"], *(promotion["challenger"] for promotion in promotions)]
     if [promotion["over"] for promotion in promotions] != champions[:-1]:
         yield "a challenger was promoted over another model than the champion of its gate"
+    told = [(number, promotion) for number, promotion in enumerate(promotions, 1) if "low" in promotion]
+    if not all(
+        promotion["low"] == gate["margin"] <= promotion["high"]
+        and promotion["since_first"] in (None, number * gate["margin"])
+        for number, promotion in told
+    ):
+        yield "the gain of a champion has bounds that do not follow from the margin of its gate"
 
 
 def _allotment_findings(allotments: Mapping[str, Any], *, answered: int, charged: int) -> Iterator[str]:

@@ -32,6 +32,7 @@ __all__ = [
     "CaseSuite",
     "ids_in",
     "metrics_for",
+    "runs_by_case",
     "runs_in",
 ]
 
@@ -168,6 +169,11 @@ def ids_in(results: Any) -> list[Any]:
 def runs_in(results: Any) -> int:
     """Number of runs of the first case."""
     return len(next(iter(_by_case(results, None).values())))
+
+
+def runs_by_case(results: Any) -> dict[Any, list[Any]]:
+    """Runs by case as they were given: each a mapping of metrics, or one number."""
+    return _by_case(results, None)
 
 
 def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]]:

@@ -314,3 +314,29 @@ def test_the_certificate_counts_open_challenges(holdout, tmp_path):
     certificate = holdout.certificate()
     certificate.save(tmp_path / "study.json")
     assert eh.verify_certificate(tmp_path / "study.json", public_key=certificate.public_key).ok
+
+
+def test_the_history_has_an_interval_for_each_champion_and_the_certificate_the_same(holdout, tmp_path):
+    gate = holdout.gate(better="accuracy", margin=0.1, not_worse={"cost": 0.3}, champion=results(0.1))
+    for name, success in (("poor", 0.1), ("one", 0.6), ("two", 1.0)):
+        gate.challenge(results(success, seed=3), challenger=name)
+    history = gate.history()
+    first, one, two = history.to_rows()
+    assert (first["champion"], first["low"]) == (gate.status()["first_champion"], None)
+    assert (one["low"], one["high"], one["since_first"]) == (0.1, 1.0, 0.1)
+    assert (two["low"], two["since_first"], two["over"]) == (0.1, 0.2, one["champion"])
+    assert 5.0 < one["nats"] < two["nats"] < history.nats
+    assert "better than the first one by 0.2 to 1" in history.explain()
+    assert "cost at most 0.3 worse" in history.metric
+    certificate = holdout.certificate()
+    told = certificate.to_dict()["account"]["gates"][0]["promotions"]
+    assert [(each["low"], each["high"], each["since_first"]) for each in told] == [(0.1, 1.0, 0.1), (0.1, 1.0, 0.2)]
+    certificate.save(tmp_path / "study.json")
+    assert eh.verify_certificate(tmp_path / "study.json", public_key=certificate.public_key).ok
+    assert "than the first champion by 0.2 at least" in certificate.to_html()
+
+
+def test_gains_of_any_of_several_successes_do_not_add_up(holdout):
+    gate = holdout.gate(any_of=["accuracy", "cost"], champion=results(0.5, cost=0.8), name="any")
+    assert gate.challenge(results(0.5, cost=0.1, seed=1)).promoted
+    assert gate.history().to_rows()[1]["since_first"] is None
