@@ -23,6 +23,7 @@ from everhold.asking.declared import DeclaredFamilies
 from everhold.certificate import Certificate
 from everhold.errors import QueryRejected, warn_former
 from everhold.families.base import Family
+from everhold.families.protocol import written as as_plain
 from everhold.queries.question import Query
 from everhold_server.client_gates import (
     RemoteCaseGate,

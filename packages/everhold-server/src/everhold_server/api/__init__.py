@@ -28,5 +28,6 @@ __all__ = ["ROUTERS"]
 
 ROUTERS: tuple[APIRouter, ...] = (
     holdouts.router, asking.router, competitions.router, gates.router, case_gates.router, certificates.router,
-    allotments.router, families.router, unsealing.router, plans.router, tokens.router, audit.router, events.router, document.router,
+    allotments.router, families.router, unsealing.router, plans.router, tokens.router, audit.router, events.router,
+    document.router,
 )  # fmt: skip

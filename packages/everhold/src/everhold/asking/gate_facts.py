@@ -79,7 +79,9 @@ def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, 
             {**step, **gain_bounds(gate, said["margin"], number)}
             for number, step in enumerate(promotions.get(gate.name, []), 1)
         ]
-        found.append({**{name: said[name] for name in named}, "first": gate.first, "promotions": steps})
+        about = f"; about {RUNS_OF_THESE}" if gate.metric.get("population") == NEW_RUNS else ""
+        facts = {**{name: said[name] for name in named}, "metric": said["metric"] + about}
+        found.append({**facts, "first": gate.first, "promotions": steps})
     return found
 
 
