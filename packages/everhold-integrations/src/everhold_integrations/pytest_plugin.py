@@ -105,7 +105,7 @@ class SealedCases:
         if item.get_closest_marker(_MARKER) is None:
             return
         report: pytest.TestReport = result.get_result()
-        report.sealed_outcome = report.outcome  # it travels from workers, not to JUnit
+        vars(report)["sealed_outcome"] = report.outcome  # it travels from workers, not to JUnit
         if report.failed and not self._option("show"):
             report.outcome, report.longrepr, report.sections = "passed", None, []
 
@@ -116,7 +116,7 @@ class SealedCases:
             self._others_failed |= report.failed
             return
         place = (str(known[_CASE]), int(known[_RUN]))  # type: ignore[call-overload]  # it was put there above
-        outcome = report.sealed_outcome
+        outcome: str = vars(report)["sealed_outcome"]
         if report.when == "call" and outcome != "skipped":
             numbers = {name: value for name, value in known.items() if name not in (_CASE, _RUN)}
             self._rows[place] = {**numbers, "passed": int(outcome == "passed"), "duration": report.duration}

@@ -71,7 +71,7 @@ def challenge_with_results(
     fault, verdict = "", None
     try:
         with warned_of():
-            gate = holdouts.asked_by(name, principal).gate(name=fields.text("gate"))
+            gate: Any = holdouts.asked_by(name, principal).gate(name=fields.text("gate"))
             if not hasattr(gate, "open"):
                 raise QueryRejected("the gate is not about cases; expected a rule or predictions; nothing was charged")
             verdict = gate.challenge(_results(fields), challenger=fields.some("challenger"))

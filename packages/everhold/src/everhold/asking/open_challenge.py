@@ -9,6 +9,8 @@ from __future__ import annotations
 import hmac
 import math
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +27,6 @@ from everhold.ledger.gates import Gates
 from everhold.ledger.open_challenges import LOOKED, OPENED, OpenChallenges, Opened
 from everhold.queries.case_challenge import CaseChallenge, challenger_digest, next_nats
 from everhold.queries.case_evidence import Evidence
-from everhold.queries.case_results import NEW_RUNS
 from everhold.queries.question import MOST_SHOWN, Pricing, digest
 from everhold.sealing.configuration import bound_state
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from everhold.queries.challenge import Verdict
     from everhold.sealing.result_store import ResultStore
 
-__all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge", "order_of_units"]
+__all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "draws_of_units", "open_challenge", "order_of_units"]
 
 _USUAL_LOOKS = 20
 
@@ -81,6 +82,7 @@ class OpenChallenge:
         self._gate, self._executor, self._store, self._challenger = gate, executor, store, challenger
         self._units = gate._units
         self._verdict: Verdict | None = None
+        self._drawn: dict[int, list[int]] = {}
 
     def __repr__(self) -> str:
         return f"OpenChallenge({self._gate.name!r}, {self._challenger!r})"
@@ -162,7 +164,15 @@ class OpenChallenge:
         return found if found and found.challenger == challenger_digest(self._gate.name, self._challenger) else None
 
     def _order(self, opened: Opened) -> list[int]:
+        if self._units.redraws:
+            return list(dict.fromkeys(self._draws(opened)))
         return order_of_units(self._executor.key.order_key, opened, self._units.count)
+
+    def _draws(self, opened: Opened) -> list[int]:
+        if opened.entry not in self._drawn:
+            made = draws_of_units(self._executor.key.order_key, opened, self._units.count)
+            self._drawn = {opened.entry: made}
+        return self._drawn[opened.entry]
 
     def _boundaries(self, opened: Opened) -> list[int]:
         return boundaries(self._units.count, opened.looks)
@@ -193,6 +203,10 @@ class OpenChallenge:
             champion, baseline = self._store.find(gate.champion), self._gate._baseline(gate)
             stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
             evidence = Evidence(self._units, *np.where(np.isnan(values), stored, values))
+            if self._units.redraws:
+                seen = set(order[: self._boundaries(opened)[len(reported) - 1]])
+                draws = list(takewhile(seen.__contains__, self._draws(opened)))
+                return evidence.proves_drawn(nats, draws, whole=len(seen) == self._units.count)
             looks = self._boundaries(opened)[: len(reported)]
             return evidence.proves_early(nats, list(order)[: looks[-1]], looks, planned_looks=opened.looks)
 
@@ -303,9 +317,8 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
         )
     gate.check_complete(now)
     nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
-    worst = nats + (math.log(looks) if gate.suite.population == NEW_RUNS else 0.0)
     paid = _pays(executor, state, accounts, questions=2)
-    if now.left < 1 or not paid or not gate._units.can_prove(worst):
+    if now.left < 1 or not paid or not gate._units.can_prove_early(nats, looks):
         raise BudgetExhausted(
             "what is left does not pay for the challenge, or no results could prove its claims; nothing was charged; "
             "seal new cases"
@@ -341,8 +354,22 @@ def boundaries(units: int, looks: int) -> list[int]:
 
 def order_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
     """The secret order of one open challenge: a new one each time, so that what was handed out before tells nothing."""
-    name = f"everhold order of cases\n{opened.gate}\n{opened.entry}\n{opened.challenger}\n"
-    return sorted(range(units), key=lambda unit: hmac.digest(order_key, f"{name}{unit}".encode(), "sha256"))
+    return sorted(range(units), key=partial(_secret_number, order_key, opened))
+
+
+def draws_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
+    """Secret independent draws of units with replacement for one open challenge, until each was drawn."""
+    draws: list[int] = []
+    missing = set(range(units))
+    while missing:
+        draws.append(_secret_number(order_key, opened, len(draws)) % units)
+        missing.discard(draws[-1])
+    return draws
+
+
+def _secret_number(order_key: bytes, opened: Opened, number: int) -> int:
+    name = f"everhold order of cases\n{opened.gate}\n{opened.entry}\n{opened.challenger}\n{number}"
+    return int.from_bytes(hmac.digest(order_key, name.encode(), "sha256"), "big")
 
 
 def _file(opened: Opened, look: int, results: str) -> str:

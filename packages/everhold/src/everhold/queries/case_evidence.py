@@ -18,7 +18,27 @@ if TYPE_CHECKING:
 
     from everhold.queries.case_results import CaseSuite
 
-__all__ = ["Evidence", "UnitPlan"]
+__all__ = ["EARLY_PART", "Evidence", "UnitPlan", "run_chunks"]
+
+EARLY_PART = 0.75
+"""Part of the level of an open challenge that draws with replacement; the rest is for all runs at the end."""
+
+_FEWEST_RUNS = 4  # with fewer, a case has no runs left when it is drawn again
+
+
+def run_chunks(runs: int) -> list[slice]:
+    """Runs of a case for its first draw, its second, and so on: half of what is left each time.
+
+    Examples:
+        >>> [chunk.stop - chunk.start for chunk in run_chunks(8)]
+        [4, 2, 1, 1]
+    """
+    found, start = [], 0
+    while start < runs:
+        stop = start + math.ceil((runs - start) / 2)
+        found.append(slice(start, stop))
+        start = stop
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +72,17 @@ class UnitPlan:
     def yes_no(self) -> bool:
         """True if each unit is one run of one independent case of one law."""
         return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)
+
+    @property
+    def redraws(self) -> bool:
+        """True if open challenges draw cases with replacement: each draw of a case needs runs of its own."""
+        return self.suite.population == NEW_RUNS and self.suite.runs >= _FEWEST_RUNS
+
+    def can_prove_early(self, nats: float, looks: int) -> bool:
+        """True if any results could prove the claims of an open challenge with so many looks at this level."""
+        if self.suite.population != NEW_RUNS:
+            return self.can_prove(nats)
+        return self.can_prove(nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks))
 
     def can_prove(self, nats: float) -> bool:
         """True if any results at all could prove the claims at this level."""
@@ -99,6 +130,34 @@ class Evidence:
         if partial and self._proof(self._handed_out(order), plan.count, nats, partial) is not None:
             return True
         return looks[-1] == plan.count and self.proves(nats)
+
+    def proves_drawn(self, nats: float, draws: Sequence[int], *, whole: bool) -> bool:
+        """True if the claims are proved by draws with replacement, after any of them, or by all runs at the end.
+
+        Each draw of a unit looks at runs that no earlier draw has looked at, so that its mean given the past is that of
+        all units: the capital is a fair game. When a unit has no runs left, its value is the worst one.
+
+        Args:
+            nats: ln(1 / level) of the whole challenge.
+            draws: Units as they were drawn, all of them reported.
+            whole: True if all results are there.
+        """
+        chunks = run_chunks(self.plan.suite.runs)
+        counts = np.zeros(self.plan.count, dtype=np.intp)
+        used = np.empty(len(draws), dtype=np.intp)
+        for place, unit in enumerate(draws):
+            used[place] = counts[unit]
+            counts[unit] += 1
+        units, sizes = np.asarray(draws, dtype=np.intp), self.plan.sizes
+        values = []
+        for each in self._values():
+            sums = [np.bincount(self.plan.groups, weights=each[:, chunk].mean(axis=1)) for chunk in chunks]
+            by_chunk = np.stack([*sums, np.zeros(self.plan.count)])  # the worst, when no runs are left
+            values.append(ClaimUnits(by_chunk[np.minimum(used, len(chunks)), units], sizes[units], float(sizes.max())))
+        early, planned = nats - math.log(EARLY_PART), max(self.plan.count // 2, 1)
+        if len(draws) and self._proof(values, planned, early, range(1, len(draws) + 1)) is not None:
+            return True
+        return whole and self.proves(nats - math.log(1.0 - EARLY_PART))
 
     def _proof(self, units: Sequence[ClaimUnits], planned: int, nats: float, looks: Sequence[int]) -> int | None:
         return first_proof(self.plan.suite.claims, units, planned=planned, nats=nats, looks=looks)
