@@ -115,7 +115,7 @@ class CaseGate:
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 continue
 
-    def open(self, challenger: str, *, batch: int | None = None) -> OpenChallenge:
+    def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> OpenChallenge:
         """Open a challenge that is decided as early as possible; it takes one place among the queries.
 
         Cases are handed out in an order that is shuffled anew with the steward's key. The challenger must be finished
@@ -124,6 +124,8 @@ class CaseGate:
         Args:
             challenger: Its name, such as a commit. A challenge that is open under this name goes on.
             batch: Cases to hand out at a time; by default a twentieth of the suite, at least one.
+            futility: Also stop where nothing will hardly be proved. Such a stop costs a surprise, as a promotion does,
+                since it tells something about the sealed results; `OpenChallenge.withdraw` is free.
 
         Raises:
             QueryRejected: If another challenge of this gate is open. Nothing was charged.
@@ -131,7 +133,9 @@ class CaseGate:
         """
         from everhold.asking.open_challenge import open_challenge
 
-        return open_challenge(self, self._executor, self._store, checked_challenger(challenger), batch=batch)
+        return open_challenge(
+            self, self._executor, self._store, checked_challenger(challenger), batch=batch, futility=futility
+        )
 
     def find_open(self, challenger: str) -> OpenChallenge | None:
         """The challenge that is open under this name, or ended under it against this champion; None if there is none.

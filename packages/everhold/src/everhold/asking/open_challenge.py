@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from everhold.queries.question import MOST_SHOWN, Pricing, digest
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -129,6 +129,9 @@ class OpenChallenge:
         done = opened if len(opened.results) + 1 == opened.looks else None
         reported = [*opened.results, name]
         plan = self._plan(self._now(), opened, self._order(opened), reported)
+        if opened.futility and done is None and not plan.proves(opened.nats) and plan.futile(opened):
+            plan = replace(plan, challenge=replace(plan.challenge, futile=True))
+            done = opened
         if done is not None or plan.proves(opened.nats):
             return Progress(self._end(plan), self._reported(opened, len(reported)), len(self._ids))
         self._look(opened, name)
@@ -197,23 +200,26 @@ class OpenChallenge:
     ) -> _Plan:  # fmt: skip
         values = self._reported_values(opened, reported) if opened is not None and reported else None
 
+        def evidence() -> Evidence:
+            champion, baseline = self._store.find(gate.champion), self._gate._baseline(gate)
+            stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
+            return Evidence(self._units, *np.where(np.isnan(values), stored, values))
+
         def proves(nats: float) -> bool:
             if values is None or opened is None:
                 return False
-            champion, baseline = self._store.find(gate.champion), self._gate._baseline(gate)
-            stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
-            evidence = Evidence(self._units, *np.where(np.isnan(values), stored, values))
-            if self._units.redraws:
-                seen = set(order[: self._boundaries(opened)[len(reported) - 1]])
-                draws = list(takewhile(seen.__contains__, self._draws(opened)))
-                return evidence.proves_drawn(nats, draws, whole=len(seen) == self._units.count)
             looks = self._boundaries(opened)[: len(reported)]
-            return evidence.proves_early(nats, list(order)[: looks[-1]], looks, planned_looks=opened.looks)
+            if self._units.redraws:
+                seen = set(order[: looks[-1]])
+                draws = list(takewhile(seen.__contains__, self._draws(opened)))
+                return evidence().proves_drawn(nats, draws, whole=len(seen) == self._units.count)
+            return evidence().proves_early(nats, list(order)[: looks[-1]], looks, planned_looks=opened.looks)
 
-        return _Plan(proves, CaseChallenge(
+        challenge = CaseChallenge(
             gate, self._units.suite, self._units, self._challenger, self._executor.mechanism,  # type: ignore[arg-type]
             self._store, proves, None if values is None else values[0], opened,
-        ))  # fmt: skip
+        )  # fmt: skip
+        return _Plan(proves, challenge, evidence)
 
     def _reported_values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
         """Results so far, shape (3, cases, runs, metrics): challenger, champion, baseline; nan where there are none."""
@@ -249,15 +255,25 @@ class _Plan:
     Attributes:
         proves: Whether the claims are proved at ln(1 / level). Secret.
         challenge: The plan of the verdict.
+        evidence: Makes the evidence so far. Secret.
     """
 
-    proves: Any
+    proves: Callable[[float], bool]
     challenge: CaseChallenge
+    evidence: Callable[[], Evidence]
+
+    def futile(self, opened: Opened) -> bool:
+        """True if the claims will hardly be proved; secret until it is told."""
+        values, evidence = self.challenge.values, self.evidence()
+        if values is None:
+            return False
+        return evidence.hopeless(evidence.plan.last_nats(opened.nats, opened.looks), ~np.isnan(values[:, 0, 0]))
 
 
 def open_challenge(
-    gate: CaseGate, executor: QueryExecutor, store: ResultStore, challenger: str, *, batch: int | None
-) -> OpenChallenge:
+    gate: CaseGate, executor: QueryExecutor, store: ResultStore, challenger: str, *, batch: int | None,
+    futility: bool = False,
+) -> OpenChallenge:  # fmt: skip
     """Open a challenge, or go on with the one that is open under this name.
 
     Raises:
@@ -270,18 +286,18 @@ def open_challenge(
     if made._opened(data) is not None or made.verdict is not None or identity == now.champion:
         return made
     looks = _looks(gate._units, batch)
-    while not _open(executor, gate, challenger, looks):
+    while not _open(executor, gate, challenger, looks, futility=futility):
         continue  # somebody asked meanwhile, so the level is another one
     return made
 
 
-def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int) -> bool:
+def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, *, futility: bool) -> bool:
     """Write the act that opens a challenge; False if the ledger has moved on since its level was computed."""
     head = executor.head()
-    opened = _checked(executor, gate, challenger, looks, head)
+    opened = replace(_checked(executor, gate, challenger, looks, head), futility=futility)
     public = {
         "kind": OPENED, "gate": opened.gate, "champion": opened.champion, "challenger": opened.challenger,
-        "nats": opened.nats, "looks": opened.looks, "entry": opened.entry,
+        "nats": opened.nats, "looks": opened.looks, "entry": opened.entry, **({"futility": True} if futility else {}),
     }  # fmt: skip
     if executor.analyst is not None:
         public[ANALYST] = executor.analyst
@@ -386,4 +402,5 @@ class HoldoutOpenChallenges(HoldoutAccessor):
     def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
         """Numbers of the acts."""
         kept = head.accounts.of(OpenChallenges)
-        return {"open_challenges": {"opened": kept.opened, "looked": kept.looked}} if kept.opened else {}
+        futile = {"futile": kept.futile} if kept.futile else {}
+        return {"open_challenges": {"opened": kept.opened, "looked": kept.looked, **futile}} if kept.opened else {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.guarantees.intervals.claims import ClaimUnits, first_proof, most_nats
+from everhold.guarantees.intervals.claims import ClaimUnits, first_proof, least_gain, most_nats
 from everhold.queries.case_results import NEW_RUNS
 
 if TYPE_CHECKING:
@@ -78,11 +78,15 @@ class UnitPlan:
         """True if open challenges draw cases with replacement: each draw of a case needs runs of its own."""
         return self.suite.population == NEW_RUNS and self.suite.runs >= _FEWEST_RUNS
 
+    def last_nats(self, nats: float, looks: int) -> float:
+        """ln(1 / level) of the last look of an open challenge, when all results are there."""
+        if self.suite.population != NEW_RUNS:
+            return nats
+        return nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks)
+
     def can_prove_early(self, nats: float, looks: int) -> bool:
         """True if any results could prove the claims of an open challenge with so many looks at this level."""
-        if self.suite.population != NEW_RUNS:
-            return self.can_prove(nats)
-        return self.can_prove(nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks))
+        return self.can_prove(self.last_nats(nats, looks))
 
     def can_prove(self, nats: float) -> bool:
         """True if any results at all could prove the claims at this level."""
@@ -158,6 +162,31 @@ class Evidence:
         if len(draws) and self._proof(values, planned, early, range(1, len(draws) + 1)) is not None:
             return True
         return whole and self.proves(nats - math.log(1.0 - EARLY_PART))
+
+    def hopeless(self, nats: float, seen: NDArray[np.bool_]) -> bool:
+        """True if the claims will hardly be proved: a gain two standard errors above the one seen would not be.
+
+        Any rule is sound, as the stop is paid for (S12). At least a quarter of the cases has to be there.
+
+        Args:
+            nats: ln(1 / level) of the verdict at the end.
+            seen: Shape (cases,): True for cases that were reported.
+        """
+        plan = self.plan
+        if 4 * seen.sum() < len(seen):
+            return False
+        lost: dict[bool, list[bool]] = {True: [], False: []}
+        for claim, values in zip(plan.suite.claims, self._values(), strict=True):
+            gains = 2.0 * values[seen] - 1.0
+            means = gains.mean(axis=1)
+            best = means.mean() + 2.0 * means.std() / math.sqrt(len(means))
+            spread = gains.var() if plan.suite.population == NEW_RUNS else means.var()
+            level = nats + (0.0 if claim.guard else math.log(len(plan.suite.better)))
+            needed = max(least_gain(plan.all_at_once, claim.floor, level), claim.floor)
+            lost[claim.guard].append(
+                best < max(needed, claim.floor + math.sqrt(2.0 * level * spread / plan.all_at_once))
+            )
+        return any(lost[True]) or all(lost[False])
 
     def _proof(self, units: Sequence[ClaimUnits], planned: int, nats: float, looks: Sequence[int]) -> int | None:
         return first_proof(self.plan.suite.claims, units, planned=planned, nats=nats, looks=looks)

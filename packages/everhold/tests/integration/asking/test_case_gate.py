@@ -226,6 +226,24 @@ def test_an_open_challenge_of_runs_is_kept_at_the_end(holdout):
     assert reply.reported == CASES
 
 
+def test_a_stop_for_futility_costs_a_surprise_and_its_label(holdout, tmp_path):
+    gate = holdout.gate(better="accuracy", units="runs", champion=results(0.9, runs=4))
+    poor = results(0.2, runs=4, seed=9)
+    assert go_on(gate.open("without", batch=6), poor).reported == CASES
+    reply = go_on(gate.open("poor", batch=6, futility=True), poor)
+    assert (reply.verdict.promoted, reply.verdict.charged) == (False, 1)
+    assert reply.reported < CASES
+    assert "charged 1" in str(reply.verdict)
+    state = holdout._executor.state()
+    assert (state.charged, state.labels) == (1, math.ceil(1e6 * math.log(20)))  # ten looks, two ways to end
+    assert gate.challenge(poor, challenger="poor").repeated
+    assert gate.history().promotions == 0
+    certificate = holdout.certificate()
+    assert certificate.to_dict()["account"]["open_challenges"]["futile"] == 1
+    certificate.save(tmp_path / "study.json")
+    assert eh.verify_certificate(tmp_path / "study.json", public_key=certificate.public_key).ok
+
+
 def test_cases_of_groups_are_handed_out_together(tmp_path):
     with create(tmp_path, dependence=eh.Groups("site")) as holdout:
         gate = holdout.gate(better="accuracy", champion=results(0.3))
