@@ -254,6 +254,12 @@ def test_cases_of_groups_are_handed_out_together(tmp_path):
         assert gate.challenge(results(1.0)).promoted
 
 
+def test_a_suite_is_sealed_with_groups_that_are_texts(tmp_path):
+    groups = {case: f"page {n // 3}" for n, case in enumerate(results(0.1))}
+    with eh.seal_cases(f"{tmp_path}/s.db", results=results(0.1), better="accuracy", groups=groups) as suite:
+        assert len(set(suite.gate(name="main")._units.groups.tolist())) == CASES // 3
+
+
 def test_each_challenge_has_an_order_of_its_own(holdout):
     gate = holdout.gate(better="accuracy", champion=results(0.5))
     first = gate.open("one", batch=30)
