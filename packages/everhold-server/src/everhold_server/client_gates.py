@@ -138,9 +138,9 @@ class RemoteCaseGate(RemoteGate):
         check_strict(verdict, strict)
         return verdict
 
-    def open(self, challenger: str, *, batch: int | None = None) -> RemoteOpenChallenge:
+    def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> RemoteOpenChallenge:
         """See `CaseGate.open`."""
-        self._post("open", {"challenger": challenger, "batch": batch})
+        self._post("open", {"challenger": challenger, "batch": batch, "futility": futility})
         return RemoteOpenChallenge(self, challenger)
 
     def cases_left(self) -> list[Any]:

@@ -36,7 +36,7 @@ def seal_cases(
         confidence: Probability with which all promotions hold at once.
         surprises: Planned promotions; ten by default.
         **claims: ``better`` or ``any_of``, ``not_worse``, ``margin``, ``baseline``, ``units``, ``ranges`` and
-            ``lower``, as for `Holdout.gate`.
+            ``lower``, ``at_most`` and ``at_least``, as for `Holdout.gate`.
 
     Returns:
         The holdout; its gate is ``holdout.gate(name=gate)``.

@@ -15,7 +15,7 @@ class LedgerNight:
     """One kind of night; every second challenge is open, and every fourth may be stopped for futility.
 
     Attributes:
-        world: ``"groups"`` (new cases in groups of 6 that win or lose together), ``"runs"`` (new runs of these cases,
+        world: ``"cases"`` (new cases, none of them open), ``"groups"`` (new cases in groups of 6 that win or lose together), ``"runs"`` (new runs of these cases,
             four each) or ``"guards"`` (a success that is true, and a guard that is violated by a hair).
         challenges: Challenges in the night.
     """
@@ -71,7 +71,7 @@ class LedgerNight:
         return promoted
 
     def _challenge(self, gate, results, number):
-        if number % 2:
+        if number % 2 or self.world == "cases":
             return gate.challenge(results, challenger=f"c{number}")
         opened = gate.open(f"c{number}", futility=number % 4 == 0)
         while True:
@@ -87,6 +87,8 @@ class LedgerNight:
         if self.world == "guards":
             dear = rng.random(self.cases) < (0.0 if first else 0.25)  # the mean is what the guard allows at most
             return {f"t{n}": {"a": int(not first), "cost": float(bad)} for n, bad in enumerate(dear)}
+        if self.world == "cases":
+            return {f"t{n}": {"a": int(value)} for n, value in enumerate(rng.integers(0, 2, self.cases))}
         won = np.repeat(rng.integers(0, 2, self.cases // 6), 6)
         if not first and rng.random() < 0.5:  # easy groups come first in the file
             won = np.repeat(np.arange(self.cases // 6) < self.cases // 12, 6).astype(int)

@@ -60,6 +60,8 @@ class OpenedCaseGate(Strict):
     better: str | None = Field(None, description="The metric that has to get better.")
     any_of: list[str] | None = Field(None, description="In place of it: metrics of which any one has to.")
     not_worse: dict[str, float] = Field(default_factory=dict, description="Guards: the slack of each metric.")
+    at_most: dict[str, float] = Field(default_factory=dict, description="Guards against numbers, also of a ratio.")
+    at_least: dict[str, float] = Field(default_factory=dict, description="The same, from below.")
     margin: float = Field(0.0, description="A challenger has to be better by more than this.")
     units: Literal["cases", "runs"] = Field("cases", description="New cases, or new runs of these cases.")
     ranges: dict[str, list[float]] = Field(default_factory=dict, description="Range of each metric; 0 to 1 if none.")
@@ -82,6 +84,7 @@ class NamedChallenge(Strict):
 
     challenger: Challenger
     batch: int | None = Field(None, description="Cases to hand out at a time.")
+    futility: bool = Field(False, description="Also stop where nothing will hardly be proved, for a surprise.")
 
 
 class MissingResults(Strict):
@@ -104,7 +107,7 @@ def open_gate(
             name=wished.name, better=wished.better, any_of=wished.any_of, not_worse=wished.not_worse,
             margin=wished.margin, units=wished.units, lower=wished.lower, challenges=wished.challenges,
             ranges={metric: _range(metric, ends) for metric, ends in wished.ranges.items()},
-            champion=results_from(wished.champion),
+            at_most=wished.at_most, at_least=wished.at_least, champion=results_from(wished.champion),
             baseline=None if wished.baseline is None else results_from(wished.baseline),
         )  # fmt: skip
         status = gate.status()
@@ -147,7 +150,9 @@ def open_challenge(
     """
     wished = received.document(NamedChallenge)
     with warned_of() as warned:
-        opened = _gate(holdouts, name, principal, gate).open(wished.challenger, batch=wished.batch)
+        opened = _gate(holdouts, name, principal, gate).open(
+            wished.challenger, batch=wished.batch, futility=wished.futility
+        )
         told = _cases(opened)
     noted(request, "open a challenge", gate=gate)
     return result(told, warned)

@@ -16,7 +16,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
 from everhold.queries.case_challenge import challenger_digest, claims_in_words
-from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, metrics_for, runs_in
+from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, limits_for, metrics_for, runs_in
 from everhold.queries.challenge import check_gates
 from everhold.queries.question import MOST_SHOWN, digest
 
@@ -36,6 +36,7 @@ def open_case_gate(
     any_of: Sequence[str] | None = None, not_worse: Mapping[str, float] | None = None, margin: float = 0.0,
     champion: Any = None, baseline: Any = None, challenges: int | None = None, units: str = "cases",
     ranges: Mapping[str, tuple[float, float]] | None = None, lower: Iterable[str] | None = None,
+    at_most: Mapping[str, float] | None = None, at_least: Mapping[str, float] | None = None,
 ) -> CaseGate:  # fmt: skip
     """Open a gate about cases; the first time that is an act of the steward, kept in the ledger.
 
@@ -51,7 +52,19 @@ def open_case_gate(
         if known is None:
             raise QueryRejected(f"there is no gate named {brief(name)}; expected better=...; nothing was changed")
         return CaseGate(executor, store, name)
-    suite = _suite(executor, better, any_of, not_worse or {}, margin, units, ranges or {}, lower)
+    suite = _suite(
+        executor,
+        better,
+        any_of,
+        not_worse or {},
+        margin,
+        units,
+        ranges or {},
+        lower,
+        (*map(str, at_most or ()), *map(str, at_least or ())),
+    )
+    fixed, limits = limits_for(at_most or {}, at_least or {}, ranges=ranges or {})
+    suite = replace(suite, metrics=(*suite.metrics, *fixed), limits=limits)
     if known is None:
         if champion is None:
             raise QueryRejected(
@@ -67,6 +80,7 @@ def open_case_gate(
 def _suite(
     executor: QueryExecutor, better: str | None, any_of: Sequence[str] | None, not_worse: Mapping[str, float],
     margin: float, units: str, ranges: Mapping[str, tuple[float, float]], lower: Iterable[str] | None,
+    limits: Sequence[str],
 ) -> CaseSuite:  # fmt: skip
     if executor.schema.row_id is None:
         raise QueryRejected(
@@ -78,7 +92,7 @@ def _suite(
     if units not in _POPULATIONS:
         raise QueryRejected(f"units is {brief(units)}; expected 'cases' or 'runs'; nothing was changed")
     successes = (better,) if better is not None else tuple(any_of or ())
-    metrics = metrics_for(successes, not_worse, ranges=ranges, lower=lower)
+    metrics = metrics_for(successes, not_worse, ranges=ranges, lower=lower, limits=limits)
     width = {metric.name: metric.width for metric in metrics}
     if set(successes) & set(not_worse):
         raise QueryRejected("a metric is a success and a guard at once; expected one of them; nothing was changed")
@@ -97,7 +111,7 @@ def _with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
     values = suite.values(champion)
     yes_no = [bool(np.isin(values[:, :, place], (0.0, 1.0)).all()) for place in range(len(suite.metrics))]
     metrics = [
-        replace(metric, yes_no=found and (metric.low, metric.high) == (0.0, 1.0))
+        replace(metric, yes_no=found and (metric.low, metric.high) == (0.0, 1.0) and not metric.parts)
         for metric, found in zip(suite.metrics, yes_no, strict=True)
     ]
     return replace(suite, metrics=tuple(metrics))

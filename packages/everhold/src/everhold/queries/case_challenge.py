@@ -203,9 +203,9 @@ def claims_in_words(description: Mapping[str, Any]) -> str:
         'accuracy (guard: cost at most 0.02 worse than the baseline)'
     """
     better = " or ".join(description["better"])
-    guards = ", ".join(
-        f"{name} at most {at_least(slack)} worse than the baseline" for name, slack in description["not_worse"].items()
-    )
+    slacks = description["not_worse"].items()
+    held = [f"{name} at most {at_least(slack)} worse than the baseline" for name, slack in slacks]
+    guards = ", ".join([*held, *description.get("limits", {})])
     return f"{better} (guard: {guards})" if guards else str(better)
 
 

@@ -197,9 +197,12 @@ class Evidence:
         found = []
         for claim in self.plan.suite.claims:
             place, metric = names[claim.metric]
+            own = metric.scaled(self.challenger[:, :, place])
+            if claim.fixed:
+                found.append(own)
+                continue
             other = self.baseline if claim.guard else self.champion
-            gain = metric.scaled(self.challenger[:, :, place]) - metric.scaled(other[:, :, place])
-            found.append((1.0 + gain) / 2.0)
+            found.append((1.0 + own - metric.scaled(other[:, :, place])) / 2.0)
         return found
 
     def _whole(self) -> list[ClaimUnits]:

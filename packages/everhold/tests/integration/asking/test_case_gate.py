@@ -76,6 +76,49 @@ def test_any_of_several_successes_is_enough(holdout):
     assert gate.challenge(results(0.5, cost=0.1, seed=1)).promoted
 
 
+def priced(cost, *, passed=1.0, share=1.0):
+    return {f"t{n}": {"accuracy": int(n < passed * CASES), "cost": cost, "refund": share} for n in range(CASES)}
+
+
+def test_a_ratio_is_held_against_a_number(holdout):
+    wish = {"better": "accuracy", "at_most": {"cost / accuracy": 0.8}, "at_least": {"accuracy": 0.5}}
+    gate = holdout.gate(**wish, champion=priced(0.9, passed=0.1), name="ratio")
+    assert "(guard: accuracy at least 0.5, cost / accuracy at most 0.8)" in gate.status()["metric"]
+    assert not gate.challenge(priced(0.85), challenger="too dear for what it solves").promoted
+    assert not gate.challenge(priced(0.1, passed=0.5), challenger="half").promoted
+    assert gate.challenge(priced(0.3), challenger="cheap").promoted
+    assert holdout.gate(name="ratio").suite == gate.suite
+    assert holdout.gate(**wish, champion=priced(0.9, passed=0.1), name="ratio").name == "ratio"
+
+
+def test_a_difference_of_columns_is_a_metric(holdout):
+    gate = holdout.gate(better="refund - cost", margin=0.1, champion=priced(0.9, share=0.1), name="net")
+    assert [(metric.low, metric.high) for metric in gate.suite.metrics] == [(-1.0, 1.0)]
+    assert not gate.challenge(priced(0.9, share=0.15), challenger="hardly").promoted
+    verdict = gate.challenge(priced(0.0, share=0.9), challenger="more")
+    assert (verdict.promoted, verdict.high) == (True, 2.0)
+    with pytest.raises(eh.CaseRejected, match="has no refund"):
+        gate.challenge({case: {"cost": 0.1} for case in priced(0.1)})
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"better": "accuracy / cost"}, "is a ratio"),
+        ({"better": "accuracy", "not_worse": {"cost / accuracy": 0.1}}, "held against a number"),
+        ({"better": "accuracy", "at_most": {"cost": 2.0}}, "inside of what the ranges allow"),
+        ({"better": "accuracy", "at_most": {"cost / accuracy": math.nan}}, "finite number"),
+        ({"better": "accuracy", "at_least": {"a / b / c": 0.1}}, "cannot be read"),
+        ({"better": "accuracy", "ranges": {"price": (0, 2)}}, "'price' is no metric"),
+    ],
+)  # fmt: skip
+def test_claims_that_cannot_be_proved_are_refused_by_name(holdout, wish, said):
+    before = spent(holdout)
+    with pytest.raises(eh.QueryRejected, match=said):
+        holdout.gate(**wish, champion=priced(0.5), name="bad")
+    assert spent(holdout) == before
+
+
 def test_the_population_is_named(holdout):
     gate = holdout.gate(better="accuracy", units="runs", champion=results(0.5, runs=4), name="runs")
     verdict = gate.challenge(results(0.9, runs=4, seed=1))
