@@ -12,11 +12,12 @@ from everhold.queries import case_challenge, case_evidence
 
 @dataclass(frozen=True)
 class LedgerNight:
-    """One kind of night; every second challenge is open, and every fourth may be stopped for futility.
+    """One kind of night; every second challenge is open, and every twentieth may be stopped for futility.
 
     Attributes:
-        world: ``"cases"`` (new cases, none of them open), ``"groups"`` (new cases in groups of 6 that win or lose together), ``"runs"`` (new runs of these cases,
-            four each) or ``"guards"`` (a success that is true, and a guard that is violated by a hair).
+        world: ``"cases"`` (new cases, none of them open), ``"groups"`` (new cases in groups of 6 that win or lose
+            together), ``"runs"`` (new runs of these cases, four each) or ``"guards"`` (a success that is true, and a
+            guard that is violated by a hair).
         challenges: Challenges in the night.
     """
 
@@ -54,26 +55,25 @@ class LedgerNight:
                 f"{folder}/night.db", results=self._results(rng, first=True), better="a", groups=groups,
                 challenges=self.challenges, units="runs" if runs > 1 else "cases", **wish,
             )  # fmt: skip
-        promoted = 0
-        with suite:
-            gate = suite.gate(name="main")
-            for number in range(self.challenges):
-                results = self._results(rng)
-                try:
-                    verdict = self._challenge(gate, results, number)
-                except eh.BudgetExhausted:
-                    break
-                promoted += verdict.promoted
-                if left := gate.cases_left():
-                    gate.complete({case: results[case] for case in left})
-                if promoted:
-                    break
-        return promoted
+            with suite:
+                return self._play(suite.gate(name="main"), rng)
+
+    def _play(self, gate, rng):
+        for number in range(self.challenges):
+            results = self._results(rng)
+            try:
+                if self._challenge(gate, results, number).promoted:
+                    return 1
+            except eh.BudgetExhausted:
+                break
+            if left := gate.cases_left():
+                gate.complete({case: results[case] for case in left})
+        return 0
 
     def _challenge(self, gate, results, number):
         if number % 2 or self.world == "cases":
             return gate.challenge(results, challenger=f"c{number}")
-        opened = gate.open(f"c{number}", futility=number % 4 == 0)
+        opened = gate.open(f"c{number}", futility=number % 20 == 0)
         while True:
             reply = opened.report({case: results[case] for case in opened.next_cases()})
             if not reply.goes_on:

@@ -61,7 +61,7 @@ class Opened:
 
     @property
     def marks(self) -> int:
-        """How many labels a mark of it can have, all alike: the look, and what ended it where that may be futility."""
+        """Number of labels that its mark can have, all alike: the look, and what ended it where that may be futility."""
         return self.looks * (2 if self.futility else 1)
 
     def stored(self) -> list[Any]:
