@@ -201,6 +201,7 @@ class OpenChallenge:
         values = self._reported_values(opened, reported) if opened is not None and reported else None
 
         def evidence() -> Evidence:
+            assert values is not None
             champion, baseline = self._store.find(gate.champion), self._gate._baseline(gate)
             stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
             return Evidence(self._units, *np.where(np.isnan(values), stored, values))
@@ -264,9 +265,10 @@ class _Plan:
 
     def futile(self, opened: Opened) -> bool:
         """True if the claims will hardly be proved; secret until it is told."""
-        values, evidence = self.challenge.values, self.evidence()
+        values = self.challenge.values
         if values is None:
             return False
+        evidence = self.evidence()
         return evidence.hopeless(evidence.plan.last_nats(opened.nats, opened.looks), ~np.isnan(values[:, 0, 0]))
 
 

@@ -61,7 +61,7 @@ class Opened:
 
     @property
     def marks(self) -> int:
-        """Number of labels that its mark can have, all alike: the look, and what ended it where that may be futility."""
+        """Number of labels that its mark can have, all alike: looks, twice where futility may end it, too."""
         return self.looks * (2 if self.futility else 1)
 
     def stored(self) -> list[Any]:
@@ -72,7 +72,7 @@ class Opened:
     def read(cls, stored: list[Any]) -> Self:
         """The inverse of `stored`."""
         *facts, results = stored
-        return cls(*facts, results=tuple(results))
+        return cls(*facts, tuple(results))
 
     def after(self, results: str) -> Opened:
         """After one more look."""

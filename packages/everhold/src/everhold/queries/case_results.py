@@ -345,9 +345,9 @@ def limits_for(
     for name, given, sign, word in wished + [(name, number, 1.0, "at least") for name, number in at_least.items()]:
         number = as_float(given)
         top, slash, bottom = name.partition(_RATIO)
-        parts = [(*part[:1], sign * part[1], *part[2:]) for part in _sum_of(top, ranges)]
+        parts = [(column, sign * weight, a, b) for column, weight, a, b in _sum_of(top, ranges)]
         if slash:
-            parts += [(*part[:1], -sign * number * part[1], *part[2:]) for part in _sum_of(bottom, ranges)]
+            parts += [(column, -sign * number * weight, a, b) for column, weight, a, b in _sum_of(bottom, ranges)]
         low, high = (sum(pick(weight * a, weight * b) for _, weight, a, b in parts) for pick in (min, max))
         floor = 0.0 if slash else sign * number
         if not (math.isfinite(number) and low < floor < high):
@@ -380,7 +380,9 @@ def _sum_of(name: str, ranges: Mapping[str, Any]) -> list[tuple[str, float, floa
             f"{brief(name)} cannot be read; expected a column, a difference 'a - b' or a ratio 'a / b'; nothing was "
             "changed"
         )
-    ends = [tuple(map(float, ranges.get(column, (0.0, 1.0)))) for column in columns]
-    for column, (low, high) in zip(columns, ends, strict=True):
-        CaseMetric(column, low, high)  # checks the range
-    return [(column, weight, *end) for column, weight, end in zip(columns, (1.0, -1.0), ends, strict=False)]
+    found = []
+    for column, weight in zip(columns, (1.0, -1.0), strict=False):
+        low, high = map(float, ranges.get(column, (0.0, 1.0)))
+        checked = CaseMetric(column, low, high)
+        found.append((column, weight, checked.low, checked.high))
+    return found
