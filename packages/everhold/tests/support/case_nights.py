@@ -192,7 +192,8 @@ class _Redraws:
     looks = 20
 
     def __init__(self, night, rng):
-        self.night, self.rng, self.coins = night, rng, bool(rng.integers(0, 2)) or night.removed == "fresh runs"
+        self.night, self.rng = night, rng
+        self.coins = night.removed == "fresh runs" or (night.removed != "fresh order" and bool(rng.integers(0, 2)))
         suite = CaseSuite(range(night.cases), (CaseMetric("a"),), ("a",), 0.0, {}, night.runs, NEW_RUNS)
         self.plan = UnitPlan(suite, np.arange(night.cases))
 

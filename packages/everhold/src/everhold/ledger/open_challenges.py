@@ -71,8 +71,8 @@ class Opened:
     @classmethod
     def read(cls, stored: list[Any]) -> Self:
         """The inverse of `stored`."""
-        *facts, results = stored
-        return cls(*facts, tuple(results))
+        gate, challenger, champion, nats, looks, entry, futility, results = stored
+        return cls(gate, challenger, champion, nats, looks, entry, futility, tuple(results))
 
     def after(self, results: str) -> Opened:
         """After one more look."""
