@@ -6,10 +6,8 @@ point leaves the challenge as it was after the latest of them, and `CaseGate.ope
 
 from __future__ import annotations
 
-import hmac
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ import numpy as np
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.budget import SPENT, affordable
+from everhold.asking.case_order import boundaries, draws_of_units, order_of_units
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from everhold.queries.challenge import Verdict
     from everhold.sealing.result_store import ResultStore
 
-__all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "draws_of_units", "open_challenge", "order_of_units"]
+__all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge"]
 
 _USUAL_LOOKS = 20
 
@@ -358,36 +357,6 @@ def _looks(units: UnitPlan, batch: int | None) -> int:
     if wanted is None or not 1 <= wanted <= units.count:
         raise ValueError(f"batch is {brief(batch)}; expected a whole number from 1 to the {units.count} units")
     return math.ceil(units.count / wanted)
-
-
-def boundaries(units: int, looks: int) -> list[int]:
-    """Numbers of units after each look, as even as can be.
-
-    Examples:
-        >>> boundaries(10, 4)
-        [3, 5, 8, 10]
-    """
-    return [math.ceil(units * look / looks) for look in range(1, looks + 1)]
-
-
-def order_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
-    """The secret order of one open challenge: a new one each time, so that what was handed out before tells nothing."""
-    return sorted(range(units), key=partial(_secret_number, order_key, opened))
-
-
-def draws_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
-    """Secret independent draws of units with replacement for one open challenge, until each was drawn."""
-    draws: list[int] = []
-    missing = set(range(units))
-    while missing:
-        draws.append(_secret_number(order_key, opened, len(draws)) % units)
-        missing.discard(draws[-1])
-    return draws
-
-
-def _secret_number(order_key: bytes, opened: Opened, number: int) -> int:
-    name = f"everhold order of cases\n{opened.gate}\n{opened.entry}\n{opened.challenger}\n{number}"
-    return int.from_bytes(hmac.digest(order_key, name.encode(), "sha256"), "big")
 
 
 def _file(opened: Opened, look: int, results: str) -> str:
