@@ -3,6 +3,9 @@
 Without one of the options the plugin does nothing. With ``--everhold-gate NAME`` the session ends with the verdict as
 its exit code: 0 promoted, 1 kept, 2 an error, 3 the budget is spent. A sealed test that fails is a result and no error.
 Numbers of `record_property` are metrics beside ``passed`` and ``duration`` (seconds).
+
+The results become those of the champion, which makers of challengers must not know. So the session shows no outcome of
+a sealed test: each looks passed, without its output, unless ``--everhold-show`` is given.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from everhold.queries.challenge import Verdict
 
@@ -40,6 +43,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--everhold-better", metavar="METRIC", default="passed", help="Metric to improve (passed).")
     group.addoption("--everhold-units", default="runs", choices=["runs", "cases"], help="Population (runs).")
     group.addoption("--everhold-challenges", metavar="N", type=int, default=200, help="Planned challenges (200).")
+    group.addoption(
+        "--everhold-show", action="store_true",
+        help="Show outcomes of sealed tests: for tests that always have the same one, or rows that are no secret.",
+    )  # fmt: skip
     group.addoption("--everhold-summary", metavar="FILE", help="Append the verdict in Markdown to this file.")
 
 
@@ -91,6 +98,17 @@ class SealedCases:
         path = os.path.relpath(item.path, self._config.invocation_params.dir)
         return f"{Path(path).as_posix()}{colons}{inside}"
 
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, None]:
+        """Note the outcome of a sealed test in its report, and take it away from what is shown."""
+        result = yield
+        if item.get_closest_marker(_MARKER) is None:
+            return
+        report: pytest.TestReport = result.get_result()
+        vars(report)["sealed_outcome"] = report.outcome  # it travels from workers, not to JUnit
+        if report.failed and not self._option("show"):
+            report.outcome, report.longrepr, report.sections = "passed", None, []
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the result of one phase of a test."""
         known = dict(report.user_properties)
@@ -98,10 +116,11 @@ class SealedCases:
             self._others_failed |= report.failed
             return
         place = (str(known[_CASE]), int(known[_RUN]))  # type: ignore[call-overload]  # it was put there above
-        if report.when == "call" and not report.skipped:
+        outcome: str = vars(report)["sealed_outcome"]
+        if report.when == "call" and outcome != "skipped":
             numbers = {name: value for name, value in known.items() if name not in (_CASE, _RUN)}
-            self._rows[place] = {**numbers, "passed": int(report.passed), "duration": report.duration}
-        elif report.failed:  # before or after the test itself: it crashed
+            self._rows[place] = {**numbers, "passed": int(outcome == "passed"), "duration": report.duration}
+        elif outcome == "failed":  # before or after the test itself: it crashed
             self._rows[place] = {"passed": None}
 
     @pytest.hookimpl(trylast=True)

@@ -32,7 +32,9 @@ def session(tmp_path):
     def call(*options, right=10, other="fine"):
         command = [*PYTEST, "--everhold-storage=suite.db", *options]
         variables = {**alone, "RIGHT": str(right), "OTHER": other}
-        return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=False).returncode
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+        call.output = done.stdout + done.stderr
+        return done.returncode
 
     return call
 
@@ -50,6 +52,15 @@ def test_seal_then_challenge(session, tmp_path):
     with eh.Holdout.open(f"{tmp_path}/suite.db", "suite") as holdout:
         ids = holdout.gate(name="main").suite.ids
     assert ids[0] == "test_suite.py::test_case[0]"
+
+
+def test_no_outcome_of_a_sealed_test_is_shown(session, tmp_path):
+    assert session("--everhold-seal=main", "--junitxml=j.xml", right=10) == 0
+    shown = session.output + (tmp_path / "j.xml").read_text()
+    assert "fail" not in shown.replace('failures="0"', "").lower()
+    assert "assert" not in shown
+    assert session("--everhold-gate=main", "--everhold-show", right=11) == 1
+    assert "FAILED test_suite.py::test_case[11]" in session.output
 
 
 def test_runs_are_repeated(session, tmp_path):

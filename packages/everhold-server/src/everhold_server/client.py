@@ -21,14 +21,23 @@ from everhold.answers import Answer
 from everhold.arguments import brief
 from everhold.asking.declared import DeclaredFamilies
 from everhold.certificate import Certificate
-from everhold.errors import BudgetExhausted, QueryRejected, warn_former
+from everhold.errors import QueryRejected, warn_former
 from everhold.families.base import Family
 from everhold.families.protocol import written as as_plain
 from everhold.queries.question import Query
-from everhold.queries.risk import risk
+from everhold_server.client_gates import (
+    RemoteCaseGate,
+    RemoteGate,
+    RemoteOpenChallenge,
+    check_strict,
+    gate_of,
+    metric_of,
+    models_of,
+    opened_case_gate,
+    plain,
+)
 from everhold_server.wire.answers import result_from
 from everhold_server.wire.connection import Connection, Part
-from everhold_server.wire.predictions import written_predictions
 from everhold_server.wire.questions import written
 from everhold_server.wire.table_parts import parquet_of
 
@@ -41,14 +50,16 @@ if TYPE_CHECKING:
     from everhold.asking.budget import Allotments
     from everhold.display import Facts
     from everhold.ledger.allotments import Allotment
-    from everhold.queries.challenge import Verdict
     from everhold.queries.means import RowwiseQuery
     from everhold.queries.predictions import PredictionTable
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
     from everhold_competitions.submission_result import FormatReport, Submission
 
-__all__ = ["RemoteCompetition", "RemoteFamilies", "RemoteGate", "RemoteHoldout", "connect", "create", "holdouts"]
+__all__ = [
+    "RemoteCaseGate", "RemoteCompetition", "RemoteFamilies", "RemoteGate", "RemoteHoldout", "RemoteOpenChallenge",
+    "connect", "create", "holdouts",
+]  # fmt: skip
 
 Result = TypeVar("Result")
 
@@ -210,9 +221,9 @@ class RemoteHoldout:
             QueryRejected: Also for questions that hold Python code or an estimator, which do not travel.
         """
         asked, tables = written(question)
-        document = {"question": asked, "guess": _plain(guess), "tolerance": _plain(tolerance), "silent": silent}
+        document = {"question": asked, "guess": plain(guess), "tolerance": plain(tolerance), "silent": silent}
         answer = result_from(self._send("/ask", document, tables))
-        _check_strict(answer, strict)
+        check_strict(answer, strict)
         return answer
 
     def ask_many(
@@ -226,7 +237,7 @@ class RemoteHoldout:
         """See `Holdout.ask_many`."""
         tables: dict[str, PredictionTable] = {}
         several = [written(question, tables)[0] for question in questions]
-        given = None if guesses is None else [_plain(guess) for guess in guesses]
+        given = None if guesses is None else [plain(guess) for guess in guesses]
         document: dict[str, Any] = {"questions": several, "guesses": given, "silent": silent}
         if reveal != "checked":  # which earlier services do not know
             document["reveal"] = reveal
@@ -248,7 +259,7 @@ class RemoteHoldout:
     ) -> QuotedPrice:
         """See `Holdout.quote`."""
         asked, tables = (None, {}) if question is None else written(question)
-        document = {"question": asked, "guess": _plain(guess), "tolerance": _plain(tolerance)}
+        document = {"question": asked, "guess": plain(guess), "tolerance": plain(tolerance)}
         price: QuotedPrice = result_from(self._send("/quote", document, tables))
         return price
 
@@ -290,8 +301,9 @@ class RemoteHoldout:
 
     def gate(
         self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", training: Any = None,
-    ) -> RemoteGate:  # fmt: skip
+        name: str = "gate", training: Any = None, better: str | None = None, any_of: Sequence[str] | None = None,
+        **claims: Any,
+    ) -> Any:  # fmt: skip
         """See `Holdout.gate`; a champion is named by the steward.
 
         Args:
@@ -302,15 +314,21 @@ class RemoteHoldout:
             challenges: As for `Holdout.gate`.
             name: As for `Holdout.gate`.
             training: As for `Holdout.gate`.
+            better: Makes a gate about cases, as for `Holdout.gate`; it returns a `RemoteCaseGate`.
+            any_of: As for `Holdout.gate`.
+            **claims: Of a gate about cases, as for `Holdout.gate`.
         """
-        gate = RemoteGate(self, name)
         if champion is None:
-            gate.status()
-            return gate
-        document, tables = _models(champion=champion, training=training)
-        document |= {"name": name, "metric": _metric(metric), "margin": _plain(margin), "challenges": challenges}
+            return gate_of(self, name)
+        if better is not None or any_of is not None:
+            return opened_case_gate(
+                self, name, champion=champion, better=better, any_of=any_of, margin=margin, challenges=challenges,
+                **claims,
+            )  # fmt: skip
+        document, tables = models_of(champion=champion, training=training)
+        document |= {"name": name, "metric": metric_of(metric), "margin": plain(margin), "challenges": challenges}
         self._send("/gates", document, tables)
-        return gate
+        return RemoteGate(self, name)
 
     def unseal(self) -> Unsealed:
         """See `Holdout.unseal`; for stewards."""
@@ -376,14 +394,14 @@ class RemoteCompetition:
         self, predictions: Any, *, team: str | None = None, guess: float | None = None, training: Any = None
     ) -> Submission:
         """See `holdout.competition.submit` of a `Holdout`; an analyst hands in as who they are."""
-        document, tables = _models(predictions=predictions, training=training)
-        document |= {"team": team, "guess": _plain(guess)}
+        document, tables = models_of(predictions=predictions, training=training)
+        document |= {"team": team, "guess": plain(guess)}
         received: Submission = result_from(self._holdout._send("/submissions", document, tables))
         return received
 
     def check(self, predictions: Any, *, team: str | None = None) -> FormatReport:
         """True if predictions would be received; nothing is."""
-        document, tables = _models(predictions=predictions)
+        document, tables = models_of(predictions=predictions)
         document |= {"team": team}
         report: FormatReport = result_from(self._holdout._send("/submissions/check", document, tables))
         return report
@@ -395,83 +413,8 @@ class RemoteCompetition:
         return board
 
 
-class RemoteGate:
-    """A gate of a holdout of a service; made by `RemoteHoldout.gate`."""
-
-    def __init__(self, holdout: RemoteHoldout, name: str) -> None:
-        """Use `RemoteHoldout.gate` instead."""
-        self._holdout, self._name = holdout, name
-
-    def __repr__(self) -> str:
-        return f"RemoteGate({self._name!r})"
-
-    @property
-    def name(self) -> str:
-        """The gate's name."""
-        return self._name
-
-    @property
-    def champion(self) -> str:
-        """The present champion: SHA-256 of the question about it."""
-        return str(self.status()["champion"])
-
-    def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:
-        """See `Gate.challenge`; the candidate is a rule or predictions."""
-        document, tables = _models(candidate=candidate, training=training)
-        path = f"/gates/{escaped(self._name, safe='')}/challenges"
-        verdict: Verdict = result_from(self._holdout._send(path, document, tables))
-        _check_strict(verdict, strict)
-        return verdict
-
-    def status(self) -> Facts:
-        """The gate in public facts.
-
-        Raises:
-            QueryRejected: If there is none of this name.
-        """
-        told = self._holdout._connection.get(f"{self._holdout._path}/gates")["gates"]
-        found: list[Facts] = [result_from(gate) for gate in told]
-        for gate in found:
-            if gate["gate"] == self._name:
-                return gate
-        names = ", ".join(brief(gate["gate"]) for gate in found) or "none"
-        raise QueryRejected(
-            f"there is no gate {brief(self._name)}; expected one of {names}; open it with a champion; nothing was "
-            "charged"
-        )
-
-    def _repr_html_(self) -> str:
-        return self.status()._repr_html_()
-
-
 def _sent(content: bytes) -> Part:
     return lambda _: content
-
-
-def _plain(number: Any) -> Any:
-    """A number of NumPy as Python's own."""
-    return number.item() if hasattr(number, "item") else number
-
-
-def _models(**models: Any) -> tuple[dict[str, Any], dict[str, PredictionTable]]:
-    tables: dict[str, PredictionTable] = {}
-    told = {name: written_predictions(model, tables) for name, model in models.items() if model is not None}
-    return told, tables
-
-
-def _metric(metric: Any) -> Any:
-    """A metric of a gate by its name, or a loss with its range."""
-    if isinstance(metric, partial) and metric.func is risk and not metric.args:
-        return dict(metric.keywords)
-    return getattr(metric, "__name__", metric)
-
-
-def _check_strict(answer: Any, strict: bool) -> None:
-    if not (strict and answer.refused):
-        return
-    refused = getattr(answer, "first_refused", answer)
-    said = refused.explain() if hasattr(refused, "explain") else str(refused)
-    raise BudgetExhausted(said, **refused.to_dict())
 
 
 def _shown(answer: Any) -> str:

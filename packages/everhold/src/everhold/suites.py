@@ -22,7 +22,7 @@ _GROUP = "group"
 def seal_cases(
     storage: str | Path = DEFAULT_STORAGE, name: str = "suite", *, results: Any, challenges: int = 200,
     gate: str = "main", groups: Mapping[Any, Any] | None = None, confidence: float = 0.95, surprises: int | None = None,
-    **claims: Any,
+    allow_resealing: bool = False, **claims: Any,
 ) -> Holdout:  # fmt: skip
     """Seal the cases of a suite, with the results of their first champion, and open a gate for them.
 
@@ -35,8 +35,9 @@ def seal_cases(
         groups: Case id to group, where cases of one group may depend on each other, such as those of one document.
         confidence: Probability with which all promotions hold at once.
         surprises: Planned promotions; ten by default.
+        allow_resealing: Seal cases of another suite again, for promises about new runs: all runs have to be new.
         **claims: ``better`` or ``any_of``, ``not_worse``, ``margin``, ``baseline``, ``units``, ``ranges`` and
-            ``lower``, as for `Holdout.gate`.
+            ``lower``, ``at_most`` and ``at_least``, as for `Holdout.gate`.
 
     Returns:
         The holdout; its gate is ``holdout.gate(name=gate)``.
@@ -65,7 +66,7 @@ def seal_cases(
         holdout = Holdout.create(
             storage, name, holdout=table, rows=Rows(row_id=CASE), mechanism="guess_and_check", queries=challenges,
             surprises=surprises, confidence=confidence, planning=Planning(allow_vacuous=True),
-            dependence=None if groups is None else Groups(_GROUP),
+            allow_resealing=allow_resealing, dependence=None if groups is None else Groups(_GROUP),
         )  # fmt: skip
     holdout.gate(name=gate, champion=results, **claims)
     return holdout

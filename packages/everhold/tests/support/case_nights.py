@@ -4,12 +4,16 @@ Each protection of the gate can be removed, by name; then nights end with wrong 
 """
 
 from dataclasses import dataclass, replace
+from unittest import mock
 
 import numpy as np
 
 from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, first_proof, stakes_for
 from everhold.mechanisms.guess_and_check import GuessAndCheck
+from everhold.queries import case_evidence
 from everhold.queries.case_challenge import look_label
+from everhold.queries.case_evidence import Evidence, UnitPlan, run_chunks
+from everhold.queries.case_results import NEW_RUNS, CaseMetric, CaseSuite
 
 DISAGREEMENT = 0.2
 SLACK = 0.15
@@ -20,7 +24,8 @@ class Night:
     """One kind of night.
 
     Attributes:
-        world: ``"cases"``, ``"runs"``, ``"groups"``, ``"early cases"``, ``"early runs"`` or ``"guards"``.
+        world: ``"cases"``, ``"runs"``, ``"groups"``, ``"early cases"``, ``"early groups"``, ``"early runs"``,
+            ``"redraws"`` or ``"guards"``.
         removed: The protection that is taken away; empty for none.
         cases: Cases of the suite.
         runs: Runs of each.
@@ -159,6 +164,56 @@ class _EarlyRuns:
         return proof(night, [GateClaim("a", 0.0)], [ClaimUnits(values, np.ones(len(values)))], level, looks)
 
 
+class _EarlyGroups(_Groups):
+    """The same groups, handed out early in an order drawn anew; one level for all looks, and units of unlike size.
+
+    Removed protection: ``"groups"`` takes single cases for units.
+    """
+
+    looks = 20
+
+    def proves(self, gains, nats):
+        order = self.rng.permutation(len(gains))
+        sizes, gains = self.sizes[order], gains[order]
+        if self.night.removed == "groups":
+            gains, sizes = np.repeat(gains, sizes.astype(int)), np.ones(int(sizes.sum()))
+        values = ClaimUnits(sizes * (1.0 + gains) / 2.0, sizes, sizes.max())
+        looks = sorted({max(len(sizes) * look // self.looks, 1) for look in range(1, self.looks + 1)})
+        return proof(self.night, [GateClaim("a", 0.0)], [values], nats, looks)
+
+
+class _Redraws:
+    """These cases, drawn with replacement: half of the seeds have coins for runs, half a version that wins and loses.
+
+    Removed protections: ``"fresh runs"`` looks at all runs of a case at each draw; ``"fresh order"`` draws the same
+    cases first each time, and the challenger was made to win on those.
+    """
+
+    looks = 20
+
+    def __init__(self, night, rng):
+        self.night, self.rng = night, rng
+        self.coins = night.removed == "fresh runs" or (night.removed != "fresh order" and bool(rng.integers(0, 2)))
+        suite = CaseSuite(range(night.cases), (CaseMetric("a"),), ("a",), 0.0, {}, night.runs, NEW_RUNS)
+        self.plan = UnitPlan(suite, np.arange(night.cases))
+
+    def challenge(self, nats):
+        night, rng = self.night, self.rng
+        shape = (night.cases, night.runs, 1)
+        if self.coins:
+            challenger, champion = rng.integers(0, 2, shape), rng.integers(0, 2, shape)
+        else:
+            challenger = np.repeat(np.arange(night.cases) < night.cases // 2, night.runs).reshape(shape)
+            champion = 1 - challenger
+        draws = rng.integers(0, night.cases, 4 * night.cases)
+        if night.removed == "fresh order":
+            draws = np.sort(draws)
+        chunks = [slice(0, night.runs)] * 12 if night.removed == "fresh runs" else run_chunks(night.runs)
+        with mock.patch.object(case_evidence, "run_chunks", return_value=chunks):
+            evidence = Evidence(self.plan, challenger.astype(float), champion.astype(float), champion.astype(float))
+            return evidence.proves_drawn(nats, draws.tolist(), whole=True)
+
+
 class _Guards:
     """A success that is really proved, beside guards of which one is violated by a hair."""
 
@@ -197,6 +252,6 @@ def _peeks(claims, units, nats, looks):
 
 
 _WORLDS = {
-    "cases": _Cases, "groups": _Groups, "runs": _Runs, "early cases": _EarlyCases, "early runs": _EarlyRuns,
-    "guards": _Guards,
+    "cases": _Cases, "groups": _Groups, "runs": _Runs, "early cases": _EarlyCases, "early groups": _EarlyGroups,
+    "early runs": _EarlyRuns, "redraws": _Redraws, "guards": _Guards,
 }  # fmt: skip

@@ -8,6 +8,7 @@ from everhold_server.api import (
     allotments,
     asking,
     audit,
+    case_gates,
     certificates,
     competitions,
     document,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ROUTERS"]
 
 ROUTERS: tuple[APIRouter, ...] = (
-    holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
-    families.router, unsealing.router, plans.router, tokens.router, audit.router, events.router, document.router,
+    holdouts.router, asking.router, competitions.router, gates.router, case_gates.router, certificates.router,
+    allotments.router, families.router, unsealing.router, plans.router, tokens.router, audit.router, events.router,
+    document.router,
 )  # fmt: skip

@@ -77,6 +77,18 @@ def list_gates(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSON
     return result({"gates": [told(holdout.gate(name=gate).status()) for gate in named]})
 
 
+@router.get(
+    "/{gate}/history", summary="The champions of a gate",
+    responses={200: said("All champions, each with the interval of its gain.", {
+        "result": "gate_history", "gate": "main", "promotions": 1, "challenges": 13,
+        "champions": [{"number": 1, "entry": 9, "low": 0.0, "high": 1.0, "since_first": 0.0}], "warnings": [],
+    }), **refusals(404, 409)},
+)  # fmt: skip
+def history(name: HoldoutName, gate: GateName, principal: Viewer, holdouts: Holdouts) -> JSONResponse:
+    """All champions of a gate, over whom each is proved to be better and by how much, and what was spent. Free."""
+    return result(holdouts.whole(name, principal).gate(name=gate).history())
+
+
 @router.post(
     "", summary="Open a gate", openapi_extra=body_of(OpenedGate),
     responses={200: said("The gate, also if it was open already.", _GATE), **refusals(400, 404, 409, 413, 415)},

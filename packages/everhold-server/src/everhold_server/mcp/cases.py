@@ -24,6 +24,10 @@ Results = Annotated[
     dict[str, list[dict[str, float | None]]],
     Field(description="For each case that was handed out: one object of metrics for each run; null if a run crashed."),
 ]
+NewResults = Annotated[
+    dict[str, list[dict[str, float | None]]] | None,
+    Field(description="The same for new runs of the champion, or of the baseline; null to use the stored ones."),
+]
 
 
 def has_cases(holdout: Holdout) -> bool:
@@ -55,15 +59,20 @@ class CaseTools:
             raise QueryRejected("no challenge is open; expected open_challenge first; nothing was charged")
         return self._told(found.open(challenger))
 
-    def report(self, challenger: Challenger, results: Results, gate: GateName = "main") -> ReportTold:
+    def report(
+        self, challenger: Challenger, results: Results, gate: GateName = "main", champion: NewResults = None,
+        baseline: NewResults = None,
+    ) -> ReportTold:  # fmt: skip
         """Report the results of the cases that were handed out last: go on, promoted or kept.
 
+        If you ran the present champion yourself, you know its stored results. Then run it anew on these cases and pass
+        them as champion, and as baseline those of the first champion where the gate has guards.
         'promoted' is proved and costs a surprise; 'kept' promises nothing. No score and no failed claim is told.
         """
         found = self._gate(gate)
         if not found.status()["open"]:
             raise QueryRejected("no challenge is open; expected open_challenge first; nothing was charged")
-        reply = found.open(challenger).report(results)
+        reply = found.open(challenger).report(results, champion=champion, baseline=baseline)
         told = reply.verdict
         word = "go on" if told is None else "refused" if told.refused else "promoted" if told.promoted else "kept"
         left = dict(found.status()["remaining"])

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
+from everhold.queries.case_files import read_case_file
 from everhold_competitions.competition import METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold_server.audit import noted
@@ -20,7 +21,8 @@ __all__ = ["router"]
 
 router = APIRouter()
 
-_FILE = "predictions"
+_FILE, _RESULTS = "predictions", "results"
+_FIRST_BYTES = 1024
 _LATEST = 30
 
 
@@ -59,6 +61,34 @@ def challenge(request: Request, name: HoldoutName, holdouts: Holdouts, principal
     except EverholdError as reason:
         fault = reason.message
     return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
+
+
+@router.post("/holdouts/{name}/gates/results")
+def challenge_with_results(
+    request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form
+) -> Response:
+    """Let the results of a version challenge the champion of a gate about cases."""
+    fault, verdict = "", None
+    try:
+        with warned_of():
+            gate: Any = holdouts.asked_by(name, principal).gate(name=fields.text("gate"))
+            if not hasattr(gate, "open"):
+                raise QueryRejected("the gate is not about cases; expected a rule or predictions; nothing was charged")
+            verdict = gate.challenge(_results(fields), challenger=fields.some("challenger"))
+        noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], question=verdict.question)
+    except EverholdError as reason:
+        fault = reason.message
+    return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
+
+
+def _results(fields: Fields) -> dict[str, list[Any]]:
+    """The results in a file; its format is seen in its first character."""
+    file = fields.file(_RESULTS)
+    if file is None:
+        raise QueryRejected("no file of results; expected JUnit XML, promptfoo JSON or CSV; nothing was charged")
+    with file.open("rb") as opened:
+        begins = opened.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    return read_case_file(file, kind={b"<": ".xml", b"{": ".json"}.get(begins, ".csv"))
 
 
 def _candidate(view: View, fields: Fields) -> Any:

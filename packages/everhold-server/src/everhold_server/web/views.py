@@ -33,6 +33,7 @@ _DISTANCES = (1, 2, 5, 10, 20, 50, 100)
 _MOST_SETS = 10
 _OUTLOOK = 2  # widths of a confirmed guess: now and later
 _WORDS = {"overfits": "surprises"}
+_ABOUT_CASES = "cases: "
 
 SAID_OF = {
     "training": "confirmed: training estimate",
@@ -104,6 +105,11 @@ class View:
     def steward(self) -> bool:
         """True if everything may be shown."""
         return self.principal.role is Role.STEWARD
+
+    @property
+    def labelled(self) -> bool:
+        """True if the rows have labels, so that there can be gates about models."""
+        return self.whole.schema.label is not None
 
     @cached_property
     def parts(self) -> list[dict[str, Any]]:
@@ -222,11 +228,17 @@ class View:
         return [self._gate(gate) for gate in self.status.get("gates", [])]
 
     def _gate(self, gate: Mapping[str, Any]) -> dict[str, Any]:
-        steps = self.whole.gate(name=gate["gate"]).promotions()
-        by_entry = {step["challenger"]: f"the challenger of entry {step['sequence']:,}" for step in steps}
+        found = self.whole.gate(name=gate["gate"])
+        history = found.history()
+        champions = history.to_rows()
+        by_entry = {row["champion"]: f"the challenger of entry {row['entry']:,}" for row in champions[1:]}
         models = {gate["first_champion"]: "the first champion", **by_entry}
         names = {digest: self.names.get(digest, place) for digest, place in models.items()}
-        return {**gate, "steps": steps, "left": _left(gate), "name_of": names}
+        cases = dict(found.status()) if gate["metric"].startswith(_ABOUT_CASES) else None
+        return {
+            **gate, "metric": gate["metric"].removeprefix(_ABOUT_CASES), "history": history, "name_of": names,
+            "champions": _reigns(champions, self.status["ledger_head"]["sequence"]), "cases": cases,
+        }  # fmt: skip
 
     def challenges(self) -> list[dict[str, Any]]:
         """The challenges that this principal may see, latest first."""
@@ -255,5 +267,12 @@ def _influence(model: DependenceModel) -> dict[str, Any] | None:
     return {"described": described, "names": list(lines), "rows": rows}
 
 
-def _left(gate: Mapping[str, Any]) -> int | None:
-    return None if gate["limit"] is None else gate["limit"] - gate["challenges"]
+def _reigns(champions: list[dict[str, Any]], head: int) -> list[dict[str, Any]]:
+    """Champions with what is drawn of them, in shares of the width: their reign in entries, and their gain."""
+    starts = [row["entry"] or 0 for row in champions]
+    drawn = []
+    for row, start, end in zip(champions, starts, [*starts[1:], head], strict=True):
+        since = row["low"] if row["since_first"] is None else row["since_first"]
+        gain = None if row["low"] is None else (min(since / row["high"], 1.0), 1.0)
+        drawn.append({**row, "reign": (start / head, max(end, start) / head), "gain": gain})
+    return drawn

@@ -41,10 +41,12 @@ _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _HOMES = (
     "everhold.answers",
     "everhold.asking.budget",
+    "everhold.asking.open_challenge",
     "everhold_competitions.leaderboard",
     "everhold_competitions.submission_result",
     "everhold.mechanisms.base",
     "everhold.queries.challenge",
+    "everhold.queries.gate_history",
 )
 _WHERE_INSTALLED = ("everhold_privacy.spending", "everhold_privacy.synthetic.table")
 _UNIVERSE = "everhold.values.universe"

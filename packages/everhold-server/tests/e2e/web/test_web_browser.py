@@ -160,12 +160,12 @@ def test_a_team_hands_in_and_everybody_sees_where_it_stands_once_that_is_publish
 def test_a_challenger_is_kept_out(browser, service):
     with visit(browser, service, Role.STEWARD) as page:
         page.goto("/holdouts/flights/gates")
-        steps = page.locator(".stairs li").count()
+        steps = page.locator(".champions tbody tr").count()
         box = page.locator("form", has=page.get_by_role("heading", name="Challenge"))
         box.get_by_label("a rule over the features").fill("dep_delay > 39.5")
         box.get_by_role("button", name="Challenge the champion").click()
         page.get_by_role("heading", name="Kept").wait_for()
-        assert page.locator(".stairs li").count() == steps == 1
+        assert page.locator(".champions tbody tr").count() == steps == 1
 
 
 def test_the_planner_answers_sliders(browser, service):

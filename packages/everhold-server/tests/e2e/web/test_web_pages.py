@@ -11,7 +11,7 @@ import service_samples
 from app_samples import ADDRESS, bearing, http_client, log_in, make, token
 from web_samples import HOSTILE, IDS, ROWS, SECRET, TRUTH, model, rows, seal, written
 
-from everhold import Groups, Holdout, MarkovChain
+from everhold import Groups, Holdout, MarkovChain, seal_cases
 from everhold.queries import KINDS, Form
 from everhold.sealing.settings import Planning, Rows
 from everhold_competitions.competition import Competition
@@ -447,15 +447,42 @@ def test_submissions_are_named_by_team_and_number_and_champions_by_what_they_are
     assert "accuracy of submission 2 of larks against the champion, submission 1 of larks" in cup
     assert not re.search(r"(predictions|champion) [0-9a-f]{8}", cup)
     gates = Elements(see("/holdouts/flights/gates").text).text
-    assert "The rule dep_delay > 15 is proved to be better than the rule dep_delay > 40" in gates
+    assert re.search(r"8\s*the rule dep_delay > 15\s*the rule dep_delay > 40\s*more than 0, to 1", gates)
     assert not re.search(r"\b[0-9a-f]{8,}\b", gates)
 
 
 def test_a_model_that_somebody_else_proposed_is_named_by_its_entry(see):
     for role, name in ((Role.VIEWER, "vic"), (Role.ANALYST, "ada")):
         gates = Elements(see("/holdouts/flights/gates", role, name).text).text
-        assert "The challenger of entry 8 is proved to be better than the first champion" in gates
+        assert re.search(r"8\s*the challenger of entry 8\s*the first champion\s*more than 0, to 1", gates)
         assert "dep_delay > 40" not in gates
+
+
+def passed(right):
+    return {f"t{n}": {"passed": int(n < right), "cost": 0.2 if right < 50 else 0.9} for n in range(50)}
+
+
+def test_the_page_of_a_gate_about_cases(tmp_path):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    wish = {"better": "passed", "not_worse": {"cost": 0.4}, "units": "runs", "margin": 0.1}
+    with seal_cases(storage, "suite", results=passed(5), **wish) as suite:
+        suite.gate(name="main").challenge(passed(30), challenger="commit-1")
+    app = make(storage)
+    page = Elements(seen(app, "/holdouts/suite/gates").text).text
+    assert re.search(r"commit-1\s*the first champion\s*more than 0.1, to 1\s*more than 0.1, to 1", page)
+    assert "these cases, new runs" in page
+    assert "a gain of 0." in page
+    assert "commit-1" not in Elements(seen(app, "/holdouts/suite/gates", Role.VIEWER, "vic").text).text
+    lines = "".join(f"{case},{each['passed']},{each['cost']}\n" for case, each in passed(50).items())
+    file = [("results", ("x.csv", f"case,passed,cost\n{lines}".encode(), "text/csv"))]
+    fields = [(key, (None, value)) for key, value in (("csrf", ""), ("gate", "main"), ("challenger", "dear"))]
+    with http_client(app) as client:
+        headers = {**bearing(token(app, Role.STEWARD, "grace")), **HTML}
+        told = client.post("/holdouts/suite/gates/results", files=fields + file, headers=headers)
+        none = client.post("/holdouts/suite/gates/results", files=fields, headers=headers)
+    assert told.status_code == 200, told.text
+    assert "Kept" in Elements(told.text).text
+    assert none.status_code == 422
 
 
 def test_the_help_of_every_kind_of_query_reads_as_a_sentence(see):

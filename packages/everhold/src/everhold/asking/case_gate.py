@@ -7,34 +7,29 @@ come with the challenge. A challenger is known by its name, such as a commit: na
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import as_float, as_whole, brief
-from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.asking.gate_facts import described_gate, history_of, promotions_of
 from everhold.dependence import Groups, Independent
 from everhold.display import Facts
 from everhold.errors import QueryRejected
-from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
+from everhold.ledger.gates import GateAccount, Gates
 from everhold.ledger.open_challenges import OpenChallenges
-from everhold.ledger.tally import Tally
 from everhold.queries.case_challenge import (
     CaseChallenge,
     case_verdict,
     challenger_digest,
     checked_challenger,
-    claims_in_words,
     next_nats,
 )
 from everhold.queries.case_evidence import Evidence, UnitPlan
-from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, metrics_for, runs_in
-from everhold.queries.challenge import Verdict, check_gates
-from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, digest
+from everhold.queries.case_results import NEW_RUNS, CaseSuite
+from everhold.queries.challenge import Verdict
+from everhold.queries.question import ExecutionResult, Outdated, digest
 from everhold.sealing.result_store import ResultStore
 
 if TYPE_CHECKING:
@@ -45,10 +40,9 @@ if TYPE_CHECKING:
     from everhold.asking.open_challenge import OpenChallenge
     from everhold.asking.query_executor import QueryExecutor
     from everhold.queries.case_shares import VarianceShares
+    from everhold.queries.gate_history import GateHistory
 
-__all__ = ["CaseGate", "open_case_gate", "promotions_of", "result_store_of"]
-
-_POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
+__all__ = ["CaseGate", "baseline_file", "groups_of", "result_store_of"]
 
 
 class CaseGate:
@@ -57,7 +51,7 @@ class CaseGate:
     def __init__(self, executor: QueryExecutor, store: ResultStore, name: str) -> None:
         """Use `Holdout.gate` instead."""
         self._executor, self._store, self._name = executor, store, name
-        self._units = _units(executor, self._now().metric)
+        self._units = units_of(executor, self._now().metric)
 
     def __repr__(self) -> str:
         return f"CaseGate({self._name!r})"
@@ -77,7 +71,10 @@ class CaseGate:
         """The cases and claims."""
         return self._units.suite
 
-    def challenge(self, results: Any, *, challenger: str | None = None, strict: bool = False) -> Verdict:
+    def challenge(
+        self, results: Any, *, challenger: str | None = None, champion: Any = None, baseline: Any = None,
+        strict: bool = False,
+    ) -> Verdict:  # fmt: skip
         """Compare a challenger with the champion and the baseline; if all claims are proved, it is the champion.
 
         Args:
@@ -85,6 +82,9 @@ class CaseGate:
                 numbers or mappings of metrics; several rows of a case, or a list, are its runs.
             challenger: Its name, such as a commit. The same name against the same champion has the same verdict and is
                 free, whatever the results. Without one, it is a new challenger each time.
+            champion: New results of the champion, run after the challenger was finished. They take the place of the
+                stored ones, which makers of challengers must not know (see docs/theory/gates.md, known runs).
+            baseline: The same for the baseline; needed with ``champion`` where there are guards.
             strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 
         Raises:
@@ -92,6 +92,7 @@ class CaseGate:
             BudgetExhausted: If it was refused, where that was wished for.
         """
         values = self.suite.values(results)
+        rerun = self.rerun(champion, baseline)
         name = f"run {secrets.token_hex(4)}" if challenger is None else checked_challenger(challenger)
         while True:
             data = self._executor.data()
@@ -100,7 +101,11 @@ class CaseGate:
                 return self._itself(gate, name)
             self._check_none_open(data)
             self.check_complete(gate)
-            evidence = Evidence(self._units, values, self._store.find(gate.champion), self._baseline(gate))
+            evidence = Evidence(
+                self._units, values,
+                self._store.find(gate.champion) if rerun is None else rerun[0],
+                self._baseline(gate) if rerun is None else rerun[1],
+            )  # fmt: skip
             plan = CaseChallenge(
                 gate, self.suite, self._units, name, self._executor.mechanism, self._store,  # type: ignore[arg-type]
                 evidence.proves, values,
@@ -110,7 +115,7 @@ class CaseGate:
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 continue
 
-    def open(self, challenger: str, *, batch: int | None = None) -> OpenChallenge:
+    def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> OpenChallenge:
         """Open a challenge that is decided as early as possible; it takes one place among the queries.
 
         Cases are handed out in an order that is shuffled anew with the steward's key. The challenger must be finished
@@ -119,6 +124,8 @@ class CaseGate:
         Args:
             challenger: Its name, such as a commit. A challenge that is open under this name goes on.
             batch: Cases to hand out at a time; by default a twentieth of the suite, at least one.
+            futility: Also stop where nothing will hardly be proved. Such a stop costs a surprise, as a promotion does,
+                since it tells something about the sealed results; `OpenChallenge.withdraw` is free.
 
         Raises:
             QueryRejected: If another challenge of this gate is open. Nothing was charged.
@@ -126,7 +133,43 @@ class CaseGate:
         """
         from everhold.asking.open_challenge import open_challenge
 
-        return open_challenge(self, self._executor, self._store, checked_challenger(challenger), batch=batch)
+        return open_challenge(
+            self, self._executor, self._store, checked_challenger(challenger), batch=batch, futility=futility
+        )
+
+    def find_open(self, challenger: str) -> OpenChallenge | None:
+        """The challenge that is open under this name, or ended under it against this champion; None if there is none.
+
+        Args:
+            challenger: Its name.
+        """
+        from everhold.asking.open_challenge import OpenChallenge
+
+        found = OpenChallenge(self, self._executor, self._store, checked_challenger(challenger))
+        return found if found.next_cases() or found.verdict is not None else None
+
+    def rerun(
+        self, champion: Any, baseline: Any, cases: Sequence[Any] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:  # fmt: skip
+        """New results of champion and baseline as numbers; None where the stored ones are used.
+
+        Args:
+            champion: As for `challenge`.
+            baseline: As for `challenge`.
+            cases: Of only these cases.
+
+        Raises:
+            QueryRejected: If only one of them is there where both are needed. Nothing was charged.
+        """
+        if champion is None and baseline is None:
+            return None
+        if champion is None or (baseline is None) == bool(self.suite.not_worse):
+            raise QueryRejected(
+                "new runs of the champion and of the baseline belong together, and the baseline only to guards; "
+                f"expected champion={'..., baseline=...' if self.suite.not_worse else '...'}; nothing was charged"
+            )
+        first = self.suite.values(champion, cases)
+        return first, first if baseline is None else self.suite.values(baseline, cases)
 
     def cases_left(self) -> list[Any]:
         """Ids of cases that the champion has no results for, as it was promoted early; see `complete`."""
@@ -177,7 +220,7 @@ class CaseGate:
         limits = {} if gate.limit is None else {"challenges": gate.left}
         opened = Accounts.from_state(data).of(OpenChallenges).by_gate.get(gate.name)
         return Facts({
-            **described_case_gate(gate),
+            **described_gate(gate),
             "holdout": self._executor.record.name,
             "cases": len(self.suite.ids),
             "runs": self.suite.runs,
@@ -192,6 +235,10 @@ class CaseGate:
     def promotions(self) -> list[dict[str, Any]]:
         """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
         return promotions_of(self._executor, self._name)
+
+    def history(self) -> GateHistory:
+        """All champions with the intervals of their gains, and what was spent."""
+        return history_of(self._executor, self._name)
 
     def _repr_html_(self) -> str:
         return self.status()._repr_html_()
@@ -242,156 +289,12 @@ def result_store_of(executor: QueryExecutor, folder: Path) -> ResultStore:
     return ResultStore.of(folder, holdout=executor.record.id, seal_key=executor.key.seal_key)
 
 
-def promotions_of(executor: QueryExecutor, name: str) -> list[dict[str, Any]]:
-    """All promotions of a gate in order."""
-    tally = Tally()
-    for entry in executor.charged_entries():  # as every promotion was
-        tally.take(entry.sequence, entry.description, entry.answer)
-    return tally.promotions.get(name, [])
-
-
-def described_case_gate(gate: GateAccount) -> dict[str, Any]:
-    """A gate about cases in public facts."""
-    return {
-        "gate": gate.name,
-        "metric": f"cases: {claims_in_words(gate.metric)}",
-        "margin": gate.metric["margin"],
-        "champion": gate.champion,
-        "first_champion": gate.first,
-        "challenges": gate.challenges,
-        "promotions": gate.promotions,
-        "limit": gate.limit,
-    }
-
-
-def open_case_gate(
-    executor: QueryExecutor, folder: Path, *, name: str, better: str | None = None,
-    any_of: Sequence[str] | None = None, not_worse: Mapping[str, float] | None = None, margin: float = 0.0,
-    champion: Any = None, baseline: Any = None, challenges: int | None = None, units: str = "cases",
-    ranges: Mapping[str, tuple[float, float]] | None = None, lower: Iterable[str] | None = None,
-) -> CaseGate:  # fmt: skip
-    """Open a gate about cases; the first time that is an act of the steward, kept in the ledger.
-
-    See `Holdout.gate` for the arguments.
-
-    Raises:
-        QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
-    """
-    check_gates(executor.mechanism)
-    store = result_store_of(executor, folder)
-    known = Accounts.from_state(executor.data()).of(Gates).by_name.get(name)
-    if better is None and any_of is None:
-        if known is None:
-            raise QueryRejected(f"there is no gate named {brief(name)}; expected better=...; nothing was changed")
-        return CaseGate(executor, store, name)
-    suite = _suite(executor, better, any_of, not_worse or {}, margin, units, ranges or {}, lower)
-    if known is None:
-        if champion is None:
-            raise QueryRejected(
-                "a new gate needs a champion; expected champion=..., the results to beat; nothing was changed"
-            )
-        suite = _with_champion(suite, champion)
-        _open(executor, store, name, suite, champion, baseline, _checked_limit(challenges))
-        return CaseGate(executor, store, name)
-    _check_same(known, suite)
-    return CaseGate(executor, store, name)
-
-
-def _suite(
-    executor: QueryExecutor, better: str | None, any_of: Sequence[str] | None, not_worse: Mapping[str, float],
-    margin: float, units: str, ranges: Mapping[str, tuple[float, float]], lower: Iterable[str] | None,
-) -> CaseSuite:  # fmt: skip
-    if executor.schema.row_id is None:
-        raise QueryRejected(
-            "the holdout has no row ids, and results are joined with cases by their ids; expected "
-            "rows=eh.Rows(row_id='case'); nothing was changed"
-        )
-    if (better is None) == (any_of is None) or (any_of is not None and not list(any_of)):
-        raise QueryRejected("expected one of better='metric' and any_of=['metric', ...]; nothing was changed")
-    if units not in _POPULATIONS:
-        raise QueryRejected(f"units is {brief(units)}; expected 'cases' or 'runs'; nothing was changed")
-    successes = (better,) if better is not None else tuple(any_of or ())
-    metrics = metrics_for(successes, not_worse, ranges=ranges, lower=lower)
-    width = {metric.name: metric.width for metric in metrics}
-    if set(successes) & set(not_worse):
-        raise QueryRejected("a metric is a success and a guard at once; expected one of them; nothing was changed")
-    if not all(0.0 <= as_float(margin) < width[name] for name in successes):
-        raise QueryRejected(f"the margin is {brief(margin)}; expected 0 or more, within the range; nothing was changed")
-    if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
-        raise QueryRejected("a guard's slack has to be above 0 and within its range; nothing was changed")
-    slacks = {name: float(slack) for name, slack in not_worse.items()}
-    ids = tuple(executor.sealed.row_ids(executor.schema.row_id))
-    return CaseSuite(ids, tuple(metrics), successes, float(margin), slacks, 1, _POPULATIONS[units])
-
-
-def _with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
-    """The suite with as many runs as the champion has; metrics that are 0 or 1 throughout are so from now on."""
-    suite = replace(suite, runs=runs_in(champion))
-    values = suite.values(champion)
-    yes_no = [bool(np.isin(values[:, :, place], (0.0, 1.0)).all()) for place in range(len(suite.metrics))]
-    metrics = [
-        replace(metric, yes_no=found and (metric.low, metric.high) == (0.0, 1.0))
-        for metric, found in zip(suite.metrics, yes_no, strict=True)
-    ]
-    return replace(suite, metrics=tuple(metrics))
-
-
-def _open(
-    executor: QueryExecutor, store: ResultStore, name: str, suite: CaseSuite, champion: Any, baseline: Any,
-    limit: int | None,
-) -> None:  # fmt: skip
-    """Write champion and baseline, then the entry that names them."""
-    if executor.analyst is not None:
-        raise QueryRejected("an analyst cannot open a new gate; expected the steward; nothing was changed")
-    if not (isinstance(name, str) and 1 <= len(name) <= LONGEST_GATE and name.isprintable() and name == name.strip()):
-        raise ValueError(f"the gate's name {brief(name)} cannot be used; choose a plain name such as 'main'")
-    first = suite.values(champion)
-    fixed = first if baseline is None else suite.values(baseline)
-    _groups(executor, suite.population)
-    identity = challenger_digest(name, "the first champion")
-    margin = suite.margin / suite.metrics[0].width
-    public = {
-        "kind": GATE, "gate": name, "metric": suite.describe(), "margin": margin, "challenges": limit,
-        "champion": identity,
-    }  # fmt: skip
-    shown = f"gate {name!r}: {claims_in_words(suite.describe())} of the first champion is the champion"
-    act = EntryDraft(digest({"kind": GATE, "gate": name}), {**public, "shown": shown[:MOST_SHOWN]})
-
-    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-        accounts = Accounts.from_state(data)
-        if accounts.closed:
-            raise QueryRejected(CLOSED_STUDY)
-        accounts.of(Gates).replay(public, GATE)
-        store.keep(identity, first)
-        store.keep(baseline_file(name), fixed)
-        return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
-
-    executor.ledger.commit([act], step)
-
-
-def _check_same(known: GateAccount, suite: CaseSuite) -> None:
-    """Check that a gate that is there is the one that was described.
-
-    Raises:
-        QueryRejected: If it is another one.
-    """
-    if known.metric.get("kind") == "cases":
-        there = CaseSuite.read(known.metric, suite.ids)
-        metrics = tuple(replace(metric, yes_no=False) for metric in there.metrics)
-        if replace(there, metrics=metrics, runs=suite.runs) == suite:
-            return
-    raise QueryRejected(
-        f"there is another gate named {known.name!r}; expected the same claims again, another name for a new gate, or "
-        "no claims to open the one that is there; nothing was changed"
-    )
-
-
-def _units(executor: QueryExecutor, described: Mapping[str, Any]) -> UnitPlan:
+def units_of(executor: QueryExecutor, described: Mapping[str, Any]) -> UnitPlan:
     suite = CaseSuite.read(described, tuple(executor.sealed.row_ids(executor.schema.row_id or "")))
-    return UnitPlan(suite, _groups(executor, suite.population))
+    return UnitPlan(suite, groups_of(executor, suite.population))
 
 
-def _groups(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
+def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
     """The unit of each case; the secret part is which cases are of one group."""
     dependence, rows = executor.mechanism.dependence, executor.schema.rows
     if isinstance(dependence, Groups) and dependence.group_column is not None:
@@ -403,10 +306,3 @@ def _groups(executor: QueryExecutor, population: str) -> NDArray[np.int64]:
             "eh.Groups(...); nothing was changed"
         )
     return np.arange(rows, dtype=np.int64)
-
-
-def _checked_limit(challenges: Any) -> int | None:
-    number = None if challenges is None else as_whole(challenges)
-    if challenges is not None and (number is None or not 1 <= number <= MOST_CHALLENGES):
-        raise ValueError(f"challenges is {brief(challenges)}; expected a whole number of at least 1, or None")
-    return number

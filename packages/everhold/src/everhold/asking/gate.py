@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
+from everhold.asking.gate_facts import CASES, certified_gates, described_gate, history_of, promotions_of
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Facts
 from everhold.errors import QueryRejected
@@ -30,7 +31,6 @@ from everhold.queries.challenge import (
     challenge_of,
     check_gates,
     checked_margin,
-    metric_in_words,
     metric_of,
     procedure_for_gain,
     verdict,
@@ -39,19 +39,17 @@ from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Que
 from everhold.sealing.model_store import ModelStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from everhold.asking.case_gate import CaseGate
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Head
+    from everhold.queries.gate_history import GateHistory
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
-__all__ = ["Gate", "HoldoutGates", "certified_gates", "described_gate", "model_store_of", "open_gate"]
-
-CASES = "cases"
-"""Kind of the metric of a gate about cases."""
+__all__ = ["Gate", "HoldoutGates", "model_store_of", "open_gate"]
 
 _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
 
@@ -155,10 +153,11 @@ class Gate:
 
     def promotions(self) -> list[dict[str, Any]]:
         """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
-        tally = Tally()
-        for entry in self._executor.charged_entries():  # as every promotion was
-            tally.take(entry.sequence, entry.description, entry.answer)
-        return tally.promotions.get(self._name, [])
+        return promotions_of(self._executor, self._name)
+
+    def history(self) -> GateHistory:
+        """All champions with the intervals of their gains, and what was spent."""
+        return history_of(self._executor, self._name)
 
     def _ready(self, challenger: Candidate, gate: GateAccount) -> Challenge:
         executor, champion = self._executor, self._champions.find(gate.champion)
@@ -206,7 +205,7 @@ class HoldoutGates(HoldoutAccessor):
 
     def of_cases(self, name: str = "gate", **claims: Any) -> CaseGate:
         """A gate about cases; see `Holdout.gate`."""
-        from everhold.asking.case_gate import open_case_gate
+        from everhold.asking.case_gate_opening import open_case_gate
 
         return open_case_gate(self._executor, self._folder, name=name, **claims)
 
@@ -225,34 +224,6 @@ def model_store_of(executor: QueryExecutor, folder: Path) -> ModelStore:
     """The champions of a holdout's gates."""
     record, rows = executor.record, executor.schema.rows
     return ModelStore.of(folder, holdout=record.id, rows=rows, seal_key=executor.key.seal_key)
-
-
-def described_gate(gate: GateAccount) -> dict[str, Any]:
-    """A gate in public facts."""
-    if gate.metric.get("kind") == CASES:
-        from everhold.asking.case_gate import described_case_gate
-
-        return described_case_gate(gate)
-    return {
-        "gate": gate.name,
-        "metric": metric_in_words(gate.metric),
-        "margin": gate.margin * _width(gate),
-        "champion": gate.champion,
-        "first_champion": gate.first,
-        "challenges": gate.challenges,
-        "promotions": gate.promotions,
-        "limit": gate.limit,
-    }
-
-
-def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """All gates with their promotions, as a certificate lists them; margins in the metric's units."""
-    named = ("gate", "metric", "margin", "limit", "challenges")
-    return [
-        {**{name: described_gate(gate)[name] for name in named}, "first": gate.first,
-         "promotions": promotions.get(gate.name, [])}
-        for gate in accounts.of(Gates).by_name.values()
-    ]  # fmt: skip
 
 
 def open_gate(
@@ -346,12 +317,6 @@ def _check_same(known: GateAccount, wished: GateAccount) -> None:
             f"there is a gate named {known.name!r} with another {' and another '.join(different)}; expected the same "
             "again, another name for a new gate, or no champion= to open the one that is there; nothing was changed"
         )
-
-
-def _width(gate: GateAccount) -> float:
-    """Width of a row value of 1 in the metric's units."""
-    metric = gate.metric
-    return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0
 
 
 def _checked_name(name: Any) -> str:

@@ -6,9 +6,9 @@ point leaves the challenge as it was after the latest of them, and `CaseGate.ope
 
 from __future__ import annotations
 
-import hmac
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.budget import SPENT, affordable
+from everhold.asking.case_order import boundaries, draws_of_units, order_of_units
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
@@ -25,12 +26,11 @@ from everhold.ledger.gates import Gates
 from everhold.ledger.open_challenges import LOOKED, OPENED, OpenChallenges, Opened
 from everhold.queries.case_challenge import CaseChallenge, challenger_digest, next_nats
 from everhold.queries.case_evidence import Evidence
-from everhold.queries.case_results import NEW_RUNS
 from everhold.queries.question import MOST_SHOWN, Pricing, digest
 from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from everhold.queries.challenge import Verdict
     from everhold.sealing.result_store import ResultStore
 
-__all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge", "order_of_units"]
+__all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge"]
 
 _USUAL_LOOKS = 20
 
@@ -81,6 +81,7 @@ class OpenChallenge:
         self._gate, self._executor, self._store, self._challenger = gate, executor, store, challenger
         self._units = gate._units
         self._verdict: Verdict | None = None
+        self._drawn: dict[int, list[int]] = {}
 
     def __repr__(self) -> str:
         return f"OpenChallenge({self._gate.name!r}, {self._challenger!r})"
@@ -97,11 +98,13 @@ class OpenChallenge:
         opened = self._opened(self._executor.data())
         return [] if opened is None else [self._ids[place] for place in self._batch(opened)]
 
-    def report(self, results: Any) -> Progress:
+    def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
         """Report the results of the cases that were handed out last.
 
         Args:
             results: As for `CaseGate.challenge`, of exactly these cases.
+            champion: New results of the champion on these cases, in place of the stored ones; see `CaseGate.challenge`.
+            baseline: The same for the baseline.
 
         Raises:
             CaseRejected: If a case is missing, was not handed out, is doubled, crashed or has no number. Nothing was
@@ -116,12 +119,18 @@ class OpenChallenge:
         if not _pays(self._executor, self._executor.state_from(data), Accounts.from_state(data), questions=1):
             raise BudgetExhausted(SPENT)  # before anything is compared: a refusal at the end would tell
         places = self._batch(opened)
-        values = self._units.suite.values(results, [self._ids[place] for place in places])
+        cases = [self._ids[place] for place in places]
+        made = self._units.suite.values(results, cases)
+        stored = np.full(made.shape, np.nan)
+        values = np.stack([made, *(self._gate.rerun(champion, baseline, cases) or (stored, stored))])
         name = self._store.digest_of(values)
         self._store.keep(_file(opened, len(opened.results) + 1, name), values)
         done = opened if len(opened.results) + 1 == opened.looks else None
         reported = [*opened.results, name]
         plan = self._plan(self._now(), opened, self._order(opened), reported)
+        if opened.futility and done is None and not plan.proves(opened.nats) and plan.futile(opened):
+            plan = replace(plan, challenge=replace(plan.challenge, futile=True))
+            done = opened
         if done is not None or plan.proves(opened.nats):
             return Progress(self._end(plan), self._reported(opened, len(reported)), len(self._ids))
         self._look(opened, name)
@@ -157,7 +166,15 @@ class OpenChallenge:
         return found if found and found.challenger == challenger_digest(self._gate.name, self._challenger) else None
 
     def _order(self, opened: Opened) -> list[int]:
+        if self._units.redraws:
+            return list(dict.fromkeys(self._draws(opened)))
         return order_of_units(self._executor.key.order_key, opened, self._units.count)
+
+    def _draws(self, opened: Opened) -> list[int]:
+        if opened.entry not in self._drawn:
+            made = draws_of_units(self._executor.key.order_key, opened, self._units.count)
+            self._drawn = {opened.entry: made}
+        return self._drawn[opened.entry]
 
     def _boundaries(self, opened: Opened) -> list[int]:
         return boundaries(self._units.count, opened.looks)
@@ -182,27 +199,34 @@ class OpenChallenge:
     ) -> _Plan:  # fmt: skip
         values = self._reported_values(opened, reported) if opened is not None and reported else None
 
+        def evidence() -> Evidence:
+            assert values is not None
+            champion, baseline = self._store.find(gate.champion), self._gate._baseline(gate)
+            stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
+            return Evidence(self._units, *np.where(np.isnan(values), stored, values))
+
         def proves(nats: float) -> bool:
             if values is None or opened is None:
                 return False
-            champion, baseline = self._store.find(gate.champion), self._gate._baseline(gate)
-            seen = ~np.isnan(values[:, 0, 0])
-            filled = np.where(seen[:, None, None], values, champion)  # what was not handed out is not looked at
-            evidence = Evidence(self._units, filled, champion, baseline)
             looks = self._boundaries(opened)[: len(reported)]
-            return evidence.proves_early(nats, list(order)[: looks[-1]], looks, planned_looks=opened.looks)
+            if self._units.redraws:
+                seen = set(order[: looks[-1]])
+                draws = list(takewhile(seen.__contains__, self._draws(opened)))
+                return evidence().proves_drawn(nats, draws, whole=len(seen) == self._units.count)
+            return evidence().proves_early(nats, list(order)[: looks[-1]], looks, planned_looks=opened.looks)
 
-        return _Plan(proves, CaseChallenge(
+        challenge = CaseChallenge(
             gate, self._units.suite, self._units, self._challenger, self._executor.mechanism,  # type: ignore[arg-type]
-            self._store, proves, values, opened,
-        ))  # fmt: skip
+            self._store, proves, None if values is None else values[0], opened,
+        )  # fmt: skip
+        return _Plan(proves, challenge, evidence)
 
     def _reported_values(self, opened: Opened, reported: Sequence[str]) -> NDArray[np.float64]:
-        """Results so far, shape (cases, runs, metrics); nan where none were reported."""
+        """Results so far, shape (3, cases, runs, metrics): challenger, champion, baseline; nan where there are none."""
         suite = self._units.suite
-        values = np.full((len(suite.ids), suite.runs, len(suite.metrics)), np.nan)
+        values = np.full((3, len(suite.ids), suite.runs, len(suite.metrics)), np.nan)
         for look, name in enumerate(reported):
-            values[self._cases_of(opened, look)] = self._store.find(_file(opened, look + 1, name))
+            values[:, self._cases_of(opened, look)] = self._store.find(_file(opened, look + 1, name))
         return values
 
     def _look(self, opened: Opened, results: str) -> None:
@@ -231,15 +255,26 @@ class _Plan:
     Attributes:
         proves: Whether the claims are proved at ln(1 / level). Secret.
         challenge: The plan of the verdict.
+        evidence: Makes the evidence so far. Secret.
     """
 
-    proves: Any
+    proves: Callable[[float], bool]
     challenge: CaseChallenge
+    evidence: Callable[[], Evidence]
+
+    def futile(self, opened: Opened) -> bool:
+        """True if the claims will hardly be proved; secret until it is told."""
+        values = self.challenge.values
+        if values is None:
+            return False
+        evidence = self.evidence()
+        return evidence.hopeless(evidence.plan.last_nats(opened.nats, opened.looks), ~np.isnan(values[:, 0, 0]))
 
 
 def open_challenge(
-    gate: CaseGate, executor: QueryExecutor, store: ResultStore, challenger: str, *, batch: int | None
-) -> OpenChallenge:
+    gate: CaseGate, executor: QueryExecutor, store: ResultStore, challenger: str, *, batch: int | None,
+    futility: bool = False,
+) -> OpenChallenge:  # fmt: skip
     """Open a challenge, or go on with the one that is open under this name.
 
     Raises:
@@ -252,18 +287,18 @@ def open_challenge(
     if made._opened(data) is not None or made.verdict is not None or identity == now.champion:
         return made
     looks = _looks(gate._units, batch)
-    while not _open(executor, gate, challenger, looks):
+    while not _open(executor, gate, challenger, looks, futility=futility):
         continue  # a query came meanwhile, so the level is another one
     return made
 
 
-def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int) -> bool:
+def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, *, futility: bool) -> bool:
     """Write the act that opens a challenge; False if the ledger has moved on since its level was computed."""
     head = executor.head()
-    opened = _checked(executor, gate, challenger, looks, head)
+    opened = replace(_checked(executor, gate, challenger, looks, head), futility=futility)
     public = {
         "kind": OPENED, "gate": opened.gate, "champion": opened.champion, "challenger": opened.challenger,
-        "nats": opened.nats, "looks": opened.looks, "entry": opened.entry,
+        "nats": opened.nats, "looks": opened.looks, "entry": opened.entry, **({"futility": True} if futility else {}),
     }  # fmt: skip
     if executor.analyst is not None:
         public[ANALYST] = executor.analyst
@@ -299,9 +334,8 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
         )
     gate.check_complete(now)
     nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
-    worst = nats + (math.log(looks) if gate.suite.population == NEW_RUNS else 0.0)
     paid = _pays(executor, state, accounts, questions=2)
-    if now.left < 1 or not paid or not gate._units.can_prove(worst):
+    if now.left < 1 or not paid or not gate._units.can_prove_early(nats, looks):
         raise BudgetExhausted(
             "what is left does not pay for the challenge, or no results could prove its claims; nothing was charged; "
             "seal new cases"
@@ -325,22 +359,6 @@ def _looks(units: UnitPlan, batch: int | None) -> int:
     return math.ceil(units.count / wanted)
 
 
-def boundaries(units: int, looks: int) -> list[int]:
-    """Numbers of units after each look, as even as can be.
-
-    Examples:
-        >>> boundaries(10, 4)
-        [3, 5, 8, 10]
-    """
-    return [math.ceil(units * look / looks) for look in range(1, looks + 1)]
-
-
-def order_of_units(order_key: bytes, opened: Opened, units: int) -> list[int]:
-    """The secret order of one open challenge: a new one each time, so that what was handed out before tells nothing."""
-    name = f"everhold order of cases\n{opened.gate}\n{opened.entry}\n{opened.challenger}\n"
-    return sorted(range(units), key=lambda unit: hmac.digest(order_key, f"{name}{unit}".encode(), "sha256"))
-
-
 def _file(opened: Opened, look: int, results: str) -> str:
     return f"{opened.challenger[:16]}-{opened.entry}-{look}-{results[:32]}"
 
@@ -355,4 +373,5 @@ class HoldoutOpenChallenges(HoldoutAccessor):
     def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
         """Numbers of the acts."""
         kept = head.accounts.of(OpenChallenges)
-        return {"open_challenges": {"opened": kept.opened, "looked": kept.looked}} if kept.opened else {}
+        futile = {"futile": kept.futile} if kept.futile else {}
+        return {"open_challenges": {"opened": kept.opened, "looked": kept.looked, **futile}} if kept.opened else {}

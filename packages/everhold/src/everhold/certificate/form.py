@@ -114,11 +114,31 @@ def _by_source(value: object) -> bool:
 
 
 _texts = _list(_text)
-_promoted = _object(sequence=_count, challenger=_hash, over=_hash)
+_promoted_of_before = _object(sequence=_count, challenger=_hash, over=_hash)
+_promoted_now = _object(
+    sequence=_count, challenger=_hash, over=_hash, low=_number, high=_number, since_first=_optional(_number)
+)
+
+
+def _promoted(value: object) -> bool:
+    """A promotion, with the interval of its gain unless it was certified before that was told."""
+    return _promoted_of_before(value) or _promoted_now(value)
+
+
 _gate = _object(
     gate=_text, metric=_text, margin=_number, limit=_optional(_count), first=_hash, challenges=_count,
     promotions=_list(_promoted),
 )  # fmt: skip
+_opened, _opened_and_futile = (
+    _object(opened=_count, looked=_count), _object(opened=_count, looked=_count, futile=_count)
+)  # fmt: skip
+
+
+def _open_challenges(value: object) -> bool:
+    """Challenges that were opened, looks at them, and stops for futility where there were any."""
+    return _opened(value) or (_opened_and_futile(value) and isinstance(value, dict) and value["futile"] > 0)
+
+
 _unsealed = _object(value=_number, low=_number, high=_number)
 _chosen_facts: dict[str, Fits] = {
     "name": _text, "measure": lambda value: _text(value) and value in MEASURES, "asked": _text, "question": _hash,
@@ -239,7 +259,7 @@ _SOMETIMES: dict[str, dict[str, Fits]] = {
         "labels": lambda value: _count(value) and value != 0,
         "left_of_plan": lambda value: value is True,
         "gates": _list(_gate),
-        "open_challenges": _object(opened=_count, looked=_count),
+        "open_challenges": _open_challenges,
         "declared": _list(_declared),
         "arrivals": _list(_arrived),
         "retired": _list(_retired),

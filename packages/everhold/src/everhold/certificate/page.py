@@ -367,8 +367,18 @@ def _gate_items(gates: Sequence[Mapping[str, Any]], *, edition: int) -> Iterator
         for promotion in gate["promotions"]:
             yield (
                 f"gate {gate['gate']!r}, promoted in entry {shown(promotion['sequence'])}",
-                f"{promotion['challenger']} is better than {promotion['over']} by more than {margin}",
+                f"{promotion['challenger']} is better than {promotion['over']} by more than {margin}"
+                + _gain_of(promotion),
             )
+
+
+def _gain_of(promotion: Mapping[str, Any]) -> str:
+    """Bounds of a gain; nothing in certificates of before that was told."""
+    if "high" not in promotion:
+        return ""
+    since = promotion["since_first"]
+    total = "" if since is None else f"; than the first champion by {at_least(since)} at least"
+    return f", at most {at_most(promotion['high'])}{total}"
 
 
 def _competition_items(competition: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:

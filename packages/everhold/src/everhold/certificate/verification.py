@@ -472,7 +472,7 @@ def _account_findings(document: Mapping[str, Any]) -> Iterator[str]:
         + lost["recoveries"]
         + unsealed["acts"]
         + len(gates)
-        + sum(account.get("open_challenges", {}).values())
+        + sum(account.get("open_challenges", {}).get(name, 0) for name in ("opened", "looked"))
         + received
     )
     questions = head["sequence"] - acts + lost["questions"]
@@ -499,6 +499,7 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
     by_source = account["by_source"]
     taken, standing = by_source.get("holdout", 0), by_source.get("standing", 0)
     taken += sum(len(gate["promotions"]) for gate in account.get("gates", ()))
+    taken += account.get("open_challenges", {}).get("futile", 0)
     yield from kind.mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
     if by_source.get("silent", 0) and not kind.unsealable:
         yield "there are silent answers, and with this mechanism nothing is ever told of them"
@@ -609,6 +610,13 @@ def _succession_findings(gate: Mapping[str, Any]) -> Iterator[str]:
     champions = [gate["first"], *(promotion["challenger"] for promotion in promotions)]
     if [promotion["over"] for promotion in promotions] != champions[:-1]:
         yield "a challenger was promoted over another model than the champion of its gate"
+    told = [(number, promotion) for number, promotion in enumerate(promotions, 1) if "low" in promotion]
+    if not all(
+        promotion["low"] == gate["margin"] <= promotion["high"]
+        and promotion["since_first"] in (None, number * gate["margin"])
+        for number, promotion in told
+    ):
+        yield "the gain of a champion has bounds that do not follow from the margin of its gate"
 
 
 def _allotment_findings(allotments: Mapping[str, Any], *, answered: int, charged: int) -> Iterator[str]:

@@ -333,7 +333,15 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
     return said
 
 
-def _gates(gates: object, rows: Mapping[str, Any]) -> list[str]:
+_GATES_OF_CASES = (
+    "At a gate about cases, a version is named by the SHA-256 of its name there. Each champion also fulfils the guards "
+    "that the metric names, against the baseline, which is fixed. Where the metric says that it is about new runs of "
+    "these cases, promotions promise that in place of the population: the version is better on average in new runs of "
+    "these very cases."
+)
+
+
+def _gates(gates: Any, rows: Mapping[str, Any]) -> list[str]:
     """Meaning of promotions; empty where there is no gate."""
     if not gates:
         return []
@@ -342,7 +350,8 @@ def _gates(gates: object, rows: Mapping[str, Any]) -> list[str]:
         "probability, together with all answers, every promotion that is listed in this certificate is true: by the "
         f"gate's metric, {_value(rows)} of the challenger is better than that of the champion before by more than the "
         "margin, however many other challengers failed and however all of them were chosen. That a champion was kept "
-        "promises nothing. A model is named by the SHA-256 of the question about it."
+        "promises nothing. A model is named by the SHA-256 of the question about it.",
+        *([_GATES_OF_CASES] if any(gate["metric"].startswith("cases: ") for gate in gates) else []),
     ]
 
 

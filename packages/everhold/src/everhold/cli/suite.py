@@ -39,6 +39,10 @@ def suite(
     not_worse: Annotated[
         list[str] | None, typer.Option(help="A guard, as METRIC=SLACK: at most so much worse than now.")
     ] = None,
+    at_most: Annotated[
+        list[str] | None, typer.Option(help="A guard against a number, as METRIC=NUMBER; also of a ratio, 'a / b'.")
+    ] = None,
+    at_least: Annotated[list[str] | None, typer.Option(help="The same, from below.")] = None,
     ranges: Annotated[
         list[str] | None, typer.Option("--range", help="Range of a metric, as METRIC=LOW:HIGH; by default 0:1.")
     ] = None,
@@ -67,11 +71,12 @@ def suite(
     from everhold.suites import seal_cases
 
     slacks = {name: _number(value) for name, value in map(_pair, not_worse or [])}
+    most, least = ({name: _number(value) for name, value in map(_pair, each or [])} for each in (at_most, at_least))
     limits = {name: _range(value) for name, value in map(_pair, ranges or [])}
     with arguments_checked():
         made = seal_cases(
             _storage(storage), holdout, results=read_case_file(file), challenges=challenges, gate=gate, better=better,
-            not_worse=slacks, ranges=limits, units=units, margin=margin,
+            not_worse=slacks, ranges=limits, units=units, margin=margin, at_most=most, at_least=least,
         )  # fmt: skip
         with made:
             show_record(made.gate(name=gate).status(), form)
@@ -81,6 +86,12 @@ def challenge(
     file: FileArgument, *, gate: GateOption = "main",
     challenger: Annotated[
         str | None, typer.Option(help="Its name, such as a commit: named again, it has the same verdict, for nothing.")
+    ] = None,
+    champion_results: Annotated[
+        Path | None, typer.Option(help="New results of the champion, where makers may know the stored ones.")
+    ] = None,
+    baseline_results: Annotated[
+        Path | None, typer.Option(help="The same for the baseline, where there are guards.")
     ] = None,
     summary: Annotated[Path | None, typer.Option(help="Append the verdict in Markdown to this file.")] = None,
     holdout: HoldoutOption = "suite", storage: StorageOption = None, analyst: AnalystOption = None,
@@ -109,7 +120,11 @@ def challenge(
     try:
         with arguments_checked(), opened(_storage(storage), holdout, analyst) as found:
             asked: CaseGate = found.gate(name=gate)  # type: ignore[assignment]  # it is about cases, or refuses the file
-            verdict = asked.challenge(read_case_file(file), challenger=challenger)
+            verdict = asked.challenge(
+                read_case_file(file), challenger=challenger,
+                champion=champion_results and read_case_file(champion_results),
+                baseline=baseline_results and read_case_file(baseline_results),
+            )  # fmt: skip
             facts: dict[str, Any] = dict(asked.status())
     except BudgetExhausted as fault:
         _leave(fault, _SPENT)

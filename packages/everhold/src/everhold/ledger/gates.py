@@ -130,8 +130,9 @@ class Gates(LedgerExtension):
         """
         if source not in VERDICTS:
             return
-        if charged != (source == PROMOTED):
-            raise ValueError("a promotion costs one surprise, and nothing else is charged")
+        stopped = source == KEPT and charged == 1 and description.get("opened") is not None
+        if charged != (source == PROMOTED) and not stopped:
+            raise ValueError("a promotion or a stop for futility costs one surprise, and nothing else is charged")
         self._challenge(description, promoted=source == PROMOTED)
 
     def _open(self, description: Mapping[str, Any]) -> None:

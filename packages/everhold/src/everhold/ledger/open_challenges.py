@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.ledger.extension import LedgerExtension
-from everhold.ledger.gates import VERDICTS
+from everhold.ledger.gates import KEPT, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +36,7 @@ class Opened:
         nats: ln(1 / level), fixed at opening.
         looks: How many looks there can be.
         entry: Number of the entry that opened it.
+        futility: True if a look may also end it as kept, which is a mark as a promotion is.
         results: Keyed digest of what was reported at each look so far.
     """
 
@@ -45,6 +46,7 @@ class Opened:
     nats: float
     looks: int
     entry: int
+    futility: bool = False
     results: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -53,8 +55,14 @@ class Opened:
         sound = sound and type(self.nats) is float and math.isfinite(self.nats) and self.nats > 0.0
         counts = (self.looks, self.entry)
         sound = sound and all(type(count) is int and count >= 1 for count in counts) and self.looks <= _MOST_LOOKS
+        sound = sound and type(self.futility) is bool
         if not (sound and len(self.results) < self.looks):
             raise ValueError("the open challenge is malformed")
+
+    @property
+    def marks(self) -> int:
+        """Number of labels that its mark can have, all alike: looks, twice where futility may end it, too."""
+        return self.looks * (2 if self.futility else 1)
 
     def stored(self) -> list[Any]:
         """As plain JSON data."""
@@ -63,8 +71,8 @@ class Opened:
     @classmethod
     def read(cls, stored: list[Any]) -> Self:
         """The inverse of `stored`."""
-        gate, challenger, champion, nats, looks, entry, results = stored
-        return cls(gate, challenger, champion, nats, looks, entry, tuple(results))
+        gate, challenger, champion, nats, looks, entry, futility, results = stored
+        return cls(gate, challenger, champion, nats, looks, entry, futility, tuple(results))
 
     def after(self, results: str) -> Opened:
         """After one more look."""
@@ -79,6 +87,7 @@ class OpenChallenges(LedgerExtension):
         by_gate: One for each gate at most.
         opened: How many were opened so far.
         looked: How many looks ended nothing so far.
+        futile: How many challenges were ended as kept before all cases were handed out, each for a surprise.
     """
 
     name: ClassVar[str] = "open_challenges"
@@ -89,6 +98,7 @@ class OpenChallenges(LedgerExtension):
     by_gate: dict[str, Opened] = field(default_factory=dict)
     opened: int = 0
     looked: int = 0
+    futile: int = 0
 
     @classmethod
     def read(cls, stored: Any) -> Self:
@@ -98,16 +108,18 @@ class OpenChallenges(LedgerExtension):
             ValueError: If `stored` never returns such a thing.
         """
         found = [Opened.read(line) for line in stored["open"]]
-        opened, looked = stored["opened"], stored["looked"]
-        if not (type(opened) is int and type(looked) is int and opened >= max(len(found), 1) and looked >= 0):
+        counts = opened, looked, futile = stored["opened"], stored["looked"], stored.get("futile", 0)
+        sound = all(type(count) is int and count >= 0 for count in counts) and opened >= max(len(found) + futile, 1)
+        if not sound:
             raise ValueError("the counts are impossible")
-        return cls({each.gate: each for each in found}, opened, looked)
+        return cls({each.gate: each for each in found}, opened, looked, futile)
 
     def stored(self) -> dict[str, Any] | None:
         """As plain JSON data; None if none was ever opened."""
         if not self.opened:
             return None
-        return {"open": [each.stored() for each in self.by_gate.values()], "opened": self.opened, "looked": self.looked}
+        counts = {"opened": self.opened, "looked": self.looked, **({"futile": self.futile} if self.futile else {})}
+        return {"open": [each.stored() for each in self.by_gate.values()], **counts}
 
     @property
     def entries(self) -> int:
@@ -122,7 +134,7 @@ class OpenChallenges(LedgerExtension):
         """
         if source == OPENED:
             named = ("gate", "challenger", "champion", "nats", "looks", "entry")
-            made = Opened.read([*(description.get(name) for name in named), []])
+            made = Opened.read([*(description.get(name) for name in named), description.get("futility", False), []])
             if made.gate in self.by_gate:
                 raise ValueError("the gate has an open challenge already")
             self.by_gate[made.gate] = made
@@ -150,4 +162,8 @@ class OpenChallenges(LedgerExtension):
             return
         if before is None or before.entry != entry:
             raise ValueError("the gate has another open challenge, or none")
+        if source == KEPT and charged:
+            if not before.futility:
+                raise ValueError("an early end was charged that the challenge cannot have")
+            self.futile += 1
         del self.by_gate[before.gate]

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from everhold.display import Display
-from everhold.guarantees.intervals.claims import MOST_STAKE, most_nats, stakes_for
+from everhold.guarantees.intervals.claims import MOST_STAKE, least_gain, most_nats, stakes_for
 from everhold.mechanisms import GuessAndCheck
 
 if TYPE_CHECKING:
@@ -114,15 +114,13 @@ def plan_cases(
 def smallest_step(units: int, floor: float, nats: float) -> float | None:
     """The smallest mean gain that so many units can prove if none spreads; None if not even the gain 1 can be.
 
-    Source: n ln(1 + stake (gain - floor) / (1 + floor)) >= nats.
-
     Examples:
         >>> round(smallest_step(100, 0.0, 8.4), 4)
         0.0922
         >>> smallest_step(10, 0.0, 8.4) is None
         True
     """
-    gain: float = floor + (1.0 + floor) * math.expm1(nats / units) / MOST_STAKE
+    gain = least_gain(units, floor, nats)
     return None if gain > 1.0 or most_nats(units, floor) < nats else gain
 
 

@@ -50,7 +50,7 @@ def next_nats(mechanism: GuessAndCheck, state: State) -> float:
 
 
 def look_label(looks: int) -> int:
-    """Cost of the label of a promotion's look for later queries, in millionths of a nat: all looks are alike.
+    """Cost of the label of a mark's look for later queries, in millionths of a nat: all looks are alike.
 
     Examples:
         >>> look_label(20)
@@ -73,6 +73,7 @@ class CaseChallenge(QueryPlan[Verdict]):
         proves: Whether the claims are proved at ln(1 / level). Secret.
         values: The challenger's results, kept if it is promoted; None where they are not complete. Secret.
         opened: The open challenge that this closes; None for one that was given all results at once.
+        futile: True if it is ended as kept by what the results say, before all cases were handed out.
     """
 
     gate: GateAccount
@@ -84,6 +85,7 @@ class CaseChallenge(QueryPlan[Verdict]):
     proves: Callable[[float], bool] = field(repr=False)
     values: NDArray[np.float64] | None = field(repr=False)
     opened: Opened | None = None
+    futile: bool = False
 
     def is_short(self, rows: int) -> bool:
         """Always: nothing is read of the sealed rows."""
@@ -140,7 +142,7 @@ class CaseChallenge(QueryPlan[Verdict]):
     def answer(self, state: State, seen: None, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
         """The verdict; a promoted challenger's results are kept before anybody hears of it."""
         nats = next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
-        promoted = self.values is not None and self.proves(nats)
+        promoted = self.values is not None and not self.futile and self.proves(nats)
         if promoted and self.values is not None:
             self.store.keep(self.digest, self.values)
         answer = {
@@ -148,8 +150,9 @@ class CaseChallenge(QueryPlan[Verdict]):
             "source": PROMOTED if promoted else KEPT,
             "node": {"by": "claims", "nats": nats, "one_sided": True},
         }  # fmt: skip
-        label = look_label(self.opened.looks) if promoted and self.opened is not None else 0
-        return state.after(charged=int(promoted), labels=label), [Outcome(answer, int(promoted))]
+        mark = promoted or self.futile
+        label = look_label(self.opened.marks) if mark and self.opened is not None else 0
+        return state.after(charged=int(mark), labels=label), [Outcome(answer, int(mark))]
 
     def present(self, told: ExecutionResult) -> Verdict:
         """The verdict in the metric's units."""
@@ -200,9 +203,9 @@ def claims_in_words(description: Mapping[str, Any]) -> str:
         'accuracy (guard: cost at most 0.02 worse than the baseline)'
     """
     better = " or ".join(description["better"])
-    guards = ", ".join(
-        f"{name} at most {at_least(slack)} worse than the baseline" for name, slack in description["not_worse"].items()
-    )
+    slacks = description["not_worse"].items()
+    held = [f"{name} at most {at_least(slack)} worse than the baseline" for name, slack in slacks]
+    guards = ", ".join([*held, *description.get("limits", {})])
     return f"{better} (guard: {guards})" if guards else str(better)
 
 

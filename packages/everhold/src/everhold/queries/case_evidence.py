@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.guarantees.intervals.claims import ClaimUnits, first_proof, most_nats
+from everhold.guarantees.intervals.claims import ClaimUnits, first_proof, least_gain, most_nats
 from everhold.queries.case_results import NEW_RUNS
 
 if TYPE_CHECKING:
@@ -18,7 +18,27 @@ if TYPE_CHECKING:
 
     from everhold.queries.case_results import CaseSuite
 
-__all__ = ["Evidence", "UnitPlan"]
+__all__ = ["EARLY_PART", "Evidence", "UnitPlan", "run_chunks"]
+
+EARLY_PART = 0.75
+"""Part of the level of an open challenge that draws with replacement; the rest is for all runs at the end."""
+
+_FEWEST_RUNS = 4  # with fewer, a case has no runs left when it is drawn again
+
+
+def run_chunks(runs: int) -> list[slice]:
+    """Runs of a case for its first draw, its second, and so on: half of what is left each time.
+
+    Examples:
+        >>> [chunk.stop - chunk.start for chunk in run_chunks(8)]
+        [4, 2, 1, 1]
+    """
+    found, start = [], 0
+    while start < runs:
+        stop = start + math.ceil((runs - start) / 2)
+        found.append(slice(start, stop))
+        start = stop
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +72,21 @@ class UnitPlan:
     def yes_no(self) -> bool:
         """True if each unit is one run of one independent case of one law."""
         return self.suite.population != NEW_RUNS and self.suite.runs == 1 and self.count == len(self.suite.ids)
+
+    @property
+    def redraws(self) -> bool:
+        """True if open challenges draw cases with replacement: each draw of a case needs runs of its own."""
+        return self.suite.population == NEW_RUNS and self.suite.runs >= _FEWEST_RUNS
+
+    def last_nats(self, nats: float, looks: int) -> float:
+        """ln(1 / level) of the last look of an open challenge, when all results are there."""
+        if self.suite.population != NEW_RUNS:
+            return nats
+        return nats - math.log(1.0 - EARLY_PART) if self.redraws else nats + math.log(looks)
+
+    def can_prove_early(self, nats: float, looks: int) -> bool:
+        """True if any results could prove the claims of an open challenge with so many looks at this level."""
+        return self.can_prove(self.last_nats(nats, looks))
 
     def can_prove(self, nats: float) -> bool:
         """True if any results at all could prove the claims at this level."""
@@ -100,6 +135,59 @@ class Evidence:
             return True
         return looks[-1] == plan.count and self.proves(nats)
 
+    def proves_drawn(self, nats: float, draws: Sequence[int], *, whole: bool) -> bool:
+        """True if the claims are proved by draws with replacement, after any of them, or by all runs at the end.
+
+        Each draw of a unit looks at runs that no earlier draw has looked at, so that its mean given the past is that of
+        all units: the capital is a fair game. When a unit has no runs left, its value is the worst one.
+
+        Args:
+            nats: ln(1 / level) of the whole challenge.
+            draws: Units as they were drawn, all of them reported.
+            whole: True if all results are there.
+        """
+        chunks = run_chunks(self.plan.suite.runs)
+        counts = np.zeros(self.plan.count, dtype=np.intp)
+        used = np.empty(len(draws), dtype=np.intp)
+        for place, unit in enumerate(draws):
+            used[place] = counts[unit]
+            counts[unit] += 1
+        units, sizes = np.asarray(draws, dtype=np.intp), self.plan.sizes
+        values = []
+        for each in self._values():
+            sums = [np.bincount(self.plan.groups, weights=each[:, chunk].mean(axis=1)) for chunk in chunks]
+            by_chunk = np.stack([*sums, np.zeros(self.plan.count)])  # the worst, when no runs are left
+            values.append(ClaimUnits(by_chunk[np.minimum(used, len(chunks)), units], sizes[units], float(sizes.max())))
+        early, planned = nats - math.log(EARLY_PART), max(self.plan.count // 2, 1)
+        if len(draws) and self._proof(values, planned, early, range(1, len(draws) + 1)) is not None:
+            return True
+        return whole and self.proves(nats - math.log(1.0 - EARLY_PART))
+
+    def hopeless(self, nats: float, seen: NDArray[np.bool_]) -> bool:
+        """True if the claims will hardly be proved: a gain two standard errors above the one seen would not be.
+
+        Any rule is sound, as the stop is paid for (S12). At least a quarter of the cases has to be there.
+
+        Args:
+            nats: ln(1 / level) of the verdict at the end.
+            seen: Shape (cases,): True for cases that were reported.
+        """
+        plan = self.plan
+        if 4 * seen.sum() < len(seen):
+            return False
+        lost: dict[bool, list[bool]] = {True: [], False: []}
+        for claim, values in zip(plan.suite.claims, self._values(), strict=True):
+            gains = 2.0 * values[seen] - 1.0
+            means = gains.mean(axis=1)
+            best = means.mean() + 2.0 * means.std() / math.sqrt(len(means))
+            spread = gains.var() if plan.suite.population == NEW_RUNS else means.var()
+            level = nats + (0.0 if claim.guard else math.log(len(plan.suite.better)))
+            needed = max(least_gain(plan.all_at_once, claim.floor, level), claim.floor)
+            lost[claim.guard].append(
+                best < max(needed, claim.floor + math.sqrt(2.0 * level * spread / plan.all_at_once))
+            )
+        return any(lost[True]) or all(lost[False])
+
     def _proof(self, units: Sequence[ClaimUnits], planned: int, nats: float, looks: Sequence[int]) -> int | None:
         return first_proof(self.plan.suite.claims, units, planned=planned, nats=nats, looks=looks)
 
@@ -109,9 +197,12 @@ class Evidence:
         found = []
         for claim in self.plan.suite.claims:
             place, metric = names[claim.metric]
+            own = metric.scaled(self.challenger[:, :, place])
+            if claim.fixed:
+                found.append(own)
+                continue
             other = self.baseline if claim.guard else self.champion
-            gain = metric.scaled(self.challenger[:, :, place]) - metric.scaled(other[:, :, place])
-            found.append((1.0 + gain) / 2.0)
+            found.append((1.0 + own - metric.scaled(other[:, :, place])) / 2.0)
         return found
 
     def _whole(self) -> list[ClaimUnits]:

@@ -30,13 +30,14 @@ _MOST_DEPTH = 64
 _CRASHED = 2  # failureReason of promptfoo: the provider or the test itself failed, and no assertion did
 
 
-def read_case_file(path: str | Path) -> dict[str, list[Any]]:
+def read_case_file(path: str | Path, *, kind: str | None = None) -> dict[str, list[Any]]:
     """Read the results of a file as a table.
 
     Args:
         path: ``*.xml`` is JUnit, with the metrics ``passed`` and ``duration`` (seconds) of the cases
             ``classname::name``. ``*.json`` is promptfoo, with ``passed``, ``score``, ``cost`` and ``latency`` (seconds)
             of cases that are named by their description, or by their variables. ``*.csv`` has a column ``case``.
+        kind: ``".xml"``, ``".json"`` or ``".csv"``; by default the ending of the path.
 
     Raises:
         QueryRejected: If it is none of these. Nothing was charged.
@@ -45,7 +46,8 @@ def read_case_file(path: str | Path) -> dict[str, list[Any]]:
     """
     path = Path(path)
     readers: dict[str, Callable[[bytes], list[dict[str, Any]]]] = {".xml": _junit, ".json": _promptfoo, ".csv": _csv}
-    reader = readers.get(path.suffix.lower())
+    kind = path.suffix.lower() if kind is None else kind
+    reader = readers.get(kind)
     if reader is None:
         raise _unreadable(path, "expected a .xml (JUnit), .json (promptfoo) or .csv file")
     with path.open("rb") as file:
@@ -57,7 +59,7 @@ def read_case_file(path: str | Path) -> dict[str, list[Any]]:
     except (expat.ExpatError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as fault:
         if isinstance(fault, QueryRejected):
             raise
-        raise _unreadable(path, f"expected well-formed {path.suffix[1:].upper()} results") from None
+        raise _unreadable(path, f"expected well-formed {kind[1:].upper()} results") from None
     if not rows:
         raise _unreadable(path, "it has no results; expected at least one case")
     names = list(dict.fromkeys(name for row in rows for name in row))

@@ -7,13 +7,14 @@ one case, in order. Whatever is missing, unknown, doubled, crashed or no number 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import brief
+from everhold.arguments import as_float, brief
 from everhold.errors import CaseRejected, QueryRejected
 from everhold.guarantees.intervals.claims import GateClaim
 
@@ -31,7 +32,9 @@ __all__ = [
     "CaseMetric",
     "CaseSuite",
     "ids_in",
+    "limits_for",
     "metrics_for",
+    "runs_by_case",
     "runs_in",
 ]
 
@@ -50,6 +53,7 @@ LOWER = frozenset({
 })  # fmt: skip
 """Names of metrics of which less is better, unless ``lower=`` names others."""
 
+_DIFFERENCE, _RATIO = " - ", " / "
 _MOST_NAMED = 3  # cases that a message names
 _MOST_RUNS = 10_000
 
@@ -64,6 +68,7 @@ class CaseMetric:
         high: Larger numbers count as this.
         lower: True if less is better.
         yes_no: True if every number is 0 or 1.
+        parts: For a weighted sum of columns: column, weight, low and high of each.
     """
 
     name: str
@@ -71,6 +76,7 @@ class CaseMetric:
     high: float = 1.0
     lower: bool = False
     yes_no: bool = False
+    parts: tuple[tuple[str, float, float, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
@@ -83,6 +89,29 @@ class CaseMetric:
     def width(self) -> float:
         """High minus low."""
         return self.high - self.low
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it reads."""
+        return tuple(part[0] for part in self.parts) or (self.name,)
+
+    def value(self, numbers: Sequence[float]) -> float:
+        """Its number from those of its columns; each counts within its own range."""
+        if not self.parts:
+            return numbers[0]
+        parts = zip(self.parts, numbers, strict=True)
+        return sum(weight * min(max(number, low), high) for (_, weight, low, high), number in parts)
+
+    def described(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        plain = asdict(self)
+        parts = plain.pop("parts")
+        return {**plain, "parts": [list(part) for part in parts]} if parts else plain
+
+    @classmethod
+    def read(cls, described: Mapping[str, Any]) -> Self:
+        """The inverse of `described`."""
+        return cls(**{**described, "parts": tuple(tuple(part) for part in described.get("parts", ()))})
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Numbers in [0, 1], more is better."""
@@ -102,6 +131,7 @@ class CaseSuite:
         not_worse: Guards: the slack of each in its metric's units.
         runs: Runs of each case.
         population: `NEW_CASES` or `NEW_RUNS`.
+        limits: Guards against a fixed number: by the name of a metric, the number that its mean has to be above.
     """
 
     ids: Sequence[Any] = field(repr=False)
@@ -111,13 +141,20 @@ class CaseSuite:
     not_worse: Mapping[str, float]
     runs: int
     population: str
+    limits: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def claims(self) -> list[GateClaim]:
-        """Successes first, then guards."""
+        """Successes first, then guards, then limits."""
+        by_name = {metric.name: metric for metric in self.metrics}
+        fixed = [
+            GateClaim(name, 2.0 * float(by_name[name].scaled(np.asarray(number))) - 1.0, guard=True, fixed=True)
+            for name, number in self.limits.items()
+        ]
         width = {metric.name: metric.width for metric in self.metrics}
         successes = [GateClaim(name, self.margin / width[name]) for name in self.better]
-        return successes + [GateClaim(n, -slack / width[n], guard=True) for n, slack in self.not_worse.items()]
+        guards = [GateClaim(n, -slack / width[n], guard=True) for n, slack in self.not_worse.items()]
+        return successes + guards + fixed
 
     def describe(self) -> dict[str, Any]:
         """All but the ids, as the ledger holds it."""
@@ -125,16 +162,17 @@ class CaseSuite:
         return {
             "kind": "cases", "population": self.population, "runs": self.runs, "better": list(self.better),
             "margin": self.margin, "not_worse": dict(self.not_worse),
-            "metrics": [asdict(each) for each in self.metrics],
-            "low": first.low, "high": first.high,
+            "metrics": [each.described() for each in self.metrics],
+            "low": first.low, "high": first.high, **({"limits": dict(self.limits)} if self.limits else {}),
         }  # fmt: skip
 
     @classmethod
     def read(cls, described: Mapping[str, Any], ids: Sequence[Any]) -> Self:
         """The inverse of `describe`."""
         return cls(
-            ids, tuple(CaseMetric(**each) for each in described["metrics"]), tuple(described["better"]),
+            ids, tuple(map(CaseMetric.read, described["metrics"])), tuple(described["better"]),
             described["margin"], described["not_worse"], described["runs"], described["population"],
+            described.get("limits", {}),
         )  # fmt: skip
 
     def values(self, results: Any, cases: Sequence[Any] | None = None) -> NDArray[np.float64]:
@@ -148,7 +186,7 @@ class CaseSuite:
             CaseRejected: If a case is missing, unknown, has other runs or no usable number. Nothing was charged.
         """
         wanted = list(self.ids if cases is None else cases)
-        by_case = _by_case(results, [metric.name for metric in self.metrics])
+        by_case = _by_case(results, list(dict.fromkeys(name for metric in self.metrics for name in metric.columns)))
         _check_ids(by_case, wanted, known=self.ids)
         found = np.empty((len(wanted), self.runs, len(self.metrics)))
         for place, case in enumerate(wanted):
@@ -168,6 +206,11 @@ def ids_in(results: Any) -> list[Any]:
 def runs_in(results: Any) -> int:
     """Number of runs of the first case."""
     return len(next(iter(_by_case(results, None).values())))
+
+
+def runs_by_case(results: Any) -> dict[Any, list[Any]]:
+    """Runs by case as they were given: each a mapping of metrics, or one number."""
+    return _by_case(results, None)
 
 
 def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]]:
@@ -239,15 +282,19 @@ def _others(cases: Sequence[Any]) -> str:
 
 
 def _number(run: Any, metric: CaseMetric, case: Any) -> float:
-    value = run.get(metric.name) if isinstance(run, Mapping) else run
+    return metric.value([_column_number(run, name, metric, case) for name in metric.columns])
+
+
+def _column_number(run: Any, name: str, metric: CaseMetric, case: Any) -> float:
+    value = run.get(name) if isinstance(run, Mapping) else run
     if value is None:
-        raise _rejected(case, "crashed", f"has no {metric.name}: the run crashed; expected a number, run it again")
+        raise _rejected(case, "crashed", f"has no {name}: the run crashed; expected a number, run it again")
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
     if math.isnan(number):
-        raise _rejected(case, "not a number", f"has the {metric.name} {brief(value)}; expected a number")
+        raise _rejected(case, "not a number", f"has the {name} {brief(value)}; expected a number")
     if metric.yes_no and number not in (0.0, 1.0):
         raise _rejected(case, "not a number", f"has the {metric.name} {brief(value)}; expected 0 or 1, as the champion")
     return number
@@ -258,18 +305,84 @@ def _rejected(case: Any, fault: str, why: str) -> CaseRejected:
 
 
 def metrics_for(
-    better: Iterable[str], guards: Iterable[str], *, ranges: Mapping[str, Any], lower: Iterable[str] | None
-) -> list[CaseMetric]:
+    better: Iterable[str], guards: Iterable[str], *, ranges: Mapping[str, Any], lower: Iterable[str] | None,
+    limits: Iterable[str] = (),
+) -> list[CaseMetric]:  # fmt: skip
     """The metrics of claims, each once; what is 0 or 1 throughout is seen later."""
     names = list(dict.fromkeys([*better, *guards]))
     less = LOWER if lower is None else frozenset(lower)
-    if unknown := (set(ranges) | (set() if lower is None else less)) - set(names):
+    columns = {part for name in [*names, *limits] for part in re.split(" [-/] ", name)}
+    if unknown := (set(ranges) - columns | (set() if lower is None else less)) - set(names):
         raise QueryRejected(
             f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}; nothing was "
             "charged"
         )
-    made = []
-    for name in names:
+    if ratio := next((name for name in names if _RATIO in name), None):
+        raise QueryRejected(
+            f"{brief(ratio)} is a ratio, and a ratio of means is held against a number, not against another version; "
+            f"expected at_most={{{ratio!r}: number}} or at_least=...; nothing was charged"
+        )
+    return [_metric(name, ranges, lower=name in less) for name in names]
+
+
+def limits_for(
+    at_most: Mapping[str, float], at_least: Mapping[str, float], *, ranges: Mapping[str, Any]
+) -> tuple[list[CaseMetric], dict[str, float]]:
+    """Guards against fixed numbers: a metric for each, and the number that its mean has to be above.
+
+    A ratio of means is at most m if the mean of m * denominator - numerator is at least 0.
+
+    Args:
+        at_most: By a column, a difference ``"a - b"`` or a ratio ``"a / b"``.
+        at_least: The same.
+        ranges: Of columns, 0 to 1 by default.
+
+    Raises:
+        QueryRejected: If a number is none, or beyond what the ranges allow. Nothing was changed.
+    """
+    metrics, limits = [], {}
+    wished = [(name, number, -1.0, "at most") for name, number in at_most.items()]
+    for name, given, sign, word in wished + [(name, number, 1.0, "at least") for name, number in at_least.items()]:
+        number = as_float(given)
+        top, slash, bottom = name.partition(_RATIO)
+        parts = [(column, sign * weight, a, b) for column, weight, a, b in _sum_of(top, ranges)]
+        if slash:
+            parts += [(column, -sign * number * weight, a, b) for column, weight, a, b in _sum_of(bottom, ranges)]
+        low, high = (sum(pick(weight * a, weight * b) for _, weight, a, b in parts) for pick in (min, max))
+        floor = 0.0 if slash else sign * number
+        if not (math.isfinite(number) and low < floor < high):
+            raise QueryRejected(
+                f"{name} {word} {brief(given)} cannot be a claim; expected a finite number inside of what the ranges "
+                "allow; nothing was changed"
+            )
+        metrics.append(CaseMetric(f"{name} {word} {number:g}", low, high, parts=tuple(parts)))
+        limits[metrics[-1].name] = floor
+    return metrics, limits
+
+
+def _metric(name: str, ranges: Mapping[str, Any], *, lower: bool) -> CaseMetric:
+    """A column, or a difference of two."""
+    if _DIFFERENCE not in name:
         low, high = ranges.get(name, (0.0, 1.0))
-        made.append(CaseMetric(name, float(low), float(high), lower=name in less))
-    return made
+        return CaseMetric(name, float(low), float(high), lower=lower)
+    parts = _sum_of(name, ranges)
+    ends = [sum(pick(weight * a, weight * b) for _, weight, a, b in parts) for pick in (min, max)]
+    low, high = ranges.get(name, ends)
+    return CaseMetric(name, float(low), float(high), lower=lower, parts=tuple(parts))
+
+
+def _sum_of(name: str, ranges: Mapping[str, Any]) -> list[tuple[str, float, float, float]]:
+    """The columns of ``"a"`` or ``"a - b"`` with their weights and ranges."""
+    first, minus, second = name.partition(_DIFFERENCE)
+    columns = [first, *([second] if minus else [])]
+    if not all(columns) or any(sign in second for sign in (_DIFFERENCE, _RATIO)) or _RATIO in first:
+        raise QueryRejected(
+            f"{brief(name)} cannot be read; expected a column, a difference 'a - b' or a ratio 'a / b'; nothing was "
+            "changed"
+        )
+    found = []
+    for column, weight in zip(columns, (1.0, -1.0), strict=False):
+        low, high = map(float, ranges.get(column, (0.0, 1.0)))
+        checked = CaseMetric(column, low, high)
+        found.append((column, weight, checked.low, checked.high))
+    return found

@@ -93,7 +93,7 @@ class Verdict(Display):
         gate: The gate's name.
         margin: By more than this a promoted challenger is better, in the metric's units.
         metric: What is compared, in words.
-        charged: 1 for a promotion; 0 for everything else.
+        charged: 1 for a promotion, and for a stop for futility; 0 for everything else.
         question: SHA-256 of the challenge; of the candidate, where it is the champion itself.
         repeated: Whether this challenger had been judged against this champion before.
         refused: Whether it was refused because what is left does not surely pay for it, or the gate's limit is reached.
@@ -142,7 +142,7 @@ class Verdict(Display):
         if self.refused:
             return f"refused: what is left does not pay for it ({left} left)"
         if not self.promoted:
-            return f"kept: nothing is proved, charged 0, {left} left"
+            return f"kept: nothing is proved, charged {self.charged}, {left} left"
         return (
             f"promoted: {self.metric} is better by more than {at_least(self.margin)} (proved), charged "
             f"{self.charged}, {left} left"
@@ -158,7 +158,12 @@ class Verdict(Display):
         if not self.promoted:
             return (
                 "The champion was kept. That promises nothing: the challenger may be worse, equal, or better by less "
-                "than these rows can prove at this stage. It cost nothing and told nothing else."
+                "than these rows can prove at this stage. "
+                + (
+                    "It was stopped early, for a surprise."
+                    if self.charged
+                    else "It cost nothing and told nothing else."
+                )
             )
         return (
             f"With probability {100.0 * self.confidence:.8g}%, together with all other promotions and answers of this "

@@ -11,6 +11,7 @@ import everhold as eh
 from everhold.asking.open_challenge import OpenChallenge
 
 CASES = 60
+KNOWN = 36  # a seed with which the stored runs are unlucky enough
 
 
 def results(success, *, cost=0.3, seed=0, runs=1, ids=range(CASES)):
@@ -75,6 +76,49 @@ def test_any_of_several_successes_is_enough(holdout):
     assert gate.challenge(results(0.5, cost=0.1, seed=1)).promoted
 
 
+def priced(cost, *, passed=1.0, share=1.0):
+    return {f"t{n}": {"accuracy": int(n < passed * CASES), "cost": cost, "refund": share} for n in range(CASES)}
+
+
+def test_a_ratio_is_held_against_a_number(holdout):
+    wish = {"better": "accuracy", "at_most": {"cost / accuracy": 0.8}, "at_least": {"accuracy": 0.5}}
+    gate = holdout.gate(**wish, champion=priced(0.9, passed=0.1), name="ratio")
+    assert "(guard: accuracy at least 0.5, cost / accuracy at most 0.8)" in gate.status()["metric"]
+    assert not gate.challenge(priced(0.85), challenger="too dear for what it solves").promoted
+    assert not gate.challenge(priced(0.1, passed=0.5), challenger="half").promoted
+    assert gate.challenge(priced(0.3), challenger="cheap").promoted
+    assert holdout.gate(name="ratio").suite == gate.suite
+    assert holdout.gate(**wish, champion=priced(0.9, passed=0.1), name="ratio").name == "ratio"
+
+
+def test_a_difference_of_columns_is_a_metric(holdout):
+    gate = holdout.gate(better="refund - cost", margin=0.1, champion=priced(0.9, share=0.1), name="net")
+    assert [(metric.low, metric.high) for metric in gate.suite.metrics] == [(-1.0, 1.0)]
+    assert not gate.challenge(priced(0.9, share=0.15), challenger="hardly").promoted
+    verdict = gate.challenge(priced(0.0, share=0.9), challenger="more")
+    assert (verdict.promoted, verdict.high) == (True, 2.0)
+    with pytest.raises(eh.CaseRejected, match="has no refund"):
+        gate.challenge({case: {"cost": 0.1} for case in priced(0.1)})
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"better": "accuracy / cost"}, "is a ratio"),
+        ({"better": "accuracy", "not_worse": {"cost / accuracy": 0.1}}, "held against a number"),
+        ({"better": "accuracy", "at_most": {"cost": 2.0}}, "inside of what the ranges allow"),
+        ({"better": "accuracy", "at_most": {"cost / accuracy": math.nan}}, "finite number"),
+        ({"better": "accuracy", "at_least": {"a / b / c": 0.1}}, "cannot be read"),
+        ({"better": "accuracy", "ranges": {"price": (0, 2)}}, "'price' is no metric"),
+    ],
+)  # fmt: skip
+def test_claims_that_cannot_be_proved_are_refused_by_name(holdout, wish, said):
+    before = spent(holdout)
+    with pytest.raises(eh.QueryRejected, match=said):
+        holdout.gate(**wish, champion=priced(0.5), name="bad")
+    assert spent(holdout) == before
+
+
 def test_the_population_is_named(holdout):
     gate = holdout.gate(better="accuracy", units="runs", champion=results(0.5, runs=4), name="runs")
     verdict = gate.challenge(results(0.9, runs=4, seed=1))
@@ -82,6 +126,39 @@ def test_the_population_is_named(holdout):
     assert verdict.about == "new runs of these cases"
     assert "new runs of these cases" in verdict.explain()
     assert gate.status()["population"] == "these cases, new runs"
+
+
+def known_runs(cases, seed):
+    """A champion of coins whose stored runs the maker knows, and a challenger that repeats them and is no better."""
+    rng = np.random.default_rng(seed)
+    stored = rng.integers(0, 2, cases)
+    made = stored.copy()
+    lucky = rng.choice(np.flatnonzero(made == 0), max(cases // 2 - int(stored.sum()), 0), replace=False)
+    made[lucky] = 1  # half of all cases: what the champion has on average
+    again = rng.integers(0, 2, cases)
+    return [{f"t{n}": int(value) for n, value in enumerate(values)} for values in (stored, made, again)]
+
+
+def test_known_runs_of_the_champion_promote_what_is_no_better_and_new_runs_do_not(tmp_path):
+    stored, made, again = known_runs(500, seed=KNOWN)
+    with eh.seal_cases(f"{tmp_path}/s.db", results=stored, better="passed", units="runs") as suite:
+        gate = suite.gate(name="main")
+        assert not gate.challenge(made, challenger="new runs", champion=again).promoted
+        assert gate.challenge(made, challenger="known runs").promoted  # which is why makers must not know them
+
+
+def test_new_runs_of_champion_and_baseline_belong_together(holdout):
+    gate = holdout.gate(better="accuracy", not_worse={"cost": 0.3}, champion=results(0.9))
+    assert not gate.challenge(results(1.0), challenger="a").promoted
+    for alone in ({"champion": results(0.1)}, {"baseline": results(0.1)}):
+        with pytest.raises(eh.QueryRejected, match="belong together"):
+            gate.challenge(results(1.0), **alone)
+    bad, dear = results(0.1), results(0.1, cost=0.0)
+    assert not gate.challenge(results(1.0), challenger="b", champion=bad, baseline=dear).promoted
+    opened = gate.open("c", batch=30)
+    cases = opened.next_cases()
+    part = [{case: each[case] for case in cases} for each in (results(1.0), bad, bad)]
+    assert opened.report(part[0], champion=part[1], baseline=part[2]).verdict.promoted
 
 
 def test_runs_of_one_case_are_one_unit_for_new_cases(holdout):
@@ -192,6 +269,24 @@ def test_an_open_challenge_of_runs_is_kept_at_the_end(holdout):
     assert reply.reported == CASES
 
 
+def test_a_stop_for_futility_costs_a_surprise_and_its_label(holdout, tmp_path):
+    gate = holdout.gate(better="accuracy", units="runs", champion=results(0.9, runs=4))
+    poor = results(0.2, runs=4, seed=9)
+    assert go_on(gate.open("without", batch=6), poor).reported == CASES
+    reply = go_on(gate.open("poor", batch=6, futility=True), poor)
+    assert (reply.verdict.promoted, reply.verdict.charged) == (False, 1)
+    assert reply.reported < CASES
+    assert "charged 1" in str(reply.verdict)
+    state = holdout._executor.state()
+    assert (state.charged, state.labels) == (1, math.ceil(1e6 * math.log(20)))  # ten looks, two ways to end
+    assert gate.challenge(poor, challenger="poor").repeated
+    assert gate.history().promotions == 0
+    certificate = holdout.certificate()
+    assert certificate.to_dict()["account"]["open_challenges"]["futile"] == 1
+    certificate.save(tmp_path / "study.json")
+    assert eh.verify_certificate(tmp_path / "study.json", public_key=certificate.public_key).ok
+
+
 def test_cases_of_groups_are_handed_out_together(tmp_path):
     with create(tmp_path, dependence=eh.Groups("site")) as holdout:
         gate = holdout.gate(better="accuracy", champion=results(0.3))
@@ -200,6 +295,12 @@ def test_cases_of_groups_are_handed_out_together(tmp_path):
         assert {int(case[1:]) // 3 for case in cases} == {int(cases[0][1:]) // 3, int(cases[3][1:]) // 3}
         gate.open("commit").withdraw()
         assert gate.challenge(results(1.0)).promoted
+
+
+def test_a_suite_is_sealed_with_groups_that_are_texts(tmp_path):
+    groups = {case: f"page {n // 3}" for n, case in enumerate(results(0.1))}
+    with eh.seal_cases(f"{tmp_path}/s.db", results=results(0.1), better="accuracy", groups=groups) as suite:
+        assert len(set(suite.gate(name="main")._units.groups.tolist())) == CASES // 3
 
 
 def test_each_challenge_has_an_order_of_its_own(holdout):
@@ -280,3 +381,29 @@ def test_the_certificate_counts_open_challenges(holdout, tmp_path):
     certificate = holdout.certificate()
     certificate.save(tmp_path / "study.json")
     assert eh.verify_certificate(tmp_path / "study.json", public_key=certificate.public_key).ok
+
+
+def test_the_history_has_an_interval_for_each_champion_and_the_certificate_the_same(holdout, tmp_path):
+    gate = holdout.gate(better="accuracy", margin=0.1, not_worse={"cost": 0.3}, champion=results(0.1))
+    for name, success in (("poor", 0.1), ("one", 0.6), ("two", 1.0)):
+        gate.challenge(results(success, seed=3), challenger=name)
+    history = gate.history()
+    first, one, two = history.to_rows()
+    assert (first["champion"], first["low"]) == (gate.status()["first_champion"], None)
+    assert (one["low"], one["high"], one["since_first"]) == (0.1, 1.0, 0.1)
+    assert (two["low"], two["since_first"], two["over"]) == (0.1, 0.2, one["champion"])
+    assert 5.0 < one["nats"] < two["nats"] < history.nats
+    assert "better than the first one by 0.2 to 1" in history.explain()
+    assert "cost at most 0.3 worse" in history.metric
+    certificate = holdout.certificate()
+    told = certificate.to_dict()["account"]["gates"][0]["promotions"]
+    assert [(each["low"], each["high"], each["since_first"]) for each in told] == [(0.1, 1.0, 0.1), (0.1, 1.0, 0.2)]
+    certificate.save(tmp_path / "study.json")
+    assert eh.verify_certificate(tmp_path / "study.json", public_key=certificate.public_key).ok
+    assert "than the first champion by 0.2 at least" in certificate.to_html()
+
+
+def test_gains_of_any_of_several_successes_do_not_add_up(holdout):
+    gate = holdout.gate(any_of=["accuracy", "cost"], champion=results(0.5, cost=0.8), name="any")
+    assert gate.challenge(results(0.5, cost=0.1, seed=1)).promoted
+    assert gate.history().to_rows()[1]["since_first"] is None

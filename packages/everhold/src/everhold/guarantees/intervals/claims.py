@@ -25,6 +25,7 @@ __all__ = [
     "ClaimUnits",
     "GateClaim",
     "first_proof",
+    "least_gain",
     "log_capital",
     "most_nats",
     "sign_nats",
@@ -46,11 +47,13 @@ class GateClaim:
         metric: Name of the metric.
         floor: The mean gain is claimed to be above this, in [-1, 1), in units of the metric's range.
         guard: True for a guard, against the baseline; False for a success, against the champion.
+        fixed: True for a guard against a number: the floor is ``2 mean - 1`` of the metric in [0, 1].
     """
 
     metric: str
     floor: float
     guard: bool = False
+    fixed: bool = False
 
     @property
     def null(self) -> float:
@@ -167,6 +170,18 @@ def sign_nats(values: NDArray[np.float64]) -> float:
     """
     wins, losses = int(np.count_nonzero(values == 1.0)), int(np.count_nonzero(values == 0.0))
     return 0.0 if not wins else -math.log(scipy.special.bdtrc(wins - 1, wins + losses, 0.5))
+
+
+def least_gain(units: int, floor: float, nats: float) -> float:
+    """The smallest mean gain that so many units can prove if none spreads; above 1 if none can be.
+
+    Source: n ln(1 + stake (gain - floor) / (1 + floor)) = nats.
+
+    Examples:
+        >>> round(least_gain(100, 0.0, 8.4), 4)
+        0.0922
+    """
+    return floor + (1.0 + floor) * math.expm1(nats / units) / MOST_STAKE
 
 
 def most_nats(units: int, floor: float, *, gain: float = 1.0) -> float:

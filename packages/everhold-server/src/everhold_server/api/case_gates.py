@@ -1,0 +1,267 @@
+"""Gates about cases over HTTP: a steward opens one, analysts send results, all at once or as cases are handed out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from everhold.errors import QueryRejected
+from everhold_server.api.contract import (
+    GateName,
+    HoldoutName,
+    Plain,
+    Strict,
+    body_of,
+    refusals,
+    result,
+    said,
+    warned_of,
+)
+from everhold_server.audit import noted
+from everhold_server.open_holdouts import Holdouts
+from everhold_server.principals import Analyst, Steward
+from everhold_server.uploads import Brought
+from everhold_server.wire.case_results import results_from
+
+if TYPE_CHECKING:
+    from everhold.asking.case_gate import CaseGate
+    from everhold.asking.open_challenge import OpenChallenge
+    from everhold_server.principals import Principal
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/holdouts/{name}", tags=["gates"])
+
+_RESULTS = (
+    "An object from case id to its runs: a list of objects of metrics, null where a run crashed. Or a list of pairs of "
+    "an id and its runs."
+)
+_EXAMPLE = {"t1": [{"accuracy": 1, "cost": 0.2}], "t2": [{"accuracy": 0, "cost": 0.3}]}
+_VERDICT = {
+    "result": "verdict", "promoted": True, "charged": 1, "repeated": False, "champion": "7b11...", "challenges": 13,
+    "promotions": 3, "remaining": {"questions": 180, "overfits": 3}, "warnings": [],
+}  # fmt: skip
+_CASES = {"cases": ["t7", "t2"], "verdict": None, "warnings": []}
+_REFUSED = refusals(400, 404, 409, 413, 415)
+
+Results = Annotated[Plain, Field(description=_RESULTS, examples=[_EXAMPLE])]
+NewResults = Annotated[Plain, Field(default=None, description=f"New runs in place of the stored ones. {_RESULTS}")]
+Challenger = Annotated[str, Field(description="Name of the challenger, such as a commit.", max_length=100)]
+
+
+class OpenedCaseGate(Strict):
+    """A gate about cases that is opened with the results of its first champion."""
+
+    champion: Results
+    name: str = Field("gate", description="The gate's name.", max_length=100)
+    better: str | None = Field(None, description="The metric that has to get better.")
+    any_of: list[str] | None = Field(None, description="In place of it: metrics of which any one has to.")
+    not_worse: dict[str, float] = Field(default_factory=dict, description="Guards: the slack of each metric.")
+    at_most: dict[str, float] = Field(default_factory=dict, description="Guards against numbers, also of a ratio.")
+    at_least: dict[str, float] = Field(default_factory=dict, description="The same, from below.")
+    margin: float = Field(0.0, description="A challenger has to be better by more than this.")
+    units: Literal["cases", "runs"] = Field("cases", description="New cases, or new runs of these cases.")
+    ranges: dict[str, list[float]] = Field(default_factory=dict, description="Range of each metric; 0 to 1 if none.")
+    lower: list[str] | None = Field(None, description="Metrics of which less is better.")
+    challenges: int | None = Field(None, description="Most challenges; by default as many as the budget pays.")
+    baseline: NewResults
+
+
+class SentResults(Strict):
+    """Results of a challenger."""
+
+    challenger: Annotated[str | None, Field(default=None, description="Name of the challenger.", max_length=100)]
+    results: Results
+    champion: NewResults
+    baseline: NewResults
+
+
+class NamedChallenge(Strict):
+    """A challenge by the name of its challenger."""
+
+    challenger: Challenger
+    batch: int | None = Field(None, description="Cases to hand out at a time.")
+    futility: bool = Field(False, description="Also stop where nothing will hardly be proved, for a surprise.")
+
+
+class MissingResults(Strict):
+    """Results that the champion does not have yet."""
+
+    results: Results
+
+
+@router.post(
+    "/case-gates", summary="Open a gate about cases", openapi_extra=body_of(OpenedCaseGate),
+    responses={200: said("The gate, also if it was open already.", {"gate": "main", "cases": 300}), **_REFUSED},
+)  # fmt: skip
+def open_gate(
+    name: HoldoutName, request: Request, principal: Steward, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Open a gate with the results of its first champion; the same again changes nothing."""
+    wished = received.document(OpenedCaseGate)
+    with warned_of() as warned:
+        gate = holdouts.asked_by(name, principal).gate(
+            name=wished.name, better=wished.better, any_of=wished.any_of, not_worse=wished.not_worse,
+            margin=wished.margin, units=wished.units, lower=wished.lower, challenges=wished.challenges,
+            ranges={metric: _range(metric, ends) for metric, ends in wished.ranges.items()},
+            at_most=wished.at_most, at_least=wished.at_least, champion=results_from(wished.champion),
+            baseline=None if wished.baseline is None else results_from(wished.baseline),
+        )  # fmt: skip
+        status = gate.status()
+    noted(request, "open a gate", gate=wished.name)
+    return result(status, warned)
+
+
+@router.post(
+    "/gates/{gate}/results", summary="Challenge with the results of all cases", openapi_extra=body_of(SentResults),
+    responses={200: said("Promoted, kept or refused.", _VERDICT), **_REFUSED},
+)  # fmt: skip
+def challenge(
+    name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Compare a challenger with the champion and the baseline.
+
+    Promoted is proved and costs a surprise; kept promises nothing and costs one of the planned questions. Which claim
+    failed is never told. The same name against the same champion has the same verdict, for nothing.
+    """
+    wished = received.document(SentResults)
+    with warned_of() as warned:
+        verdict = _gate(holdouts, name, principal, gate).challenge(
+            results_from(wished.results), challenger=wished.challenger, champion=_new(wished.champion),
+            baseline=_new(wished.baseline),
+        )  # fmt: skip
+    noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], question=verdict.question)
+    return result(verdict, warned)
+
+
+@router.post(
+    "/gates/{gate}/open", summary="Open a challenge", openapi_extra=body_of(NamedChallenge),
+    responses={200: said("The first cases to run.", _CASES), **_REFUSED},
+)  # fmt: skip
+def open_challenge(
+    name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Open a challenge that ends as early as is proved; it takes one of the planned questions.
+
+    Opened again under the same name, it goes on where it is.
+    """
+    wished = received.document(NamedChallenge)
+    with warned_of() as warned:
+        opened = _gate(holdouts, name, principal, gate).open(
+            wished.challenger, batch=wished.batch, futility=wished.futility
+        )
+        told = _cases(opened)
+    noted(request, "open a challenge", gate=gate)
+    return result(told, warned)
+
+
+@router.get(
+    "/gates/{gate}/open", summary="Cases to run next",
+    responses={200: said("The same ones until they are reported; none after the end.", _CASES), **refusals(404, 409)},
+)  # fmt: skip
+def next_cases(
+    name: HoldoutName, gate: GateName, principal: Analyst, holdouts: Holdouts,
+    challenger: Annotated[str, Query(description="Name of the challenger.", max_length=100)],
+) -> JSONResponse:  # fmt: skip
+    """Say which cases of an open challenge to run next. Free."""
+    with warned_of() as warned:
+        told = _cases(_opened(holdouts, name, principal, gate, challenger))
+    return result(told, warned)
+
+
+@router.post(
+    "/gates/{gate}/reports", summary="Report results of an open challenge", openapi_extra=body_of(SentResults),
+    responses={200: said("Go on, promoted or kept.", {"result": "progress", "reported": 40, "cases": 300}), **_REFUSED},
+)  # fmt: skip
+def report(
+    name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Report the results of exactly the cases that were handed out last."""
+    wished = received.document(SentResults)
+    if wished.challenger is None:
+        raise QueryRejected("a report names its challenger; expected challenger; nothing was charged")
+    with warned_of() as warned:
+        reply = _opened(holdouts, name, principal, gate, wished.challenger).report(
+            results_from(wished.results), champion=_new(wished.champion), baseline=_new(wished.baseline)
+        )
+    told = reply.verdict
+    noted(request, "report", gate=gate, outcome="go on" if told is None else told.to_dict()["verdict"])
+    return result(reply, warned)
+
+
+@router.post(
+    "/gates/{gate}/withdrawals", summary="Withdraw an open challenge", openapi_extra=body_of(NamedChallenge),
+    responses={200: said("Kept.", {**_VERDICT, "promoted": False, "charged": 0}), **_REFUSED},
+)  # fmt: skip
+def withdraw(
+    name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """End a challenge; the champion is kept, and the place stays taken."""
+    wished = received.document(NamedChallenge)
+    with warned_of() as warned:
+        verdict = _opened(holdouts, name, principal, gate, wished.challenger).withdraw()
+    noted(request, "withdraw a challenge", gate=gate)
+    return result(verdict, warned)
+
+
+@router.get(
+    "/gates/{gate}/missing", summary="Cases that the champion has no results for",
+    responses={200: said("Cases to run before the next challenge.", _CASES), **refusals(404, 409)},
+)  # fmt: skip
+def cases_left(name: HoldoutName, gate: GateName, principal: Analyst, holdouts: Holdouts) -> JSONResponse:
+    """List the cases that a champion has left to run, as it was promoted early. Free."""
+    return result({"cases": _gate(holdouts, name, principal, gate).cases_left()})
+
+
+@router.post(
+    "/gates/{gate}/missing", summary="Add missing results of the champion", openapi_extra=body_of(MissingResults),
+    responses={200: said("What is left.", {"cases": [], "warnings": []}), **_REFUSED},
+)  # fmt: skip
+def complete(
+    name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Add the champion's results on the cases that are left; a gate answers no challenge before."""
+    wished = received.document(MissingResults)
+    with warned_of() as warned:
+        found = _gate(holdouts, name, principal, gate)
+        found.complete(results_from(wished.results))
+        left = found.cases_left()
+    noted(request, "complete results", gate=gate)
+    return result({"cases": left}, warned)
+
+
+def _gate(holdouts: Holdouts, name: str, principal: Principal, gate: str) -> CaseGate:
+    found: Any = holdouts.asked_by(name, principal).gate(name=gate)
+    if not hasattr(found, "open"):
+        raise QueryRejected(
+            f"gate {gate!r} is not about cases; expected a candidate at its address /challenges; nothing was charged"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def _opened(holdouts: Holdouts, name: str, principal: Principal, gate: str, challenger: str) -> OpenChallenge:
+    """A challenge that is open, or was; none is opened here."""
+    found = _gate(holdouts, name, principal, gate).find_open(challenger)
+    if found is None:
+        raise QueryRejected("no such challenge is or was open; expected one to be opened first; nothing was charged")
+    return found
+
+
+def _cases(opened: OpenChallenge) -> dict[str, Any]:
+    verdict = opened.verdict
+    return {"cases": opened.next_cases(), "verdict": None if verdict is None else verdict.to_dict()}
+
+
+def _new(written: Any) -> Any:
+    return None if written is None else results_from(written)
+
+
+def _range(metric: str, ends: list[float]) -> tuple[float, float]:
+    if len(ends) != 2:  # low and high
+        raise QueryRejected(
+            f"the range of {metric!r} has {len(ends)} numbers; expected [low, high]; nothing was changed"
+        )
+    return ends[0], ends[1]

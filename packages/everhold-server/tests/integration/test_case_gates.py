@@ -1,0 +1,102 @@
+"""Gates about cases behind a service: the client does what the library does, and bad input costs nothing."""
+
+import math
+
+import pytest
+from client_samples import serving
+
+import everhold as eh
+
+CASES = 40
+
+
+def results(right, cases=range(CASES), cost=0.3):
+    """So many cases right, in the order of their numbers, and a cost."""
+    return {f"t{n}": [{"accuracy": int(n < right), "cost": cost}] for n in cases}
+
+
+def only(found, cases):
+    return {case: found[case] for case in cases}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("service")
+    with eh.seal_cases(f"{folder}/study.db", "study", results=results(4), better="accuracy", gate="first") as suite:
+        suite.allot("ada", questions=60, charges=3)
+    with serving(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def gate(service):
+    """A gate with a guard, as the steward has it."""
+    with service.connect(service.root) as holdout:
+        wish = {"better": "accuracy", "not_worse": {"cost": 0.5}, "champion": results(4), "name": "main"}
+        assert holdout.gate(**wish).name == holdout.gate(**wish).name == "main"
+        yield holdout.gate(name="main")
+
+
+@pytest.fixture
+def asked(service, gate):
+    """The same gate, as an analyst has it."""
+    with service.connect(service.ada) as holdout:
+        yield holdout.gate(name="main")
+
+
+def test_a_night_over_http(gate, asked, service):
+    assert not asked.challenge(results(5), challenger="poor").promoted
+    opened = asked.open("good", batch=8)
+    first = opened.next_cases()
+    with pytest.raises(eh.CaseRejected, match="nothing was charged") as found:
+        opened.report(only(results(40), first[1:]))
+    assert found.value.data["fault"] == "missing"
+    with pytest.raises(eh.CaseRejected, match="expected a number"):
+        opened.report({**only(results(40), first), first[0]: [{"accuracy": math.nan, "cost": 0.3}]})
+    reply = opened.report(only(results(40), first))
+    while reply.goes_on:
+        assert gate.status()["open"]
+        reply = opened.report(only(results(40), opened.next_cases()))
+    assert reply.verdict.promoted
+    assert reply.verdict.analyst == "ada"
+    assert opened.next_cases() == []
+    left = asked.cases_left()
+    assert len(left) == CASES - reply.reported
+    asked.complete(only(results(40), left))
+    assert asked.cases_left() == []
+    dear = asked.challenge(results(40, cost=0.9), challenger="dear")
+    assert not dear.promoted
+    assert "cost" not in str(dear)
+    with service.connect(service.eve) as seen:
+        history = seen.gate(name="main").history()
+    assert [(row["low"], row["since_first"]) for row in history.to_rows()] == [(None, None), (0.0, 0.0)]
+    assert history.challenges == 3
+
+
+def test_new_runs_of_the_champion_travel(asked):
+    verdict = asked.challenge(results(40), challenger="again", champion=results(40), baseline=results(4))
+    assert not verdict.promoted
+    with pytest.raises(eh.QueryRejected, match="belong together"):
+        asked.challenge(results(40), champion=results(40))
+
+
+def test_a_withdrawn_challenge_is_kept(asked):
+    opened = asked.open("other")
+    assert not opened.withdraw().promoted
+    with pytest.raises(eh.QueryRejected, match="has ended"):
+        opened.withdraw()
+    with pytest.raises(eh.QueryRejected, match="no such challenge"):
+        type(opened)(asked, "never").next_cases()
+
+
+def test_only_a_steward_opens_a_gate(service):
+    with service.connect(service.ada) as holdout, pytest.raises(eh.AuthError):
+        holdout.gate(better="accuracy", champion=results(4), name="mine")
+
+
+@pytest.mark.parametrize("sent", [3, [["t1"]], [[1.5, [1]]], {"t1": [{"accuracy": [1]}]}])
+def test_what_are_no_results_is_refused(gate, sent):
+    before = gate.status()
+    with pytest.raises(eh.QueryRejected, match="nothing was charged"):
+        gate._post("results", {"results": sent, "challenger": "odd"})
+    assert gate.status() == before

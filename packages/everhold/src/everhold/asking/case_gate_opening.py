@@ -1,0 +1,174 @@
+"""Opening a gate about cases: an act of the steward the first time, and a look at what is there afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_float, as_whole, brief
+from everhold.asking.case_gate import CaseGate, baseline_file, groups_of, result_store_of
+from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.errors import QueryRejected
+from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
+from everhold.queries.case_challenge import challenger_digest, claims_in_words
+from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, limits_for, metrics_for, runs_in
+from everhold.queries.challenge import check_gates
+from everhold.queries.question import MOST_SHOWN, digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.sealing.result_store import ResultStore
+
+__all__ = ["open_case_gate"]
+
+_POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
+
+
+def open_case_gate(
+    executor: QueryExecutor, folder: Path, *, name: str, better: str | None = None,
+    any_of: Sequence[str] | None = None, not_worse: Mapping[str, float] | None = None, margin: float = 0.0,
+    champion: Any = None, baseline: Any = None, challenges: int | None = None, units: str = "cases",
+    ranges: Mapping[str, tuple[float, float]] | None = None, lower: Iterable[str] | None = None,
+    at_most: Mapping[str, float] | None = None, at_least: Mapping[str, float] | None = None,
+) -> CaseGate:  # fmt: skip
+    """Open a gate about cases; the first time that is an act of the steward, kept in the ledger.
+
+    See `Holdout.gate` for the arguments.
+
+    Raises:
+        QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
+    """
+    check_gates(executor.mechanism)
+    store = result_store_of(executor, folder)
+    known = Accounts.from_state(executor.data()).of(Gates).by_name.get(name)
+    if better is None and any_of is None:
+        if known is None:
+            raise QueryRejected(f"there is no gate named {brief(name)}; expected better=...; nothing was changed")
+        return CaseGate(executor, store, name)
+    suite = _suite(
+        executor,
+        better,
+        any_of,
+        not_worse or {},
+        margin,
+        units,
+        ranges or {},
+        lower,
+        (*map(str, at_most or ()), *map(str, at_least or ())),
+    )
+    fixed, limits = limits_for(at_most or {}, at_least or {}, ranges=ranges or {})
+    suite = replace(suite, metrics=(*suite.metrics, *fixed), limits=limits)
+    if known is None:
+        if champion is None:
+            raise QueryRejected(
+                "a new gate needs a champion; expected champion=..., the results to beat; nothing was changed"
+            )
+        suite = _with_champion(suite, champion)
+        _open(executor, store, name, suite, champion, baseline, _checked_limit(challenges))
+        return CaseGate(executor, store, name)
+    _check_same(known, suite)
+    return CaseGate(executor, store, name)
+
+
+def _suite(
+    executor: QueryExecutor, better: str | None, any_of: Sequence[str] | None, not_worse: Mapping[str, float],
+    margin: float, units: str, ranges: Mapping[str, tuple[float, float]], lower: Iterable[str] | None,
+    limits: Sequence[str],
+) -> CaseSuite:  # fmt: skip
+    if executor.schema.row_id is None:
+        raise QueryRejected(
+            "the holdout has no row ids, and results are joined with cases by their ids; expected "
+            "rows=eh.Rows(row_id='case'); nothing was changed"
+        )
+    if (better is None) == (any_of is None) or (any_of is not None and not list(any_of)):
+        raise QueryRejected("expected one of better='metric' and any_of=['metric', ...]; nothing was changed")
+    if units not in _POPULATIONS:
+        raise QueryRejected(f"units is {brief(units)}; expected 'cases' or 'runs'; nothing was changed")
+    successes = (better,) if better is not None else tuple(any_of or ())
+    metrics = metrics_for(successes, not_worse, ranges=ranges, lower=lower, limits=limits)
+    width = {metric.name: metric.width for metric in metrics}
+    if set(successes) & set(not_worse):
+        raise QueryRejected("a metric is a success and a guard at once; expected one of them; nothing was changed")
+    if not all(0.0 <= as_float(margin) < width[name] for name in successes):
+        raise QueryRejected(f"the margin is {brief(margin)}; expected 0 or more, within the range; nothing was changed")
+    if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
+        raise QueryRejected("a guard's slack has to be above 0 and within its range; nothing was changed")
+    slacks = {name: float(slack) for name, slack in not_worse.items()}
+    ids = tuple(executor.sealed.row_ids(executor.schema.row_id))
+    return CaseSuite(ids, tuple(metrics), successes, float(margin), slacks, 1, _POPULATIONS[units])
+
+
+def _with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
+    """The suite with as many runs as the champion has; metrics that are 0 or 1 throughout are so from now on."""
+    suite = replace(suite, runs=runs_in(champion))
+    values = suite.values(champion)
+    yes_no = [bool(np.isin(values[:, :, place], (0.0, 1.0)).all()) for place in range(len(suite.metrics))]
+    metrics = [
+        replace(metric, yes_no=found and (metric.low, metric.high) == (0.0, 1.0) and not metric.parts)
+        for metric, found in zip(suite.metrics, yes_no, strict=True)
+    ]
+    return replace(suite, metrics=tuple(metrics))
+
+
+def _open(
+    executor: QueryExecutor, store: ResultStore, name: str, suite: CaseSuite, champion: Any, baseline: Any,
+    limit: int | None,
+) -> None:  # fmt: skip
+    """Write champion and baseline, then the entry that names them."""
+    if executor.analyst is not None:
+        raise QueryRejected("an analyst cannot open a new gate; expected the steward; nothing was changed")
+    if not (isinstance(name, str) and 1 <= len(name) <= LONGEST_GATE and name.isprintable() and name == name.strip()):
+        raise ValueError(f"the gate's name {brief(name)} cannot be used; choose a plain name such as 'main'")
+    first = suite.values(champion)
+    fixed = first if baseline is None else suite.values(baseline)
+    groups_of(executor, suite.population)
+    identity = challenger_digest(name, "the first champion")
+    margin = suite.margin / suite.metrics[0].width
+    public = {
+        "kind": GATE, "gate": name, "metric": suite.describe(), "margin": margin, "challenges": limit,
+        "champion": identity,
+    }  # fmt: skip
+    shown = f"gate {name!r}: {claims_in_words(suite.describe())} of the first champion is the champion"
+    act = EntryDraft(digest({"kind": GATE, "gate": name}), {**public, "shown": shown[:MOST_SHOWN]})
+
+    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
+        accounts = Accounts.from_state(data)
+        if accounts.closed:
+            raise QueryRejected(CLOSED_STUDY)
+        accounts.of(Gates).replay(public, GATE)
+        store.keep(identity, first)
+        store.keep(baseline_file(name), fixed)
+        return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
+
+    executor.ledger.commit([act], step)
+
+
+def _check_same(known: GateAccount, suite: CaseSuite) -> None:
+    """Check that a gate that is there is the one that was described.
+
+    Raises:
+        QueryRejected: If it is another one.
+    """
+    if known.metric.get("kind") == "cases":
+        there = CaseSuite.read(known.metric, suite.ids)
+        metrics = tuple(replace(metric, yes_no=False) for metric in there.metrics)
+        if replace(there, metrics=metrics, runs=suite.runs) == suite:
+            return
+    raise QueryRejected(
+        f"there is another gate named {known.name!r}; expected the same claims again, another name for a new gate, or "
+        "no claims to open the one that is there; nothing was changed"
+    )
+
+
+def _checked_limit(challenges: Any) -> int | None:
+    number = None if challenges is None else as_whole(challenges)
+    if challenges is not None and (number is None or not 1 <= number <= MOST_CHALLENGES):
+        raise ValueError(f"challenges is {brief(challenges)}; expected a whole number of at least 1, or None")
+    return number

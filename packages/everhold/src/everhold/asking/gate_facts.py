@@ -1,0 +1,99 @@
+"""Gates in public facts: for status, pages and certificates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.gates import PROMOTED, GateAccount, Gates
+from everhold.ledger.tally import Tally
+from everhold.mechanisms import GuessAndCheck
+from everhold.queries.case_challenge import RUNS_OF_THESE, claims_in_words
+from everhold.queries.case_results import NEW_RUNS
+from everhold.queries.challenge import metric_in_words
+from everhold.queries.gate_history import GateHistory, champions_of, gain_bounds, most_gain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everhold.asking.query_executor import QueryExecutor
+
+__all__ = ["CASES", "certified_gates", "described_gate", "history_of", "promotions_of"]
+
+CASES = "cases"
+"""Kind of the metric of a gate about cases."""
+
+
+def described_gate(gate: GateAccount) -> dict[str, Any]:
+    """A gate in public facts."""
+    if gate.metric.get("kind") == CASES:
+        return _described_case_gate(gate)
+    return {
+        "gate": gate.name,
+        "metric": metric_in_words(gate.metric),
+        "margin": gate.margin * most_gain(gate.metric),
+        "champion": gate.champion,
+        "first_champion": gate.first,
+        "challenges": gate.challenges,
+        "promotions": gate.promotions,
+        "limit": gate.limit,
+    }
+
+
+def promotions_of(executor: QueryExecutor, name: str) -> list[dict[str, Any]]:
+    """All promotions of a gate in order."""
+    tally = Tally()
+    for entry in executor.charged_entries():  # as every promotion was
+        tally.take(entry.sequence, entry.description, entry.answer)
+    return tally.promotions.get(name, [])
+
+
+def history_of(executor: QueryExecutor, name: str) -> GateHistory:
+    """The champions of a gate, with the intervals of their gains and what was spent."""
+    data = executor.data()
+    gate, state = Accounts.from_state(data).of(Gates).by_name[name], executor.state_from(data)
+    promoted = [
+        entry for entry in executor.charged_entries()
+        if entry.answer.get("source") == PROMOTED and entry.description.get("gate") == name
+    ]  # fmt: skip
+    margin = described_gate(gate)["margin"]
+    limits = {} if gate.limit is None else {"challenges": gate.left}
+    new_runs = gate.metric.get("population") == NEW_RUNS
+    assert isinstance(executor.mechanism, GuessAndCheck)
+    return GateHistory(
+        gate=name, metric=described_gate(gate)["metric"], margin=margin, challenges=gate.challenges,
+        promotions=gate.promotions, remaining={**executor.remaining(data), **limits},
+        nats=float(executor.mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6)),
+        about=RUNS_OF_THESE if new_runs else None, confidence=executor.promise.confidence,
+        statement=executor.promise.statement, champions=champions_of(gate, margin, promoted[: gate.promotions]),
+    )  # fmt: skip
+
+
+def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """All gates with their promotions, as a certificate lists them; margins and gains in the metric's units."""
+    named = ("gate", "metric", "margin", "limit", "challenges")
+    found = []
+    for gate in accounts.of(Gates).by_name.values():
+        said = described_gate(gate)
+        steps = [
+            {**step, **gain_bounds(gate, said["margin"], number)}
+            for number, step in enumerate(promotions.get(gate.name, []), 1)
+        ]
+        about = f"; about {RUNS_OF_THESE}" if gate.metric.get("population") == NEW_RUNS else ""
+        facts = {**{name: said[name] for name in named}, "metric": said["metric"] + about}
+        found.append({**facts, "first": gate.first, "promotions": steps})
+    return found
+
+
+def _described_case_gate(gate: GateAccount) -> dict[str, Any]:
+    """A gate about cases in public facts."""
+    return {
+        "gate": gate.name,
+        "metric": f"cases: {claims_in_words(gate.metric)}",
+        "margin": gate.metric["margin"],
+        "champion": gate.champion,
+        "first_champion": gate.first,
+        "challenges": gate.challenges,
+        "promotions": gate.promotions,
+        "limit": gate.limit,
+    }
