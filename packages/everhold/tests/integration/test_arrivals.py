@@ -217,6 +217,21 @@ def test_windows_over_time_show_a_change(holdout):
         holdout.over_time("delay > 15", by="week")
 
 
+def test_the_timeline_has_widths_and_the_budget_around_each_arrival(holdout):
+    assert holdout.arrivals.timeline() == []
+    holdout.ask("delay > 10", guess=0.97)
+    arrived = holdout.append(table(600, 3), training=table(300, 4), until="2026-01-31")
+    holdout.ask("delay > 15")
+    first, second, now = holdout.arrivals.timeline()
+    assert (first["total"], first["within_before"], first["arrival"]) == (600, None, 0)
+    assert (second["within_before"], second["within"]) == (arrived.within_before, arrived.within)
+    assert (second["queries"], second["surprises"], second["tree"]) == (1, 1, 2)
+    assert (now["queries"], now["total"], now["arrival"]) == (2, 1_200, None)
+    assert now["within"] == min(tree["within"] for tree in holdout.status()["arrivals"]["trees"])
+    holdout.retire(1)
+    assert holdout.arrivals.timeline()[-1]["within"] == holdout.status()["arrivals"]["trees"][0]["within"]
+
+
 def test_retired_rows_are_opened_and_train(holdout):
     for high in (10, 20):
         holdout.ask(f"delay > {high}", guess=0.97)
@@ -238,10 +253,14 @@ def test_ledger_and_certificate_hold_arrivals(storage, holdout, tmp_path):
     holdout.ask("delay > 10", guess=0.97)
     holdout.append(table(600, 3), training=table(100, 4), until="2026-01-31")
     holdout.retire(1)
-    holdout.ask("delay > 15")
+    answer = holdout.ask("delay > 15")
     with LedgerStore.open(storage) as store:
         assert verify(store, "h", seal_key=holdout._executor.key.seal_key).ok
-    certificate = holdout.certificate()
+    certificate = holdout.certificate({"late flights": answer})
+    (shown,) = certificate.to_dict()["summary"]["answers"]
+    assert shown["rows"] == [601, 1_200]
+    assert [query.get("rows") for query in certificate.to_dict()["account"]["queries"]] == [None, [601, 1_200]]
+    assert "600 sealed rows and 600 that arrived later" in str(certificate.to_html())
     account = certificate.to_dict()["account"]
     assert [each["rows"] for each in account["arrivals"]] == [600]
     assert account["retired"][0]["before"] == 1

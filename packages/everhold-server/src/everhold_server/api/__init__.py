@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from everhold_server.api import (
     allotments,
+    arrivals,
     asking,
     audit,
     certificates,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ROUTERS"]
 
 ROUTERS: tuple[APIRouter, ...] = (
-    holdouts.router, asking.router, competitions.router, gates.router, certificates.router, allotments.router,
-    families.router, unsealing.router, plans.router, tokens.router, audit.router, events.router, document.router,
+    holdouts.router, asking.router, arrivals.router, competitions.router, gates.router, certificates.router,
+    allotments.router, families.router, unsealing.router, plans.router, tokens.router, audit.router, events.router,
+    document.router,
 )  # fmt: skip

@@ -40,7 +40,9 @@ _INFINITE, _FACTS, _CERTIFICATE = "infinite", "facts", "certificate"
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _HOMES = (
     "everhold.answers",
+    "everhold.asking.appending",
     "everhold.asking.budget",
+    "everhold.asking.over_time",
     "everhold_competitions.leaderboard",
     "everhold_competitions.submission_result",
     "everhold.mechanisms.base",
@@ -178,6 +180,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "Universe": lambda plain: import_module(_UNIVERSE).Universe.from_dict(plain),
     "ColumnKind": lambda columns: {name: ColumnKind(kind) for name, kind in columns.items()},
     "Mapping[str, tuple": lambda lists: {name: tuple(values) for name, values in lists.items()},
+    "tuple[tuple": lambda lists: tuple(map(tuple, lists)),
     "tuple": lambda values: tuple(_read(values)),
 }
 """How values are read that JSON does not tell from others, by the first text here that is in a field's declaration."""

@@ -228,18 +228,22 @@ def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
 def _recorded(growth: Growth, number: int, files: ArrivedFiles, *, until: str | None) -> Suffix | None:
     """Add the entry; returns the tree that opened with it. Where somebody asks in the same moment it is tried again."""
     for _ in range(_TRIES):
-        tree = _tree(growth, growth.state(), files.rows)
-        if _record(growth, number, files, tree=tree, until=until):
+        state = growth.state()
+        tree = _tree(growth, state, files.rows)
+        if _record(growth, number, files, state, tree=tree, until=until):
             return tree
     raise RowsArrived("others asked all the time; nothing was changed; try again")
 
 
-def _record(growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | None, until: str | None) -> bool:
+def _record(
+    growth: Growth, number: int, files: ArrivedFiles, state: State, *, tree: Suffix | None, until: str | None
+) -> bool:
     """Add the entry, unless something was asked since its tree was decided."""
     public = {
         "kind": ARRIVAL, "arrival": number, "rows": files.rows, "training_rows": files.training_rows,
         "fingerprint": files.fingerprint, "training_fingerprint": files.training_fingerprint,
         "tree": None if tree is None else tree.stored(), "until": until,
+        "counted": [state.asked, state.charged, state.labels],
     }  # fmt: skip
     shown = f"arrival {number}: {files.rows:,} rows" + (f" until {until}" if until else "")
     draft = EntryDraft(arrival_question(number), {**public, "shown": shown})
@@ -249,7 +253,7 @@ def _record(growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | 
         accounts = Accounts.from_state(transaction.state)
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
-        if tree is not None and State.from_dict(transaction.state["mechanism"]) != tree.before:
+        if State.from_dict(transaction.state["mechanism"]) != state:
             return False
         accounts.of(Arrivals).replay(public, ARRIVAL)
         transaction.record(accounts.into(transaction.state), [_outcome(ARRIVAL)])

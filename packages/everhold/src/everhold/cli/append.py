@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from everhold.cli.arguments import FormatOption, StorageArgument, opened_here, place_of
+from everhold.cli.arguments import FormatOption, StorageArgument, opened, opened_here, place_of
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.remote import is_address
@@ -59,7 +59,7 @@ def append(
     """
     if file is None and training is None:  # with the storage in the environment, the two are the name and the file
         file, storage, name = Path(name), None, storage  # type: ignore[assignment]
-    with _opened(storage, name) as holdout, arguments_checked():
+    with opened(storage, name) as holdout, arguments_checked():
         arrived = holdout.append(file, training=training, until=until)
     show_record(arrived.to_dict(), form)
 
@@ -90,7 +90,7 @@ def over_time(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    with _opened(storage, name) as holdout, arguments_checked():
+    with opened(storage, name) as holdout, arguments_checked():
         found = holdout.over_time(question, by=int(by) if by.isdecimal() else by, law=law, guess=guess)
     if save is not None:
         from everhold.charts import save_chart
@@ -127,7 +127,7 @@ def retire(
     """
     if to.exists():
         raise Misuse(f"{to} is there already. Name a new file.")
-    with _opened(storage, name) as holdout, arguments_checked():
+    with _opened_here(storage, name) as holdout, arguments_checked():
         opened = holdout.retire(before)
     from pyarrow import parquet
 
@@ -135,13 +135,13 @@ def retire(
     show_record({"retired_before": before, "rows": opened.num_rows, "file": str(to)}, form)
 
 
-def _opened(storage: str, name: str | None) -> Holdout:
+def _opened_here(storage: str, name: str | None) -> Holdout:
     """The open holdout of a storage on this machine.
 
     Raises:
-        Misuse: If the storage is the address of a service, which appends no rows.
+        Misuse: If the storage is the address of a service, which opens no sealed rows.
     """
     place, named = place_of(storage, name)
     if is_address(place):
-        raise Misuse("A service appends no rows. Run this where the storage is; the service sees new rows at once.")
+        raise Misuse("A service opens no sealed rows. Run this where the storage is.")
     return opened_here(place, named)

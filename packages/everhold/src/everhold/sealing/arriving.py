@@ -25,6 +25,7 @@ from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, write_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.known_rows import KnownRows
 from everhold.sealing.reading import MOST_ROWS, check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.resealing import check_may_match
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["ArrivedFiles", "arriving", "known_rows", "rows_file", "seal_arrival", "training_file"]
 
 _LOCK_FILE = "append.lock"
-_NUMBERED = re.compile(r"(?:arrival|arrived-training|known)-([0-9]{6})[-.]")
+_NUMBERED = re.compile(r"(?:arrival|arrived-training|known|compared)-([0-9]{6})[-.]")
 _DONE = "nothing was appended"
 
 
@@ -238,6 +239,8 @@ def _check_new(
     """Check that rows are not there already, by their hashes."""
     paths = {"holdout": rows_file(folder, number), "training": training_file(folder, number)}
     new = {what: KnownRows.of(paths[what], schema.columns, key=key) for what in sides}
+    for rows in new.values():
+        check_may_match(folder, len(rows.sorted_hashes))
     old = [known_rows(folder, each, schema.columns, key=key) for each in with_rows]
     for what, rows in new.items():
         if any(rows.repeats(before) for before in old):

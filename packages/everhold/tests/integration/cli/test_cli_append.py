@@ -63,5 +63,6 @@ def test_widths_over_time_are_planned(run):
     assert "belong together" in run("plan", *arguments, code=2).output
 
 
-def test_a_service_appends_no_rows(run):
-    assert "where the storage is" in run("append", "https://holdouts.example", "h", "more.parquet", code=2).output
+def test_a_service_opens_no_sealed_rows(run):
+    place = ("https://holdouts.example", "h", "1", "--to", "old.parquet")
+    assert "where the storage is" in run("retire", *place, code=2).output
