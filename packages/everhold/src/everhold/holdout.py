@@ -1061,6 +1061,8 @@ class Holdout(GrowingHoldout):
         with progress("certifying"):
             if self._engine is not None:
                 self._engine.check_unaltered(executor.record.configuration, executor.key)
+                if executor.growth is not None:
+                    executor.growth.check_unaltered()
             checked = check_unaltered(executor.store, executor.record.name, head, seal_key=executor.key.seal_key)
             told = disclosed_at(executor, checked.tally.unsealing)
             listed = (

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.growth import Growth, arrival_question
+from everhold.asking.growth import Growth, arrival_question, latest_until, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
 from everhold.dependence import Independent
 from everhold.display import Display
@@ -100,7 +100,9 @@ def check_grows(executor: QueryExecutor) -> None:
         | recorded_extensions(configuration).keys()
     )
     reasons = {
-        "the rows stay in an engine": configuration.get("engine") is not None,
+        "the rows stay in a table that does not say when rows arrived (arrived=)": (
+            configuration.get("engine", {"arrived": ""}).get("arrived") is None
+        ),
         f"{mechanism.name} answers, which counts all rows as there from the beginning": not (
             isinstance(mechanism, GuessAndCheck) and mechanism.endless
         ),
@@ -144,9 +146,8 @@ def append(
         HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
         QueryRejected: If the holdout cannot grow. Nothing was changed.
     """
-    if rows is None and training is None:
-        raise HoldoutRejected("there are no rows to append; expected some; nothing was appended")
     check_grows(first)
+    _check_given(first, rows=rows, training=training, until=until)
     with arriving(folder):
         growth = Growth.of(first, folder)
         try:
@@ -155,15 +156,28 @@ def append(
             growth.close()
 
 
+def _check_given(
+    first: QueryExecutor, *, rows: RowSource | None, training: RowSource | None, until: str | None
+) -> None:
+    """Check that there are rows to append: given ones, or those of a table up to a time."""
+    if table_of_rows(first) is None:
+        if rows is None and training is None:
+            raise HoldoutRejected("there are no rows to append; expected some; nothing was appended")
+    elif rows is not None or training is not None or until is None:
+        raise HoldoutRejected(
+            "the rows of this holdout arrive in its table; expected until=..., and neither rows nor training rows; "
+            "nothing was appended"
+        )
+
+
 def _checked(until: str | None, growth: Growth) -> str | None:
     """A time that does not run backwards."""
     if until is None:
         return None
-    latest = max((str(part.description["until"]) for part in growth.parts[1:] if part.description.get("until")),
-                 default="")  # fmt: skip
+    latest = latest_until(growth.first, growth.parts)
     if not (isinstance(until, str) and until.isprintable() and 0 < len(until) <= 100):
         raise HoldoutRejected("until is no date or time; expected a text such as 2026-12-01; nothing was appended")
-    if until < latest:
+    if until < latest or (until == latest and table_of_rows(growth.first) is not None):
         raise HoldoutRejected(
             f"until is {until}, and rows until {latest} are there already; expected times that do not run backwards, "
             "in one format such as 2026-12-01; nothing was appended"
@@ -178,6 +192,10 @@ def _append(
     if number > MOST_ARRIVALS:
         raise HoldoutRejected(f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones")
     remove_orphans(folder, arrivals=growth.account.arrivals)
+    if (table := table_of_rows(executor)) is not None:
+        files = _arriving_in(table, growth, str(until))
+        before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
+        return _told(growth, files, before=before, tree=tree)
     key = hmac.digest(executor.key.seal_key, b"everhold rows that arrive", "sha256")
     files = seal_arrival(
         folder, number, rows=rows, training=training, schema=executor.schema,
@@ -191,11 +209,28 @@ def _append(
         if growth.first.find(arrival_question(number)) is None:
             remove_orphans(folder, arrivals=growth.account.arrivals)
         raise
-    grown = Growth.of(executor, folder, known=growth)
+    return _told(growth, files, before=before, tree=tree)
+
+
+def _told(growth: Growth, files: ArrivedFiles, *, before: float, tree: Suffix | None) -> Arrived:
+    grown = Growth.of(growth.first, growth.folder, known=growth)
     opened = None if tree is None else tree.number
     return Arrived(
-        number, files.rows, files.training_rows, grown.rows, opened, before, _next(grown.best())
-    )  # fmt: skip
+        grown.account.arrivals, files.rows, files.training_rows, grown.rows, opened, before, _next(grown.best())
+    )
+
+
+def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:
+    """Rows of a table that arrived since the latest append; all older ones are compared with their digests first."""
+    first = growth.first
+    table.check_unaltered(first.record.configuration, first.key)
+    growth.check_unaltered()
+    ids = set() if first.training is None or first.schema.row_id is None else {
+        str(each) for each in first.training.row_ids(first.schema.row_id)
+    }  # fmt: skip
+    window = (latest_until(first, growth.parts), until)
+    found: ArrivedFiles = table.arriving(window, first.schema, first.key, training_ids=ids)
+    return found
 
 
 def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFiles) -> None:
@@ -282,6 +317,10 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
     """
     from everhold.sealing.duckdb_files import file_pattern, spilling_into
 
+    if table_of_rows(first) is not None:
+        raise QueryRejected(
+            "the rows stay in a table, and everhold opens none of it; expected rows in files; nothing was changed"
+        )
     head = first.head()
     _check_steward(first, head, "retire rows")
     account = Arrivals.from_state(head.state)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Entry
 
-__all__ = ["Growth", "arrival_question"]
+__all__ = ["Growth", "arrival_question", "latest_until", "table_of_rows"]
 
 
 def arrival_question(number: int) -> str:
@@ -93,7 +93,7 @@ class Growth:
                     f"the ledger has no entry of arrival {number}; expected an unaltered ledger; nothing was charged; "
                     "verify the ledger"
                 )
-            parts = (*parts, _part(first, folder, number, entry))
+            parts = (*parts, _part(first, folder, number, entry, parts))
         return cls(first, folder, account, parts, arrived(data))
 
     @property
@@ -212,6 +212,18 @@ class Growth:
             for part in retired if part.sealed is not None
         )  # fmt: skip
 
+    def check_unaltered(self) -> None:
+        """Check rows that arrived in a table; files are checked whenever they are read.
+
+        Raises:
+            IntegrityError: If they are not those that were sealed.
+        """
+        if table_of_rows(self.first) is not None:
+            for number, part in enumerate(self.parts[1:], 1):
+                entry = self.first.find(arrival_question(number))
+                assert entry is not None
+                _part(self.first, self.folder, part.number, entry, self.parts[:number])
+
     def close(self) -> None:
         """Close all files; they open again when needed."""
         for part in self.parts[1:]:
@@ -257,12 +269,29 @@ class Growth:
         return found
 
 
-def _part(first: QueryExecutor, folder: Path, number: int, entry: Entry) -> _ArrivedPart:
+def table_of_rows(first: QueryExecutor) -> Any:
+    """The table in which the sealed rows stay; None where they are in files."""
+    return None if first.record.configuration.get("engine") is None else first.sealed.engine
+
+
+def latest_until(first: QueryExecutor, parts: Sequence[_ArrivedPart]) -> str:
+    """Time up to which rows are sealed, as the steward or the table says it; empty if nothing is said."""
+    times = [str(part.description["until"]) for part in parts if part.description.get("until")]
+    return max(times, default=str(first.record.configuration.get("engine", {}).get("until") or ""))
+
+
+def _part(
+    first: QueryExecutor, folder: Path, number: int, entry: Entry, before: Sequence[_ArrivedPart]
+) -> _ArrivedPart:
     public = entry.description
     rows, trained = int(public["rows"]), int(public["training_rows"])
     sealed = training = None
     known = facts_of(first.schema)
-    if rows:
+    if rows and (table := table_of_rows(first)) is not None:
+        window = (latest_until(first, before), public["until"])
+        schema = replace(first.schema, rows=rows)
+        sealed = cast("StoredRows", table.arrival_rows(window, public["fingerprint"], schema, first.key))
+    elif rows:
         engine = Embedded(rows_file(folder, number), fingerprint=public["fingerprint"])
         sealed = StoredRows(engine, rows=rows, sealed=True, order_key=first.key.order_key, **known)
     if trained:

@@ -233,7 +233,15 @@ _WORDS_OF_SUMMARY: dict[str, Fits] = {
     "sentences": _texts, "sources": _texts, "promise": _text, "asked": _text, "found": _texts, "means": _texts,
     "does_not_mean": _texts,
 }  # fmt: skip
-_engine = _object(kind=_text, table=_text, snapshot=_optional(_text))
+_engine_stays = _object(kind=_text, table=_text, snapshot=_optional(_text))
+_engine_grows = _object(kind=_text, table=_text, snapshot=_optional(_text), arrived=_text, until=_text)
+
+
+def _engine(value: object) -> bool:
+    """The engine in which rows stay, and the column that says when they arrived, if there is one."""
+    return _engine_stays(value) or _engine_grows(value)
+
+
 _SOMETIMES: dict[str, dict[str, Fits]] = {
     "ledger_head": {"checkpoint": _object(sequence=_count, made_at=_text)},
     "rows": {

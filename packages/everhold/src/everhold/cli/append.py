@@ -44,6 +44,9 @@ def append(
     Example:
       everhold append flights.db flights march.parquet --until 2026-04-01
 
+    Of a table in an engine, sealed with --arrived, --until alone takes the rows up to
+    that time.
+
     What is appended, and when, may depend on all answers, and on nothing else of the
     sealed rows. Rows whose labels come late are appended when the labels are there,
     all at the same age. Asking again after an arrival is a new query.
@@ -57,7 +60,8 @@ def append(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    if file is None and training is None:  # with the storage in the environment, the two are the name and the file
+    if file is None and training is None and (until is None or Path(name).is_file()):
+        # with the storage in the environment, the two are the name and the file; else rows arrive in their table
         file, storage, name = Path(name), None, storage  # type: ignore[assignment]
     with opened(storage, name) as holdout, arguments_checked():
         arrived = holdout.append(file, training=training, until=until)

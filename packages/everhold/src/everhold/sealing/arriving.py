@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from everhold.sealing.checks import Side
     from everhold.sealing.reading import RowSource
     from everhold.values.base import Schema
 
-__all__ = ["ArrivedFiles", "arriving", "known_rows", "rows_file", "seal_arrival", "training_file"]
+__all__ = [
+    "ArrivedFiles", "arriving", "check_arriving_labels", "known_rows", "other_columns", "rows_file", "seal_arrival",
+    "training_file",
+]  # fmt: skip
 
 _LOCK_FILE = "append.lock"
 _NUMBERED = re.compile(r"(?:arrival|arrived-training|known|compared)-([0-9]{6})[-.]")
@@ -132,7 +136,7 @@ def seal_arrival(
                     made[what] = _written(connection, source, what=what, schema=schema, path=paths[what])
             line(1)
             with _told_of_appending():
-                _check_values(connection, sides, schema)
+                check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
                 _check_ids(connection, sides, schema, folder, with_rows, with_training)
                 if len(sides) > 1:
                     check_equal_rows(connection, schema.columns, row_id=schema.row_id)
@@ -158,13 +162,14 @@ def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: 
         if dict(columns) != dict(schema.columns):
             if not connection.execute(f"SELECT 1 FROM {what}_source LIMIT 1").fetchall():
                 raise HoldoutRejected(f"the {what} table is empty; expected at least one row; {_DONE}")
-            raise _other_columns(columns, schema)
+            raise other_columns(columns, schema)
         rows = write_rows(connection, what, dict(schema.columns), path)
         check_size(rows=rows, columns=None, most_rows=MOST_ROWS, what=what)
     return rows
 
 
-def _other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutRejected:
+def other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutRejected:
+    """Error about rows whose columns are not those that were sealed."""
     expected = dict(schema.columns)
     faults = [f"no column {name!r}" for name in expected if name not in columns]
     faults += [f"a column {name!r}" for name in columns if name not in expected]
@@ -178,33 +183,31 @@ def _other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> Holdout
     )
 
 
-def _check_values(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], schema: Schema) -> None:
-    """Check the label, which sealed rows were sealed with."""
+def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
+    """Check the labels of rows that arrive: there, and among those that were sealed.
+
+    Raises:
+        HoldoutRejected: If not. Nothing was appended.
+    """
     label = schema.label
     if label is None:
         return
-    column = quoted(label)
-    for what in sides:
-        side = FileSide(connection, what, schema.columns)
+    for side in sides:
         if side.missing(label):
             raise HoldoutRejected(
-                f"the label column {label!r} has missing values in the {what} rows that arrive; expected a label in "
-                f"every row; append rows when their labels are there, all at the same age; {_DONE}"
+                f"the label column {label!r} has missing values in the {side.what} rows that arrive; expected a label "
+                f"in every row; append rows when their labels are there, all at the same age; {_DONE}"
             )
         if schema.label_kind == "binary" and not side.is_binary(label):
             raise HoldoutRejected(
-                f"the label column {label!r} of the {what} rows that arrive holds something else than 0 and 1; "
+                f"the label column {label!r} of the {side.what} rows that arrive holds something else than 0 and 1; "
                 f"expected the labels that were sealed; {_DONE}"
             )
-        if schema.classes:
-            cast = "VARCHAR" if schema.columns[label] is ColumnKind.STRING else "DOUBLE"
-            listed = ", ".join("?" for _ in schema.classes)
-            sql = f"SELECT count(*) FROM {what} WHERE {column}::{cast} NOT IN ({listed})"
-            if connection.execute(sql, list(schema.classes)).fetchall()[0][0]:
-                raise HoldoutRejected(
-                    f"the {what} rows that arrive have labels that are none of the {len(schema.classes):,} classes of "
-                    f"{label!r}; expected those that were declared when the holdout was created; {_DONE}"
-                )
+        if schema.classes and not {*side.values(label)} <= {*schema.classes}:
+            raise HoldoutRejected(
+                f"the {side.what} rows that arrive have labels that are none of the {len(schema.classes):,} classes of "
+                f"{label!r}; expected those that were declared when the holdout was created; {_DONE}"
+            )
 
 
 def _check_ids(
