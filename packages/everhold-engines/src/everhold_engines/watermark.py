@@ -63,7 +63,7 @@ class Watermark:
         return f"(SELECT * FROM {stored} AS {dialect.rows} WHERE {where})"
 
     def facts(self) -> dict[str, str | None]:
-        """What the ledger keeps of it."""
+        """Facts that the ledger keeps."""
         return {"arrived": self.column, "until": self.until}
 
     def check(self, columns: Mapping[str, ColumnKind]) -> None:

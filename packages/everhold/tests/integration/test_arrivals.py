@@ -240,6 +240,9 @@ def test_retired_rows_are_opened_and_train(holdout):
     assert holdout.append(table(600, 3)).tree == 2
     opened = holdout.retire(1)
     assert opened.num_rows == 600
+    head = holdout.status()["ledger_head"]
+    assert holdout.retire(1).equals(opened)  # as after an interruption
+    assert holdout.status()["ledger_head"] == head
     status = holdout.status()
     assert (status["rows"], status["training_rows"]) == (600, 1_200)
     answer = holdout.ask("delay > 25")

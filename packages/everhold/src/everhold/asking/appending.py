@@ -309,20 +309,23 @@ def _next(executor: QueryExecutor) -> float:
 def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
     """End the trees about rows before an arrival, and open those rows; see `everhold.holdout.Holdout.retire`.
 
+    Rows that are retired already are returned again, so an interrupted call is repeated.
+
     Returns:
         The rows, as an Arrow table.
 
     Raises:
         QueryRejected: If there is no tree that goes on, or an analyst asks. Nothing was changed.
     """
-    from everhold.sealing.duckdb_files import file_pattern, spilling_into
-
     if table_of_rows(first) is not None:
         raise QueryRejected(
             "the rows stay in a table, and everhold opens none of it; expected rows in files; nothing was changed"
         )
     head = first.head()
     _check_steward(first, head, "retire rows")
+    public = {"kind": RETIREMENT, "before": before}
+    if first.find(digest(public)) is not None:
+        return _rows_before(folder, before)
     account = Arrivals.from_state(head.state)
     opened = [line[1] for line in account.trees if line[1] > account.retired]
     if type(before) is not int or before not in opened:
@@ -331,7 +334,6 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
             f"rows can be retired before an arrival at which a tree opened, and these are {listed}; expected one of "
             "them; nothing was changed"
         )
-    public = {"kind": RETIREMENT, "before": before}
     draft = EntryDraft(digest(public), {**public, "shown": f"rows before arrival {before} are retired"})
     with first.ledger.transaction([draft]) as transaction:
         accounts = Accounts.from_state(transaction.state)
@@ -341,6 +343,13 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
             raise RowsArrived(_MEANWHILE)
         accounts.of(Arrivals).replay(public, RETIREMENT)
         transaction.record(accounts.into(transaction.state), [_outcome(RETIREMENT)])
+    return _rows_before(folder, before)
+
+
+def _rows_before(folder: Path, before: int) -> Any:
+    """The rows that had come before an arrival, as an Arrow table."""
+    from everhold.sealing.duckdb_files import file_pattern, spilling_into
+
     paths = [rows_file(folder, number) for number in range(before) if rows_file(folder, number).is_file()]
     with spilling_into(folder) as connection:
         found = connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)

@@ -89,7 +89,8 @@ class GrowingHoldout:
             before: Number of an arrival at which a tree opened.
 
         Returns:
-            The rows, as an Arrow table.
+            The rows, as an Arrow table. Where the call was interrupted, call it again: rows that are retired already
+            are returned, and nothing is changed.
 
         Raises:
             QueryRejected: If no tree opened there. Nothing was changed.

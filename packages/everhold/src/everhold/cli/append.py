@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -119,7 +120,8 @@ def retire(
     Example:
       everhold retire flights.db flights 6 --to opened.parquet
 
-    Answers that were given stay true. The rows are training rows from now on.
+    Answers that were given stay true. The rows are training rows from now on. Where
+    the command was interrupted, run it again: the rows are written, nothing is changed.
     'everhold status' lists the trees with the arrivals at which they opened.
 
     Exit codes:
@@ -135,7 +137,12 @@ def retire(
         opened = holdout.retire(before)
     from pyarrow import parquet
 
-    parquet.write_table(opened, to)
+    written = to.with_name(f".{to.name}.{os.getpid()}")  # a file of this name is whole, or not there
+    try:
+        parquet.write_table(opened, written)
+        written.rename(to)
+    finally:
+        written.unlink(missing_ok=True)
     show_record({"retired_before": before, "rows": opened.num_rows, "file": str(to)}, form)
 
 
