@@ -6,6 +6,7 @@ extra ``[plots]`` and the flights of ``everhold-lab``.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -78,7 +79,7 @@ def measured(**how: Any) -> dict[str, float]:
         surprises, rows = holdout.status()["charged"], holdout.status()["rows"]
         holdout.unseal()
         lines = [row for row in holdout.transcript().to_rows() if row["value"] is not None]
-        line = min(lines[-50:], key=lambda row: abs(row["sealed"] - NEAR))
+        line = min(lines[-how.get("queries", 50) :], key=lambda row: abs(row["sealed"] - NEAR))
         holdout.close()
     half = {name: (line[high] - line[low]) / 2 for name, low, high in
             (("told", "low", "high"), ("unsealed", "sealed_low", "sealed_high"))}  # fmt: skip
@@ -92,7 +93,7 @@ def draw(folder: str) -> Any:
     holdout = studied(folder)
     found = holdout.over_time("arr_delay > 15", by="month")
     save_chart(found.plot(), HOME / "images" / "flights-months.svg", title="Late flights of 2013, month by month",
-               caption="Share of flights more than 15 minutes late, with an interval for each window of arrivals.")  # fmt: skip
+               caption="Share of flights more than 15 minutes late; each window has an interval.")  # fmt: skip
     plan = plan_growth(rows_per_month=2_000, months=12, queries=50)
     save_chart(plan.chart(), HOME / "images" / "flights-widths.svg", title="Half-widths at .9 over twelve months",
                caption="2,000 rows, 50 queries and one surprise a month.")  # fmt: skip
@@ -120,8 +121,8 @@ def by_day(days: int = 28, *, rows: int = 120, seed: int = 3) -> Any:
 if __name__ == "__main__":
     for texts in (False, True):
         for settings in ({}, {"surprises": False}, {"grows": False}):
-            print(settings, measured(texts=texts, **settings))
+            sys.stdout.write(f"{settings} texts={texts} {measured(texts=texts, **settings)}\n")
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        print(draw(place))
-    print(by_day())
+        sys.stdout.write(f"{draw(place)}\n")
+    sys.stdout.write(f"{by_day()}\n")

@@ -345,6 +345,10 @@ class Holdout(GrowingHoldout):
                 store.close()
                 raise
         created = cls(store, record, folder, holdout if is_table(holdout) else None, checked=True)
+        if of_planning.grows:
+            from everhold.asking.appending import remember_rows
+
+            remember_rows(created._first, folder)
         if families:
             from everhold.asking.declared import declare_first
 

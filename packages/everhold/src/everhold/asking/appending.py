@@ -24,7 +24,7 @@ from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens
 from everhold.queries.question import digest
-from everhold.sealing.arriving import arriving, remove_orphans, rows_file, seal_arrival
+from everhold.sealing.arriving import arriving, known_rows, remove_orphans, rows_file, seal_arrival
 from everhold.sealing.configuration import GROWS, recorded_extensions
 from everhold.sealing.resealing import arrived_elsewhere
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from everhold.sealing.arriving import ArrivedFiles
     from everhold.sealing.reading import RowSource
 
-__all__ = ["Arrived", "append", "check_grows", "growing", "retire"]
+__all__ = ["Arrived", "append", "check_grows", "growing", "remember_rows", "retire"]
 
 _TRIES = 100
 _MEANWHILE = "rows arrived meanwhile; nothing was changed; try again"
@@ -85,6 +85,16 @@ def growing(mechanism: Any, *, declared: bool) -> Any:
             "grows=True and declared families do not go together yet; expected one of them; nothing was created"
         )
     return mechanism.sharing(0.5)
+
+
+def remember_rows(first: QueryExecutor, folder: Path) -> None:
+    """Write the hashes of the rows of the creation now, so that the first append need not."""
+    if table_of_rows(first) is None:
+        known_rows(folder, 0, first.schema.columns, key=_key_of_rows(first))
+
+
+def _key_of_rows(executor: QueryExecutor) -> bytes:
+    return hmac.digest(executor.key.seal_key, b"everhold rows that arrive", "sha256")
 
 
 def check_grows(executor: QueryExecutor) -> None:
@@ -196,11 +206,10 @@ def _append(
         files = _arriving_in(table, growth, str(until))
         before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
         return _told(growth, files, before=before, tree=tree)
-    key = hmac.digest(executor.key.seal_key, b"everhold rows that arrive", "sha256")
     files = seal_arrival(
         folder, number, rows=rows, training=training, schema=executor.schema,
         with_rows=[part.number for part in growth.parts if part.rows],
-        with_training=[part.number for part in growth.parts if part.training_rows], key=key,
+        with_training=[part.number for part in growth.parts if part.training_rows], key=_key_of_rows(executor),
     )  # fmt: skip
     try:
         _check_elsewhere(growth, folder, number, files)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["growth_plan_chart"]
 
-_LINES = {"within": "guess confirmed", "unsealed": "unsealed", "static": "unsealed, if no rows arrived"}
+_LINES = {"within": "guess confirmed", "unsealed": "unsealed", "static": "unsealed, no arrivals"}
 _COLOURS = ("#009e73", "#0072b2", "#7b8994")
 
 
