@@ -342,3 +342,62 @@ def test_a_tree_opens_at_the_counts_of_its_entry(holdout, monkeypatch):
     monkeypatch.setattr(appending, "_tree", asks_meanwhile)
     assert holdout.append(table(600, 3)).tree == 2
     assert holdout.status()["arrivals"]["trees"][1]["questions"] == 0
+
+
+def households(count, seed, *, size=3):
+    rows = table(count * size, seed)
+    return {**rows, "home": [f"h{seed}-{number // size}" for number in range(count * size)]}
+
+
+def with_groups(storage):
+    return eh.Holdout.create(
+        storage, "h", holdout=households(300, 1), training=households(300, 2), queries=60, surprises=4,
+        dependence=eh.Groups("home"), planning=eh.Planning(grows=True, allow_vacuous=True),
+    )  # fmt: skip
+
+
+def test_whole_groups_arrive_and_count_with_their_sizes(storage):
+    with with_groups(storage) as made:
+        made.ask("delay > 15", guess=0.99)
+        arrived = made.append(households(200, 3, size=6))
+        assert (arrived.rows, arrived.tree) == (1_200, 2)
+        every, later = (executor.mechanism.dependence for executor in made._executor.growth.executors)
+        assert (every.counts, later.counts) == (((3, 300), (6, 200)), ((6, 200),))
+        answer = made.ask("delay > 15", guess=0.99)
+        truth = np.concatenate([households(300, 1)["delay"], households(200, 3, size=6)["delay"]]) > 15
+        assert answer.value == pytest.approx(truth.mean(), abs=0.02)
+        assert made.arrivals.timeline()[1]["within"] == arrived.within
+        made.over_time("delay > 15")
+    with eh.Holdout.open(storage, "h") as again:
+        assert again.status()["rows"] == 2_100
+
+
+def test_groups_of_a_text_column_need_no_training_rows(storage):
+    rows = households(300, 1)
+    planning = eh.Planning(allow_vacuous=True)
+    with eh.Holdout.create(storage, holdout=rows, queries=20, dependence=eh.Groups("home"), planning=planning) as made:
+        assert made.mechanism.dependence.counts == ((3, 300),)
+
+
+def changed(rows, **more):
+    return {**rows, **{name: [value, *rows[name][1:]] for name, value in more.items()}}
+
+
+@pytest.mark.parametrize(
+    ("rows", "training", "said"),
+    [
+        (changed(households(50, 3), home="h1-7"), None, "1 groups .* have sealed rows already"),
+        (changed(households(50, 3), home=" H1-7"), None, "1 groups .* have sealed rows already"),
+        (changed(households(50, 3), home="h2-7"), None, "1 groups .* have training rows already"),
+        (None, changed(households(50, 4), home="h1-7"), "1 groups .* have sealed rows already"),
+        (households(50, 3), changed(households(50, 4), home="h3-7"), "1 groups .* have training rows already"),
+        (changed(households(50, 3), home=None), None, "missing values"),
+    ],
+    ids=["sealed", "spelled otherwise", "training", "training of sealed", "both", "missing"],
+)
+def test_groups_that_span_an_arrival_are_refused(storage, rows, training, said):
+    with with_groups(storage) as made:
+        head = made.status()["ledger_head"]
+        with pytest.raises(HoldoutRejected, match=said):
+            made.append(rows, training=training)
+        assert made.status()["ledger_head"] == head

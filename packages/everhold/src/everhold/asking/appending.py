@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.asking.growth import Growth, arrival_question, latest_until, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
-from everhold.dependence import Independent
+from everhold.dependence import Groups, Independent
 from everhold.display import Display
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
@@ -116,8 +116,8 @@ def check_grows(executor: QueryExecutor) -> None:
         f"{mechanism.name} answers, which counts all rows as there from the beginning": not (
             isinstance(mechanism, GuessAndCheck) and mechanism.endless
         ),
-        "the rows depend on each other, and rows that arrive may depend on those that are there": not isinstance(
-            mechanism.dependence, Independent
+        "the rows depend on each other, and rows that arrive may depend on those that are there": not (
+            isinstance(mechanism.dependence, Independent) or _in_named_groups(mechanism.dependence, configuration)
         ),
         "the table was split so that both parts are alike": configuration.get("stratified") is not None,
         f"it uses {', '.join(others)}, which do not know rows that arrive": bool(others),
@@ -125,10 +125,15 @@ def check_grows(executor: QueryExecutor) -> None:
     for reason, holds in reasons.items():
         if holds:
             raise QueryRejected(
-                f"rows cannot be appended: {reason}; expected independent rows in a file, with guess_and_check and "
-                "nothing else; nothing was changed; seal the new rows as another holdout"
+                f"rows cannot be appended: {reason}; expected rows that are independent, or in groups of a column, "
+                "with guess_and_check and nothing else; nothing was changed; seal the new rows as another holdout"
             )
     _check_steward(executor, head, "append rows")
+
+
+def _in_named_groups(dependence: Any, configuration: Any) -> bool:
+    """True for groups of a column of rows in files: whether a group is new can be seen."""
+    return isinstance(dependence, Groups) and dependence.column is not None and configuration.get("engine") is None
 
 
 def _check_steward(executor: QueryExecutor, head: Head, what: str) -> None:
@@ -210,6 +215,7 @@ def _append(
         folder, number, rows=rows, training=training, schema=executor.schema,
         with_rows=[part.number for part in growth.parts if part.rows],
         with_training=[part.number for part in growth.parts if part.training_rows], key=_key_of_rows(executor),
+        group_by=executor.mechanism.dependence.group_column,
     )  # fmt: skip
     try:
         _check_elsewhere(growth, folder, number, files)
@@ -288,6 +294,7 @@ def _record(
         "fingerprint": files.fingerprint, "training_fingerprint": files.training_fingerprint,
         "tree": None if tree is None else tree.stored(), "until": until,
         "counted": [state.asked, state.charged, state.labels],
+        **({"groups": [list(pair) for pair in files.groups]} if files.groups else {}),
     }  # fmt: skip
     shown = f"arrival {number}: {files.rows:,} rows" + (f" until {until}" if until else "")
     draft = EntryDraft(arrival_question(number), {**public, "shown": shown})

@@ -5,10 +5,12 @@ The choice of the tree follows from public facts alone. All executors share the 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+from everhold.dependence import Groups
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import State
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.dependence import DependenceModel
     from everhold.ledger import Entry
 
 __all__ = ["Growth", "arrival_question", "latest_until", "table_of_rows"]
@@ -161,7 +164,11 @@ class Growth:
         rows, state = sum(part.rows for part in self.parts[first : last + 1]), self.state()
         if not rows:
             raise QueryRejected(f"arrivals {first} to {last} brought training rows alone; nothing was charged")
-        trees = [(tree_of(self.mechanism, tree, rows=rows, training_rows=self.training_rows), tree) for tree in holding]
+        of = self.dependence(first, last)
+        trees = [
+            (tree_of(self.mechanism, tree, rows=rows, training_rows=self.training_rows, dependence=of), tree)
+            for tree in holding
+        ]
         tree = holding[narrowest(trees, state)]
         about = (("window_from", first), ("window_to", last))
         return self._for(self._executor(tree, first, last, about=about), analyst)
@@ -187,7 +194,9 @@ class Growth:
         sealed = [part.sealed for part in parts if part.sealed is not None]
         return replace(
             self.first,
-            mechanism=tree_of(self.mechanism, tree, rows=rows, training_rows=training_rows),
+            mechanism=tree_of(
+                self.mechanism, tree, rows=rows, training_rows=training_rows, dependence=self.dependence(start, last)
+            ),
             schema=schema,
             sealed=parted(sealed, schema, sealed=True, order_key=self.first.key.order_key),
             training=parted(trained, schema, sealed=False) if trained else None,
@@ -196,6 +205,16 @@ class Growth:
             rows_from=(before + 1, before + rows),
             growth=self,
         )
+
+    def dependence(self, start: int, last: int) -> DependenceModel:
+        """That of the rows of some arrivals: groups of the sizes that came with them."""
+        known = self.mechanism.dependence
+        if not isinstance(known, Groups):
+            return known
+        counts = Counter(dict(known.counts) if start == 0 else {})
+        for part in self.parts[max(start, 1) : last + 1]:
+            counts.update({int(size): int(number) for size, number in part.description.get("groups", ())})
+        return Groups.of_counts(counts, column=known.column)
 
     def _training(self, last: int) -> Sequence[StoredRows]:
         """Files of training rows that had come with some arrival, and those of retired rows."""

@@ -51,7 +51,7 @@ class _Line:
 
     def __init__(self, growth: Growth) -> None:
         self.growth, self.trees = growth, [Suffix(1)]
-        self.rows = self.training = 0
+        self.rows = self.training = self.arrival = 0
 
     def row(
         self, moment: str, state: State, tree: Suffix | None = None, *, rows: int = 0, training: int = 0, **more: Any
@@ -59,6 +59,7 @@ class _Line:
         """Let rows arrive; returns what was true before and after."""
         before = self._within(state) if self.rows else None
         self.rows, self.training = self.rows + rows, self.training + training
+        self.arrival = more.get("arrival", self.arrival)
         self.trees += [] if tree is None else [tree]
         return {
             "moment": moment, "arrival": 0 if self.rows == rows else None, "until": None, **more, "rows": rows,
@@ -78,7 +79,13 @@ class _Line:
         mechanism = self.growth.mechanism
         return min(
             radius_of(
-                tree_of(mechanism, tree, rows=self.rows - tree.first, training_rows=self.training),
+                tree_of(
+                    mechanism,
+                    tree,
+                    rows=self.rows - tree.first,
+                    training_rows=self.training,
+                    dependence=self.growth.dependence(tree.arrival, self.arrival),
+                ),
                 since(state, tree.before),
             )
             for tree in self.trees

@@ -18,6 +18,7 @@ import duckdb
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
 from everhold.progress import progress
+from everhold.sealing.arriving_groups import arriving_groups
 from everhold.sealing.checks import FileSide, check_not_shared, check_row_ids
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
@@ -55,12 +56,14 @@ class ArrivedFiles:
         training_rows: Number of training rows; 0 for none.
         fingerprint: SHA-256 of the file of sealed rows; None without.
         training_fingerprint: SHA-256 of the file of training rows; None without.
+        groups: Pairs (size, number of groups of that size) of the sealed rows, where they are in groups.
     """
 
     rows: int
     training_rows: int
     fingerprint: str | None
     training_fingerprint: str | None
+    groups: tuple[tuple[int, int], ...] = ()
 
 
 def rows_file(folder: Path, number: int) -> Path:
@@ -108,7 +111,7 @@ def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, 
 
 def seal_arrival(
     folder: Path, number: int, *, rows: RowSource | None, training: RowSource | None, schema: Schema,
-    with_rows: Sequence[int], with_training: Sequence[int], key: bytes,
+    with_rows: Sequence[int], with_training: Sequence[int], key: bytes, group_by: str | None = None,
 ) -> ArrivedFiles:  # fmt: skip
     """Check rows that arrive, and write them to the folder of the holdout; on the disk before this returns.
 
@@ -121,13 +124,14 @@ def seal_arrival(
         with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
         with_training: Numbers of earlier arrivals with training rows, likewise.
         key: Secret key of the hashes of rows.
+        group_by: Column whose equal values make a group of rows that depend on each other; None without.
 
     Raises:
         HoldoutRejected: If the rows do not fit or are there already. Nothing is left behind.
     """
     sides = [what for what, source in (("holdout", rows), ("training", training)) if source is not None]
     paths = {"holdout": rows_file(folder, number), "training": training_file(folder, number)}
-    made = {}
+    made, groups = {}, tuple[tuple[int, int], ...]()
     try:
         with spilling_into(folder) as connection, progress("writing and checking rows", 3) as line:
             limit_memory(connection, len(schema.columns))
@@ -138,6 +142,11 @@ def seal_arrival(
             with _told_of_appending():
                 check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
                 _check_ids(connection, sides, schema, folder, with_rows, with_training)
+                if group_by is not None:
+                    groups = arriving_groups(
+                        connection, sides, schema, group_by, sealed=[rows_file(folder, each) for each in with_rows],
+                        training=[training_file(folder, each) for each in with_training],
+                    )  # fmt: skip
                 if len(sides) > 1:
                     check_equal_rows(connection, schema.columns, row_id=schema.row_id)
             line(2)
@@ -150,7 +159,8 @@ def seal_arrival(
         raise
     prints = {what: fingerprint(paths[what]) for what in sides}
     return ArrivedFiles(
-        made.get("holdout", 0), made.get("training", 0), prints.get("holdout"), prints.get("training")
+        made.get("holdout", 0), made.get("training", 0), prints.get("holdout"), prints.get("training"),
+        groups,
     )  # fmt: skip
 
 

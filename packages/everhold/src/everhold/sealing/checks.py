@@ -108,7 +108,7 @@ def same_id(column: str) -> str:
 def count_respelled(connection: duckdb.DuckDBPyConnection, column: str, sets: Sequence[str]) -> int:
     """Number of ids of a column of text that are spelled in two or more ways in these views, taken together."""
     name = quoted(column)
-    ids = " UNION ".join(f"SELECT {name} FROM {what} WHERE {name} IS NOT NULL" for what in sets)
+    ids = " UNION ".join(f"SELECT DISTINCT {name} FROM {what} WHERE {name} IS NOT NULL" for what in sets)
     meant = f"SELECT {same_id(column)} AS id FROM ({ids}) GROUP BY 1 HAVING count(*) > 1"
     return int(connection.execute(f"SELECT count(*) FROM ({meant})").fetchall()[0][0])
 
