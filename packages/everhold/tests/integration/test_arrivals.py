@@ -401,3 +401,21 @@ def test_groups_that_span_an_arrival_are_refused(storage, rows, training, said):
         with pytest.raises(HoldoutRejected, match=said):
             made.append(rows, training=training)
         assert made.status()["ledger_head"] == head
+
+
+def test_drift_is_diagnosed_and_paid_for(holdout):
+    with pytest.raises(QueryRejected, match="no rows arrived"):
+        holdout.drift()
+    holdout.append(table(600, 3))
+    asked = holdout.status()["questions_asked"]
+    quiet = holdout.drift()
+    assert [row["changed"] for row in quiet.rows] == [False] * 3
+    assert holdout.status()["questions_asked"] == asked + 6
+    assert holdout.drift().rows == quiet.rows
+    holdout.append(table(3_000, 5, mean=80.0))
+    with pytest.warns(eh.errors.EverholdWarning, match="population changed with arrival 2"):
+        found = holdout.drift(columns=["delay", "carrier"], also=["delay > 60"])
+    assert [row["changed"] for row in found.rows] == [True, False, True]
+    for wrong in ({"arrival": 9}, {"arrival": 0}, {"columns": ["height"]}):
+        with pytest.raises(QueryRejected, match="nothing was charged"):
+            holdout.drift(**wrong)

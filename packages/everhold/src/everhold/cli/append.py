@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command()(append)
     app.command("over-time")(over_time)
+    app.command()(drift)
     app.command()(retire)
 
 
@@ -107,6 +108,37 @@ def over_time(
         note(f"the population changed: {len(found.changed):,} pairs of windows do not meet")
 
 
+def drift(
+    storage: StorageArgument,
+    name: _NamedArgument,
+    *,
+    arrival: Annotated[int | None, typer.Option(help="Its number; by default the latest one.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Comma-separated; by default the label and 19 others.")] = None,
+    also: Annotated[list[str] | None, typer.Option(help="A further condition to compare; may be repeated.")] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Compare the rows of an arrival with all before it.
+
+    Example:
+      everhold drift flights.db flights --columns arr_delay,carrier
+
+    Each comparison is two queries, and pays like them. Where two intervals do not meet,
+    the population changed.
+
+    Exit codes:
+      0  compared
+      4  no such holdout
+      5  there is nothing to compare; nothing was charged
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    named = None if columns is None else [each.strip() for each in columns.split(",")]
+    with _opened_here(storage, name) as holdout, arguments_checked():
+        found = holdout.drift(arrival, columns=named, also=also or ())
+    shown = ["asked", "before_low", "before_high", "since_low", "since_high", "changed"]
+    show_list(found.to_rows(), shown, form, document=found.to_dict())
+
+
 def retire(
     storage: StorageArgument,
     name: _NamedArgument,
@@ -154,5 +186,5 @@ def _opened_here(storage: str, name: str | None) -> Holdout:
     """
     place, named = place_of(storage, name)
     if is_address(place):
-        raise Misuse("A service opens no sealed rows. Run this where the storage is.")
+        raise Misuse("A service takes no such command. Run this where the storage is.")
     return opened_here(place, named)
