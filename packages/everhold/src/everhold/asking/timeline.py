@@ -28,7 +28,7 @@ def timeline(growth: Growth, acts: Sequence[Entry]) -> list[dict[str, Any]]:
         Rows with moment, arrival, until, rows, training_rows, total, tree, queries, surprises, within_before and
         within. Half-widths are those of the next yes-or-no answer near one half.
     """
-    line, zero = _Line(growth), growth.parts[0]
+    line, zero = _Moments(growth), growth.parts[0]
     found = [line.row("at creation", State(), rows=zero.rows, training=zero.training_rows)]
     for entry in acts:
         public = entry.description
@@ -46,7 +46,7 @@ def timeline(growth: Growth, acts: Sequence[Entry]) -> list[dict[str, Any]]:
     return [*found, line.row("now", growth.state())]
 
 
-class _Line:
+class _Moments:
     """All trees, as they were at one moment after the other."""
 
     def __init__(self, growth: Growth) -> None:
