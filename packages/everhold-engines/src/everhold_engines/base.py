@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from everhold.sealing.arriving import ArrivedFiles
     from everhold.sealing.keys import StewardKey
     from everhold.sealing.row_store import RowStore, SealedRows
     from everhold.values.base import Schema
@@ -50,6 +51,26 @@ class Sealable:
         from everhold_engines.remote_rows import RemoteRows
 
         return RemoteRows(self, rows=schema.rows, sealed=True, order_key=order_key, **facts_of(schema))
+
+    def arrival_rows(self: Any, window: tuple[str, str], fingerprint: str, schema: Schema, key: StewardKey) -> RowStore:
+        """See `SealableTable.arrival_rows`; the engine reads all of these rows."""
+        from everhold_engines.watermark import check_parts
+
+        part = self.between(*window)
+        part.columns()
+        check_parts([(part, fingerprint)], key)
+        rows: RowStore = part.sealed_rows(schema, order_key=key.order_key)
+        return rows
+
+    def arriving(
+        self: Any, window: tuple[str, str], schema: Schema, key: StewardKey, *, training_ids: set[Any]
+    ) -> ArrivedFiles:  # fmt: skip
+        """See `SealableTable.arriving`."""
+        from everhold_engines.watermark import arriving_rows
+
+        before = self.between(None, window[0])
+        before.columns()
+        return arriving_rows(self.between(*window), before, schema, training_ids, key)
 
     def training_rows(self: Any, facts: Mapping[str, Any], schema: Schema) -> RowStore:
         """See `SealableTable.training_rows`."""

@@ -60,6 +60,7 @@ class ClickHouse(Remote):
             clickhouse-connect, which stays the caller's.
         table: Name of a table, or the path of a Parquet file or of a folder of such files.
         max_seconds: Limit for each statement.
+        **arrives: ``arrived`` and ``until`` of a table to which rows arrive, as for `Remote`.
 
     Examples:
         >>> ClickHouse("clickhouse://steward:secret@db/study", "flights").to_dict()["place"]
@@ -73,8 +74,8 @@ class ClickHouse(Remote):
     _elsewhere: ClassVar = {**Remote._elsewhere, "_client": None}
     _embedded_in: ClassVar[int | None] = None  # the process that started an embedded one; forks lack its threads
 
-    def __init__(self, where: Any, table: str, *, max_seconds: float = 600.0) -> None:
-        super().__init__(str(table), max_seconds=max_seconds)
+    def __init__(self, where: Any, table: str, *, max_seconds: float = 600.0, **arrives: str | None) -> None:
+        super().__init__(str(table), max_seconds=max_seconds, **arrives)
         text = isinstance(where, (str, os.PathLike))
         self._address = _address(where) if text else _address_of(where)
         if self._is_file and self._is_embedded:
@@ -181,7 +182,7 @@ class ClickHouse(Remote):
             f"sum(toUInt256(reinterpretAsUInt64(reverse(unhex(concat('0', substring(h, {place}, 15)))))))"
             for place in PIECES
         )
-        rows = f"{self._stored} AS {CLICKHOUSE.rows}"
+        rows = f"{self._window} AS {CLICKHOUSE.rows}"
         return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {rows})"
 
     def _guarded(self, column: str, data_type: str) -> str | None:

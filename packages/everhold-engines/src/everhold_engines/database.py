@@ -84,6 +84,7 @@ class Database(Remote):
             engine of SQLAlchemy, which stays the caller's.
         table: Its name, with its schema where that is not the first of the search path: ``"study.flights"``.
         max_seconds: Limit for each statement.
+        **arrives: ``arrived`` and ``until`` of a table to which rows arrive, as for `Remote`.
 
     Raises:
         ValueError: If the address or the name is none.
@@ -98,8 +99,10 @@ class Database(Remote):
     title: ClassVar[str] = "the database"
     _elsewhere: ClassVar = {**Remote._elsewhere, "_engine": None}
 
-    def __init__(self, where: str | sa.URL | sa.Engine, table: str, *, max_seconds: float = 600.0) -> None:
-        super().__init__(table, max_seconds=max_seconds)
+    def __init__(
+        self, where: str | sa.URL | sa.Engine, table: str, *, max_seconds: float = 600.0, **arrives: str | None
+    ) -> None:
+        super().__init__(table, max_seconds=max_seconds, **arrives)
         self._address = _address(where)
         self._is_mine = not isinstance(where, sa.Engine)
         self._engine: Any = where if isinstance(where, sa.Engine) else None
@@ -237,14 +240,14 @@ class Database(Remote):
         texts = [POSTGRESQL.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
         pieces = ", ".join(f"sum(('x' || substr(h, {place}, 15))::bit(60)::bigint)" for place in PIECES)
         digest = f"encode(sha256(convert_to({' || '.join(texts)}, 'UTF8')), 'hex')"
-        return f"SELECT count(*), {pieces} FROM (SELECT {digest} AS h FROM {self._stored} AS t) AS hashed"
+        return f"SELECT count(*), {pieces} FROM (SELECT {digest} AS h FROM {self._window} AS t) AS hashed"
 
     def _digest(self, types: Sequence[tuple[str, str]], key: str) -> list[int]:
         """Of other databases the rows are read and hashed here."""
         if self._is_postgres:
             return super()._digest(types, key)
         count, sums = 0, [0] * len(PIECES)
-        for _, columns in self._run(f"SELECT * FROM {self._stored}", max_seconds=None):
+        for _, columns in self._run(f"SELECT * FROM {self._window} AS t", max_seconds=None):
             for row in zip(*(values for values, _ in columns), strict=True):
                 texts = ("-" if value is None else f"{len(repr(value))}:{value!r}" for value in row)
                 digest = hashlib.sha256((key + "".join(texts)).encode()).hexdigest()

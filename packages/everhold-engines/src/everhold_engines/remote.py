@@ -18,6 +18,7 @@ from everhold.sealing.engines.errors import errors_hidden
 from everhold.sealing.row_store import ENGINE_VARIABLE
 from everhold_engines.arrays import plain
 from everhold_engines.base import Sealable
+from everhold_engines.watermark import Watermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,6 +85,8 @@ class Remote(Sealable, ABC):
     Args:
         table: Its name.
         max_seconds: Limit for each statement, except the digest of all rows, which takes as long as it takes.
+        arrived: Column that says when a row arrived, for a table to which rows arrive; None for one that stays.
+        until: Time up to which rows are sealed, such as ``"2026-12-01"``; rows of that time are not.
     """
 
     kind: ClassVar[str]
@@ -92,8 +95,14 @@ class Remote(Sealable, ABC):
     _elsewhere: ClassVar[Mapping[str, Any]] = {"_checked": None, "_is_mine": True}
     """Facts that another process knows; an engine adds its connection."""
 
-    def __init__(self, table: str, *, max_seconds: float = 600.0) -> None:
+    def __init__(
+        self, table: str, *, max_seconds: float = 600.0, arrived: str | None = None, until: str | None = None
+    ) -> None:
         self.table, self._max_seconds = table, float(max_seconds)
+        if until is not None and arrived is None:
+            raise ValueError("until needs the column that says when a row arrived; expected arrived=")
+        self.watermark = None if arrived is None else Watermark(arrived, None, until)
+        self._parts: tuple[Remote, ...] = ()
         self._checked: tuple[str, object, str] | None = None  # key, state and digest of the rows that were checked
         self._read: str | None = None  # the source with columns that are guarded, once these are known
         self._fresh()
@@ -127,7 +136,34 @@ class Remote(Sealable, ABC):
     @property
     def source(self) -> str:
         """SQL that follows FROM for the rows, in the dialect; guarded columns are replaced by their values."""
-        return self._stored if self._read is None else self._read
+        return self._window if self._read is None else self._read
+
+    @property
+    def _window(self) -> str:
+        """SQL that follows FROM for the rows that are read, as they are stored."""
+        return self._stored if self.watermark is None else self.watermark.source(self._stored, self.dialect)
+
+    def between(self, since: str | None, until: str, parts: Sequence[Remote] = ()) -> Self:
+        """The rows of a window of the same table.
+
+        Args:
+            since: First time; None for all before.
+            until: End, which is no part of it.
+            parts: The same rows in windows whose digests are known; a change is looked for in each of them.
+        """
+        assert self.watermark is not None
+        other = object.__new__(type(self))
+        window = Watermark(self.watermark.column, since, until)
+        vars(other).update(vars(self), watermark=window, _checked=None, _read=None, _parts=tuple(parts))
+        if (connected := getattr(self, "_connected", None)) is not None:
+            vars(other).update(_connected=connected, close=self.close)  # the connection is that of the whole table
+        return other
+
+    def arriving_by(self, arrived: str, until: str | None) -> Self:
+        """The same table, as one to which rows arrive; see the arguments of the class."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), watermark=Watermark(arrived, None, until), _checked=None, _read=None)
+        return other
 
     @property
     @abstractmethod
@@ -211,7 +247,7 @@ class Remote(Sealable, ABC):
         if not any(guarded.values()):
             return None
         listed = (f"{guarded[name] or column} AS {self.dialect.quoted(name)}" for name, column in columns.items())
-        return f"(SELECT {', '.join(listed)} FROM {self._stored} AS {self.dialect.rows})"
+        return f"(SELECT {', '.join(listed)} FROM {self._window} AS {self.dialect.rows})"
 
     def beside(self, table: str) -> Self:
         """See `Engine.beside`."""
@@ -219,7 +255,7 @@ class Remote(Sealable, ABC):
         with self._hidden():
             own = self._known_as()  # both share the connection that is open from here on
         other = object.__new__(type(self))
-        vars(other).update(vars(self), table=table, _checked=None, _read=None)
+        vars(other).update(vars(self), table=table, watermark=None, _checked=None, _read=None, _parts=())
         other._begin_anew()
         with other._hidden(other._missing):
             known = other._known_as()
@@ -310,6 +346,8 @@ class Remote(Sealable, ABC):
         self._check("while")
 
     def _check(self, when: str) -> None:
+        for part in self._parts:
+            part._check(when)
         if self._checked is None:
             return
         key, state, digest = self._checked
@@ -328,11 +366,16 @@ class Remote(Sealable, ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Public facts by which it is found again."""
-        return {"kind": self.kind, "table": self.table, "place": self.place, "snapshot": self.snapshot}
+        named = {"kind": self.kind, "table": self.table, "place": self.place, "snapshot": self.snapshot}
+        return named if self.watermark is None else {**named, **self.watermark.facts()}
 
     def pinned(self, facts: Mapping[str, Any]) -> Self:
-        """The same table as it was at an earlier time; itself where it keeps none."""
-        return self
+        """The same table as it was at an earlier time, or up to one; itself where it keeps none."""
+        return self._until(facts)
+
+    def _until(self, facts: Mapping[str, Any]) -> Self:
+        """The rows that were sealed, of a table to which rows arrive."""
+        return self.arriving_by(str(facts["arrived"]), facts["until"]) if facts.get("arrived") is not None else self
 
     def _hidden(self, instead: Callable[[Exception], EverholdError] | None = None) -> AbstractContextManager[None]:
         return errors_hidden(instead or self._instead)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Needs
-    from everhold.values.base import BoundQuery, Table
+    from everhold.values.base import BoundQuery, Schema, Table
     from everhold.values.expressions import RowValue
     from everhold.values.expressions.tree import AnyValue
     from everhold_engines.base import Engine
@@ -67,6 +67,14 @@ class RemoteRows(EvaluatedRows):
     def reading(self) -> AbstractContextManager[None]:
         """See `EvaluatedRows.reading`."""
         return self.engine.reading()
+
+    def together(self, parts: Sequence[RemoteRows], schema: Schema) -> RemoteRows:
+        """The rows of several windows of a table, which follow each other."""
+        table: Any = parts[0].engine
+        first, last = (part.engine.watermark for part in (parts[0], parts[-1]))  # type: ignore[attr-defined]  # `Remote`
+        engine = table.between(first.since, last.until, [part.engine for part in parts])
+        engine.columns()
+        return RemoteRows(engine, **{**self._facts, "rows": schema.rows})
 
     def on(self, engine: Engine) -> RemoteRows:
         """The same rows as another engine has them, with more columns beside them."""

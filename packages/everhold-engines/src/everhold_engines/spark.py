@@ -67,14 +67,16 @@ class Spark(Remote):
         table: Name of a table or view, with its catalog and schema as Spark has them, or the path of a folder of
             Parquet files: what has a slash in it, unless it is in quotes, is a path.
         max_seconds: Limit for each statement.
+        **arrives: ``arrived`` and ``until`` of a table to which rows arrive, as for `Remote`. Such a table is read as
+            it is now, at no snapshot.
     """
 
     kind: ClassVar[str] = "spark"
     title: ClassVar[str] = "Spark"
     _elsewhere: ClassVar = {**Remote._elsewhere, "_given": None, "_copy": None}
 
-    def __init__(self, session: Any, table: str, *, max_seconds: float = 600.0) -> None:
-        super().__init__(str(table), max_seconds=max_seconds)
+    def __init__(self, session: Any, table: str, *, max_seconds: float = 600.0, **arrives: str | None) -> None:
+        super().__init__(str(table), max_seconds=max_seconds, **arrives)
         self._given, self._copy = session, None
         self._address = _ABSENT if session is None else _address_of(session)
         self._is_mine = False
@@ -105,6 +107,8 @@ class Spark(Remote):
     @property
     def snapshot(self) -> str | None:
         """The snapshot of an Iceberg table, or the version of a Delta table, that is read."""
+        if self.watermark is not None:  # an earlier state would never have the rows that arrive
+            return None
         if self._pinned is None:
             with self._hidden(self._missing):
                 self._pinned = (self._newest(),)
@@ -137,7 +141,7 @@ class Spark(Remote):
         """The same table as it was at an earlier snapshot."""
         if facts.get("snapshot") is None:
             self._pinned = (None,)
-            return self
+            return self._until(facts)
         earlier = type(self)(self._given, self.table, max_seconds=self._max_seconds)
         earlier._address, earlier._pinned = self._address, (str(int(facts["snapshot"])),)
         return earlier
@@ -249,7 +253,7 @@ class Spark(Remote):
         sums = ", ".join(
             f"sum(CAST(conv(substring(h, {place}, 15), 16, 10) AS DECIMAL(38, 0))) AS p{place}" for place in PIECES
         )
-        return f"SELECT count(*) AS n, {sums} FROM (SELECT sha2(concat({texts}), 256) AS h FROM {self._stored} AS t)"
+        return f"SELECT count(*) AS n, {sums} FROM (SELECT sha2(concat({texts}), 256) AS h FROM {self._window} AS t)"
 
     def _known_as(self) -> set[str]:
         if self._is_path:

@@ -120,6 +120,8 @@ def staged_table(
     check_public(facts)
     columns = dict(engine.columns())  # first: whether there is such a table, and a way in, is known at once
     check_names(columns)
+    if (watermark := getattr(engine, "watermark", None)) is not None:
+        watermark.check(columns)
     check_size(rows=None, columns=len(columns), most_rows=most_rows, what="holdout")
     _check_conformance(engine)
     with progress("checking the table", 5) as line:

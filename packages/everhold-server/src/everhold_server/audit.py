@@ -107,11 +107,16 @@ class AuditLog:
 
     def has_sealed(self, principal: Principal, holdout: str, content: str) -> bool:
         """True if this token has sealed a holdout with a request of this content."""
+        return self.facts_of(principal, holdout, act="seal rows", content=content) is not None
+
+    def facts_of(self, principal: Principal, holdout: str, *, act: str, content: str) -> dict[str, Any] | None:
+        """Facts of an act of this token on a holdout with a request of this content; None if there was none."""
         wanted = sa.select(audit.c.facts).where(
-            audit.c.act == "seal rows", audit.c.token == principal.token, audit.c.holdout == holdout
+            audit.c.act == act, audit.c.token == principal.token, audit.c.holdout == holdout
         )
         with self.records.reading() as connection:
-            return any(json.loads(facts).get("content") == content for facts in connection.scalars(wanted))
+            found: list[dict[str, Any]] = [json.loads(facts) for facts in connection.scalars(wanted)]
+        return next((facts for facts in found if facts.get("content") == content), None)
 
     def insert(self, rows: list[dict[str, Any]]) -> None:
         """Write acts at once, in one transaction."""

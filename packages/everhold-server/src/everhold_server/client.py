@@ -21,7 +21,7 @@ from everhold.answers import Answer
 from everhold.arguments import brief
 from everhold.asking.declared import DeclaredFamilies
 from everhold.certificate import Certificate
-from everhold.errors import QueryRejected, warn_former
+from everhold.errors import HoldoutRejected, QueryRejected, warn_former
 from everhold.families.base import Family
 from everhold.families.protocol import written as as_plain
 from everhold.queries.question import Query
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     import httpx
 
     from everhold.answers import QuotedPrice, Transcript, Unsealed
+    from everhold.asking.appending import Arrived
     from everhold.asking.budget import Allotments
+    from everhold.asking.over_time import OverTime
     from everhold.display import Facts
     from everhold.ledger.allotments import Allotment
     from everhold.queries.means import RowwiseQuery
@@ -204,24 +206,32 @@ class RemoteHoldout:
     @overload
     def ask(
         self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
-        silent: bool = False,
+        silent: bool = False, as_of: int | None = None,
     ) -> Answer: ...  # fmt: skip
     @overload
     def ask(
         self, question: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
-        strict: bool = False, silent: bool = False,
+        strict: bool = False, silent: bool = False, as_of: int | None = None,
     ) -> Result: ...  # fmt: skip
     def ask(
         self, question: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
-        strict: bool = False, silent: bool = False,
+        strict: bool = False, silent: bool = False, as_of: int | None = None,
     ) -> Any:  # fmt: skip
         """See `Holdout.ask`. Where the first response was lost, the answer comes as a repeated one, at no charge.
+
+        If rows arrived between the two attempts, the second one is a new query about more rows, and pays.
 
         Raises:
             QueryRejected: Also for questions that hold Python code or an estimator, which do not travel.
         """
         asked, tables = written(question)
-        document = {"question": asked, "guess": plain(guess), "tolerance": plain(tolerance), "silent": silent}
+        document: dict[str, Any] = {
+            "question": asked,
+            "guess": plain(guess),
+            "tolerance": plain(tolerance),
+            "silent": silent,
+        }
+        document |= {} if as_of is None else {"as_of": as_of}
         answer = result_from(self._send("/ask", document, tables))
         check_strict(answer, strict)
         return answer
@@ -338,6 +348,43 @@ class RemoteHoldout:
     def losing_their_promise(self) -> list[str]:
         """See `Holdout.losing_their_promise`."""
         return list(self._connection.get(f"{self._path}/unseal")["losing_their_promise"])
+
+    def append(
+        self, rows: Path | str | None = None, training: Path | str | None = None, *, until: str | None = None
+    ) -> Arrived:
+        """See `Holdout.append`; for stewards. A lost response is asked for again, and nothing arrives twice.
+
+        Args:
+            rows: A Parquet or CSV file. It stays where it is: put it away.
+            training: One of open rows.
+            until: As for `Holdout.append`.
+
+        Raises:
+            HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
+        """
+        parts = {"rows": rows, "training": training}
+        files = {what: partial(_opened, path) for what, path in parts.items() if path is not None}
+        if not files:
+            raise HoldoutRejected("there are no rows to append; expected a file; nothing was appended")
+        sent = self._connection.send("POST", self._path + "/arrivals", {"until": until}, files, named="settings")
+        arrived: Arrived = result_from(sent)
+        self._schema = result_from(self._described().get("schema", {}))
+        return arrived
+
+    def over_time(
+        self, question: Query[Any] | str, by: str | int = "arrival", *, law: str = "windows",
+        guess: float | None = None,
+    ) -> OverTime:  # fmt: skip
+        """See `Holdout.over_time`."""
+        asked, tables = written(question)
+        document = {"question": asked, "by": by, "law": law, "guess": _plain(guess)}
+        found: OverTime = result_from(self._send("/over-time", document, tables))
+        return found
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """See `holdout.arrivals.timeline` of a `Holdout`."""
+        rows: list[dict[str, Any]] = self._connection.get(f"{self._path}/arrivals")["arrivals"]
+        return rows
 
     @property
     def declared(self) -> RemoteFamilies:

@@ -347,6 +347,10 @@ class Holdout(GrowingHoldout):
                 store.close()
                 raise
         created = cls(store, record, folder, holdout if is_table(holdout) else None, checked=True)
+        if of_planning.grows:
+            from everhold.asking.appending import remember_rows
+
+            remember_rows(created._first, folder)
         if families:
             from everhold.asking.declared import declare_first
 
@@ -1129,6 +1133,8 @@ class Holdout(GrowingHoldout):
         with progress("certifying"):
             if self._engine is not None:
                 self._engine.check_unaltered(executor.record.configuration, executor.key)
+                if executor.growth is not None:
+                    executor.growth.check_unaltered()
             checked = check_unaltered(executor.store, executor.record.name, head, seal_key=executor.key.seal_key)
             told = disclosed_at(executor, checked.tally.unsealing)
             listed = (

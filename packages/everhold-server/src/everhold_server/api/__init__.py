@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from everhold_server.api import (
     allotments,
+    arrivals,
     asking,
     audit,
     case_gates,
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["ROUTERS"]
 
 ROUTERS: tuple[APIRouter, ...] = (
-    holdouts.router, asking.router, competitions.router, gates.router, case_gates.router, certificates.router,
+    holdouts.router, asking.router, arrivals.router, competitions.router, gates.router, case_gates.router,
+    certificates.router,
     allotments.router, families.router, unsealing.router, plans.router, tokens.router, audit.router, events.router,
     document.router,
 )  # fmt: skip

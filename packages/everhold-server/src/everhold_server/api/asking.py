@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from everhold_server.principals import Principal
     from everhold_server.uploads import Received
 
-__all__ = ["router"]
+__all__ = ["Guess", "questions_of", "router"]
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["asking"])
 
@@ -100,6 +100,10 @@ class Whole(Strict):
     guess: Guess = None
     tolerance: Tolerance = None
     silent: Silent = False
+    as_of: int | None = Field(
+        None, description="Number of an arrival: the stored answer about the rows that had come with it. Free.", ge=0,
+        le=2**31,
+    )  # fmt: skip
 
 
 class Several(Strict):
@@ -159,9 +163,14 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
         )
 
 
-def _questions(
+def questions_of(
     written: Sequence[Any], holdout: Holdout, principal: Principal, received: Received, *, most: int = _MOST_ASKED
 ) -> list[AnyQuery[Any]]:
+    """Queries of a request, checked; the files beside them are their predictions.
+
+    Raises:
+        QueryRejected: If one of them cannot be asked. Nothing is charged.
+    """
     _check_predictions(written, holdout, principal)
     _check_expressions(written, most)
     tables = received.tables(holdout.schema)
@@ -186,7 +195,7 @@ def quote(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: B
     holdout = holdouts.asked_by(name, principal)
     question = None
     if asked.question is not None:
-        (question,) = _questions([asked.question], holdout, principal, received, most=_MOST_QUOTED)
+        (question,) = questions_of([asked.question], holdout, principal, received, most=_MOST_QUOTED)
     with warned_of() as warned:
         price = holdout.quote(question, guess=asked.guess, tolerance=asked.tolerance)
     return result(price, warned)
@@ -201,16 +210,19 @@ def ask(name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdo
     """Ask one question of any kind.
 
     The interval holds for the population, together with those of all other answers ever given, however the question
-    depends on them. What was asked before, by anybody, is answered again and is free; so whoever did not hear an answer
-    asks the same again. When what is left does not surely pay for it, the answer says `"source": "refused"` and has no
-    value. Questions that hold predictions name their files: a form has the JSON document in the part `request`, and
-    each file in a part of its own name. Python code is never taken.
+    depends on them. What was asked before, by anybody, is answered again and is free; so whoever did not hear an
+    answer asks the same again. After rows arrived that is a new query, and `as_of` finds the old answer. When what
+    is left does not surely pay for it, the answer says `"source": "refused"` and has no value. Questions that hold
+    predictions name their files: a form has the JSON document in the part `request`, and each file in a part of its
+    own name. Python code is never taken.
     """
     asked = received.document(Whole)
     holdout = holdouts.asked_by(name, principal)
-    (question,) = _questions([asked.question], holdout, principal, received)
+    (question,) = questions_of([asked.question], holdout, principal, received)
     with warned_of() as warned:
-        answer = holdout.ask(question, guess=asked.guess, tolerance=asked.tolerance, silent=asked.silent)
+        answer = holdout.ask(
+            question, guess=asked.guess, tolerance=asked.tolerance, silent=asked.silent, as_of=asked.as_of
+        )
     noted(request, "ask", outcome=_outcome(answer), question=getattr(answer, "question", None))
     return result(answer, warned)
 
@@ -230,7 +242,7 @@ def ask_many(
     """
     asked = received.document(Several)
     holdout = holdouts.asked_by(name, principal)
-    questions = _questions(asked.questions, holdout, principal, received)
+    questions = questions_of(asked.questions, holdout, principal, received)
     with warned_of() as warned:
         answers = holdout.ask_many(
             questions,  # type: ignore[arg-type]  # what is made of several is refused there

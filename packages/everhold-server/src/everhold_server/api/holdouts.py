@@ -35,7 +35,16 @@ if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold_server.uploads import Received
 
-__all__ = ["HoldoutSettings", "described", "listed", "one_more_sealing", "router", "seal", "status_for"]
+__all__ = [
+    "HoldoutSettings",
+    "described",
+    "listed",
+    "named_by_content",
+    "one_more_sealing",
+    "router",
+    "seal",
+    "status_for",
+]
 
 router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 
@@ -83,6 +92,7 @@ class HoldoutSettings(Strict):
         Field(description="How rows depend on each other.", examples=[{"kind": "groups", "column": "household"}]),
     ] = None
     allow_vacuous: bool = Field(False, description="Seal the rows even if nothing is promised then.")
+    grows: bool = Field(False, description="Rows will be appended; half of the failure probability is theirs.")
     most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**40)
     equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
     again: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
@@ -209,9 +219,9 @@ def one_more_sealing(request: Request, principal: Steward) -> None:
     sealings: RateLimiter = request.app.state.sealings
     if wait := sealings.take(principal.token):
         raise TooMany(
-            f"too many sealings with one token, of which {sealings.size} are allowed in an hour; wait "
-            f"{math.ceil(wait)} seconds, or seal on the machine of the service with 'everhold create'; nothing was "
-            "created",
+            f"too many sealings and appends with one token, of which {sealings.size} are allowed in an hour; wait "
+            f"{math.ceil(wait)} seconds, or run 'everhold create' or 'everhold append' on the machine of the service; "
+            "nothing was created or changed",
             wait=wait,
         )
 
@@ -266,7 +276,7 @@ def seal(
         raise Unusable("the form has no file 'holdout'; expected the rows to seal; nothing was created")
     secret = request.headers.get("authorization") or request.headers.get("cookie", "")
     content = received.digest(settings, key=secret)
-    training = _named(received.files["training"], "training") if "training" in received.files else None
+    training = named_by_content(received.files["training"], "training") if "training" in received.files else None
     sealer = None if principal.holdouts is None else Sealer(principal.token, principal.holdouts)
     log: AuditLog = request.app.state.audit
     with holdouts.being_made(settings.name):  # a request that was sent again waits for the first one
@@ -277,7 +287,7 @@ def seal(
             Holdout.create(
                 holdouts.storage,
                 settings.name,
-                holdout=_named(received.files["holdout"], "holdout"),
+                holdout=named_by_content(received.files["holdout"], "holdout"),
                 training=training,
                 **settings_from(settings.arguments()),
             ).close()
@@ -291,7 +301,7 @@ def seal(
     log.insert_act("compare rows", request.state.request_id, principal, sealed=settings.name, same_rows=untold)
 
 
-def _named(path: Path, what: str) -> Path:
+def named_by_content(path: Path, what: str) -> Path:
     """The same file with the ending that its content has: the sent name says nothing."""
     with path.open("rb") as file:
         head = file.read(8)

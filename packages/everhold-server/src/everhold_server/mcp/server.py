@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError
+from everhold_server.mcp.arrivals import ArrivalTools, has_arrivals
 from everhold_server.mcp.cases import CaseTools, has_cases
 from everhold_server.mcp.tools import Tools
 from everhold_server.mcp.words import INSTRUCTIONS
@@ -109,6 +110,9 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         cases = CaseTools(holdout)
         spending = (*spending, cases.open_challenge, cases.report)
         methods = (*methods, cases.open_challenge, cases.next_cases, cases.report)
+    if has_arrivals(holdout):
+        over_time = ArrivalTools(holdout).over_time
+        spending, methods = (*spending, over_time), (*methods, over_time)
     return _Server([_tool(method, free=method not in spending) for method in methods])
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.queries.mean import ConditionalMean, MeanQuery
 
-__all__ = ["Tools"]
+__all__ = ["Given", "Guess", "High", "Low", "Text", "Tools", "mean_of"]
 
 Text = Annotated[
     str,
@@ -99,7 +99,7 @@ class Tools:
         self, question: Text, guess: Guess = None, low: Low = None, high: High = None, given: Given = None
     ) -> QuoteTold:
         """Say what a question would cost and how wide its interval would be. Free, and nothing is asked."""
-        price = self._holdout.quote(_mean(question, low, high, given), guess=guess)
+        price = self._holdout.quote(mean_of(question, low, high, given), guess=guess)
         return {
             "radius": price.radius,
             "radius_if_charged": price.radius_if_charged,
@@ -120,7 +120,7 @@ class Tools:
         It stays true however your question depends on earlier answers. A new question counts against the budget; what
         was asked before is answered again for nothing, so if you are not sure that you were answered, ask the same.
         """
-        answer = self._holdout.ask(_mean(question, low, high, given), guess=guess)
+        answer = self._holdout.ask(mean_of(question, low, high, given), guess=guess)
         return {
             "value": answer.value,
             "low": answer.low,
@@ -200,6 +200,6 @@ class Tools:
         }
 
 
-def _mean(question: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:
-    """The question that a text stands for."""
+def mean_of(question: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:
+    """The query that a text stands for."""
     return mean(question, low=low, high=high) if given is None else mean(question, low=low, high=high, given=given)

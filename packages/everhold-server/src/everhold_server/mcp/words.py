@@ -21,7 +21,8 @@ INSTRUCTIONS = (
     "it: guesses that hold are free. To improve a model, `challenge` the champion and go on from it only when the "
     "verdict is 'promoted'; 'kept' means revert. Members of declared families, which `describe` lists, are answered "
     "exactly and cost no question and no surprise; their widths never change. What was asked before is free, so after "
-    "a lost connection ask the same again. What is refused costs nothing. When the budget is spent, stop."
+    "a lost connection ask the same again; only where rows arrived meanwhile is that a new query, about more rows. "
+    "What is refused costs nothing. When the budget is spent, stop."
 )
 
 LANGUAGE = (

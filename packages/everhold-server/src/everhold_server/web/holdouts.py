@@ -90,6 +90,8 @@ def _settings(fields: Fields) -> HoldoutSettings:
         wish["classes"] = "open" if classes == "open" else [each.strip() for each in classes.split(",")]
     wish["confidence"] = (fields.number("confidence", 95.0) or 0.0) / 100.0
     wish["features"] = "public" if fields.ticked("features_public") else "sealed"
+    if fields.ticked("grows"):
+        wish["grows"] = True
     if (groups := fields.some("groups")) is not None:
         wish["dependence"] = Groups(groups).to_dict()
     if "feedback" in wish:

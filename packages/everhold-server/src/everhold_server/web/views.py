@@ -102,6 +102,11 @@ class View:
         return found
 
     @property
+    def grows(self) -> bool:
+        """True if rows arrived, or the holdout was created for rows that will."""
+        return "arrivals" in self.status or self.whole.arrivals.expected
+
+    @property
     def steward(self) -> bool:
         """True if everything may be shown."""
         return self.principal.role is Role.STEWARD

@@ -40,8 +40,10 @@ _INFINITE, _FACTS, _CERTIFICATE = "infinite", "facts", "certificate"
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _HOMES = (
     "everhold.answers",
+    "everhold.asking.appending",
     "everhold.asking.budget",
     "everhold.asking.open_challenge",
+    "everhold.asking.over_time",
     "everhold_competitions.leaderboard",
     "everhold_competitions.submission_result",
     "everhold.mechanisms.base",
@@ -180,6 +182,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "Universe": lambda plain: import_module(_UNIVERSE).Universe.from_dict(plain),
     "ColumnKind": lambda columns: {name: ColumnKind(kind) for name, kind in columns.items()},
     "Mapping[str, tuple": lambda lists: {name: tuple(values) for name, values in lists.items()},
+    "tuple[tuple": lambda lists: tuple(map(tuple, lists)),
     "tuple": lambda values: tuple(_read(values)),
 }
 """Decoders of values that JSON does not tell apart, by the first text here that is in a field's declaration."""

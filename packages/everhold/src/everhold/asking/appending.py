@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.asking.growth import Growth, arrival_question
+from everhold.asking.growth import Growth, arrival_question, latest_until, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
-from everhold.dependence import Independent
+from everhold.dependence import Groups, Independent
 from everhold.display import Display
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
@@ -24,7 +24,7 @@ from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens
 from everhold.queries.question import digest
-from everhold.sealing.arriving import arriving, remove_orphans, rows_file, seal_arrival
+from everhold.sealing.arriving import arriving, known_rows, remove_orphans, rows_file, seal_arrival
 from everhold.sealing.configuration import GROWS, recorded_extensions
 from everhold.sealing.resealing import arrived_elsewhere
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from everhold.sealing.arriving import ArrivedFiles
     from everhold.sealing.reading import RowSource
 
-__all__ = ["Arrived", "append", "check_grows", "growing", "retire"]
+__all__ = ["Arrived", "append", "check_grows", "growing", "remember_rows", "retire"]
 
 _TRIES = 100
 _MEANWHILE = "rows arrived meanwhile; nothing was changed; try again"
@@ -87,6 +87,16 @@ def growing(mechanism: Any, *, declared: bool) -> Any:
     return mechanism.sharing(0.5)
 
 
+def remember_rows(first: QueryExecutor, folder: Path) -> None:
+    """Write the hashes of the rows of the creation now, so that the first append need not."""
+    if table_of_rows(first) is None:
+        known_rows(folder, 0, first.schema.columns, key=_key_of_rows(first))
+
+
+def _key_of_rows(executor: QueryExecutor) -> bytes:
+    return hmac.digest(executor.key.seal_key, b"everhold rows that arrive", "sha256")
+
+
 def check_grows(executor: QueryExecutor) -> None:
     """Refuse to append where nothing could be promised afterwards.
 
@@ -100,12 +110,14 @@ def check_grows(executor: QueryExecutor) -> None:
         | recorded_extensions(configuration).keys()
     )
     reasons = {
-        "the rows stay in an engine": configuration.get("engine") is not None,
+        "the rows stay in a table that does not say when rows arrived (arrived=)": (
+            configuration.get("engine", {"arrived": ""}).get("arrived") is None
+        ),
         f"{mechanism.name} answers, which counts all rows as there from the beginning": not (
             isinstance(mechanism, GuessAndCheck) and mechanism.endless
         ),
-        "the rows depend on each other, and rows that arrive may depend on those that are there": not isinstance(
-            mechanism.dependence, Independent
+        "the rows depend on each other, and rows that arrive may depend on those that are there": not (
+            isinstance(mechanism.dependence, Independent) or _in_named_groups(mechanism.dependence, configuration)
         ),
         "the table was split so that both parts are alike": configuration.get("stratified") is not None,
         f"it uses {', '.join(others)}, which do not know rows that arrive": bool(others),
@@ -113,10 +125,15 @@ def check_grows(executor: QueryExecutor) -> None:
     for reason, holds in reasons.items():
         if holds:
             raise QueryRejected(
-                f"rows cannot be appended: {reason}; expected independent rows in a file, with guess_and_check and "
-                "nothing else; nothing was changed; seal the new rows as another holdout"
+                f"rows cannot be appended: {reason}; expected rows that are independent, or in groups of a column, "
+                "with guess_and_check and nothing else; nothing was changed; seal the new rows as another holdout"
             )
     _check_steward(executor, head, "append rows")
+
+
+def _in_named_groups(dependence: Any, configuration: Any) -> bool:
+    """True for groups of a column of rows in files: whether a group is new can be seen."""
+    return isinstance(dependence, Groups) and dependence.column is not None and configuration.get("engine") is None
 
 
 def _check_steward(executor: QueryExecutor, head: Head, what: str) -> None:
@@ -144,9 +161,8 @@ def append(
         HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
         QueryRejected: If the holdout cannot grow. Nothing was changed.
     """
-    if rows is None and training is None:
-        raise HoldoutRejected("there are no rows to append; expected some; nothing was appended")
     check_grows(first)
+    _check_given(first, rows=rows, training=training, until=until)
     with arriving(folder):
         growth = Growth.of(first, folder)
         try:
@@ -155,15 +171,28 @@ def append(
             growth.close()
 
 
+def _check_given(
+    first: QueryExecutor, *, rows: RowSource | None, training: RowSource | None, until: str | None
+) -> None:
+    """Check that there are rows to append: given ones, or those of a table up to a time."""
+    if table_of_rows(first) is None:
+        if rows is None and training is None:
+            raise HoldoutRejected("there are no rows to append; expected some; nothing was appended")
+    elif rows is not None or training is not None or until is None:
+        raise HoldoutRejected(
+            "the rows of this holdout arrive in its table; expected until=..., and neither rows nor training rows; "
+            "nothing was appended"
+        )
+
+
 def _checked(until: str | None, growth: Growth) -> str | None:
     """A time that does not run backwards."""
     if until is None:
         return None
-    latest = max((str(part.description["until"]) for part in growth.parts[1:] if part.description.get("until")),
-                 default="")  # fmt: skip
+    latest = latest_until(growth.first, growth.parts)
     if not (isinstance(until, str) and until.isprintable() and 0 < len(until) <= 100):
         raise HoldoutRejected("until is no date or time; expected a text such as 2026-12-01; nothing was appended")
-    if until < latest:
+    if until < latest or (until == latest and table_of_rows(growth.first) is not None):
         raise HoldoutRejected(
             f"until is {until}, and rows until {latest} are there already; expected times that do not run backwards, "
             "in one format such as 2026-12-01; nothing was appended"
@@ -178,11 +207,15 @@ def _append(
     if number > MOST_ARRIVALS:
         raise HoldoutRejected(f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones")
     remove_orphans(folder, arrivals=growth.account.arrivals)
-    key = hmac.digest(executor.key.seal_key, b"everhold rows that arrive", "sha256")
+    if (table := table_of_rows(executor)) is not None:
+        files = _arriving_in(table, growth, str(until))
+        before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
+        return _told(growth, files, before=before, tree=tree)
     files = seal_arrival(
         folder, number, rows=rows, training=training, schema=executor.schema,
         with_rows=[part.number for part in growth.parts if part.rows],
-        with_training=[part.number for part in growth.parts if part.training_rows], key=key,
+        with_training=[part.number for part in growth.parts if part.training_rows], key=_key_of_rows(executor),
+        group_by=executor.mechanism.dependence.group_column,
     )  # fmt: skip
     try:
         _check_elsewhere(growth, folder, number, files)
@@ -191,11 +224,28 @@ def _append(
         if growth.first.find(arrival_question(number)) is None:
             remove_orphans(folder, arrivals=growth.account.arrivals)
         raise
-    grown = Growth.of(executor, folder, known=growth)
+    return _told(growth, files, before=before, tree=tree)
+
+
+def _told(growth: Growth, files: ArrivedFiles, *, before: float, tree: Suffix | None) -> Arrived:
+    grown = Growth.of(growth.first, growth.folder, known=growth)
     opened = None if tree is None else tree.number
     return Arrived(
-        number, files.rows, files.training_rows, grown.rows, opened, before, _next(grown.best())
-    )  # fmt: skip
+        grown.account.arrivals, files.rows, files.training_rows, grown.rows, opened, before, _next(grown.best())
+    )
+
+
+def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:
+    """Rows of a table that arrived since the latest append; all older ones are compared with their digests first."""
+    first = growth.first
+    table.check_unaltered(first.record.configuration, first.key)
+    growth.check_unaltered()
+    ids = set() if first.training is None or first.schema.row_id is None else {
+        str(each) for each in first.training.row_ids(first.schema.row_id)
+    }  # fmt: skip
+    window = (latest_until(first, growth.parts), until)
+    found: ArrivedFiles = table.arriving(window, first.schema, first.key, training_ids=ids)
+    return found
 
 
 def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFiles) -> None:
@@ -228,18 +278,23 @@ def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
 def _recorded(growth: Growth, number: int, files: ArrivedFiles, *, until: str | None) -> Suffix | None:
     """Add the entry; returns the tree that opened with it. Where a query comes in the same moment it is tried again."""
     for _ in range(_TRIES):
-        tree = _tree(growth, growth.state(), files.rows)
-        if _record(growth, number, files, tree=tree, until=until):
+        state = growth.state()
+        tree = _tree(growth, state, files.rows)
+        if _record(growth, number, files, state, tree=tree, until=until):
             return tree
     raise RowsArrived("others asked all the time; nothing was changed; try again")
 
 
-def _record(growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | None, until: str | None) -> bool:
+def _record(
+    growth: Growth, number: int, files: ArrivedFiles, state: State, *, tree: Suffix | None, until: str | None
+) -> bool:
     """Add the entry, unless something was asked since its tree was decided."""
     public = {
         "kind": ARRIVAL, "arrival": number, "rows": files.rows, "training_rows": files.training_rows,
         "fingerprint": files.fingerprint, "training_fingerprint": files.training_fingerprint,
         "tree": None if tree is None else tree.stored(), "until": until,
+        "counted": [state.asked, state.charged, state.labels],
+        **({"groups": [list(pair) for pair in files.groups]} if files.groups else {}),
     }  # fmt: skip
     shown = f"arrival {number}: {files.rows:,} rows" + (f" until {until}" if until else "")
     draft = EntryDraft(arrival_question(number), {**public, "shown": shown})
@@ -249,7 +304,7 @@ def _record(growth: Growth, number: int, files: ArrivedFiles, *, tree: Suffix | 
         accounts = Accounts.from_state(transaction.state)
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
-        if tree is not None and State.from_dict(transaction.state["mechanism"]) != tree.before:
+        if State.from_dict(transaction.state["mechanism"]) != state:
             return False
         accounts.of(Arrivals).replay(public, ARRIVAL)
         transaction.record(accounts.into(transaction.state), [_outcome(ARRIVAL)])
@@ -270,16 +325,23 @@ def _next(executor: QueryExecutor) -> float:
 def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
     """End the trees about rows before an arrival, and open those rows; see `everhold.holdout.Holdout.retire`.
 
+    Rows that are retired already are returned again, so an interrupted call is repeated.
+
     Returns:
         The rows, as an Arrow table.
 
     Raises:
         QueryRejected: If there is no tree that goes on, or an analyst asks. Nothing was changed.
     """
-    from everhold.sealing.duckdb_files import file_pattern, spilling_into
-
+    if table_of_rows(first) is not None:
+        raise QueryRejected(
+            "the rows stay in a table, and everhold opens none of it; expected rows in files; nothing was changed"
+        )
     head = first.head()
     _check_steward(first, head, "retire rows")
+    public = {"kind": RETIREMENT, "before": before}
+    if first.find(digest(public)) is not None:
+        return _rows_before(folder, before)
     account = Arrivals.from_state(head.state)
     opened = [line[1] for line in account.trees if line[1] > account.retired]
     if type(before) is not int or before not in opened:
@@ -288,7 +350,6 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
             f"rows can be retired before an arrival at which a tree opened, and these are {listed}; expected one of "
             "them; nothing was changed"
         )
-    public = {"kind": RETIREMENT, "before": before}
     draft = EntryDraft(digest(public), {**public, "shown": f"rows before arrival {before} are retired"})
     with first.ledger.transaction([draft]) as transaction:
         accounts = Accounts.from_state(transaction.state)
@@ -298,6 +359,13 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
             raise RowsArrived(_MEANWHILE)
         accounts.of(Arrivals).replay(public, RETIREMENT)
         transaction.record(accounts.into(transaction.state), [_outcome(RETIREMENT)])
+    return _rows_before(folder, before)
+
+
+def _rows_before(folder: Path, before: int) -> Any:
+    """The rows that had come before an arrival, as an Arrow table."""
+    from everhold.sealing.duckdb_files import file_pattern, spilling_into
+
     paths = [rows_file(folder, number) for number in range(before) if rows_file(folder, number).is_file()]
     with spilling_into(folder) as connection:
         found = connection.read_parquet([file_pattern(path) for path in paths], hive_partitioning=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.display import Display
 from everhold.ledger.arrivals import ARRIVAL, RETIREMENT, Arrivals
+from everhold.sealing.configuration import GROWS
 
 if TYPE_CHECKING:
     from everhold.ledger import Head
@@ -45,6 +46,24 @@ class HoldoutArrivals(HoldoutAccessor):
     def listed(self) -> ArrivedRows:
         """Every arrival with its entry in the ledger."""
         return ArrivedRows(self._entries(ARRIVAL, ("arrival", "rows", "training_rows", "until", "tree")))
+
+    @property
+    def expected(self) -> bool:
+        """True if the holdout was created with ``grows=True``, so that trees open for rows that arrive."""
+        return bool(self._executor.record.configuration.get(GROWS))
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """Rows at creation, at each arrival and now, with the budget spent and the half-widths before and after.
+
+        Half-widths are those of the next yes-or-no answer. Where rows arrive it narrows, and queries widen it.
+        """
+        from everhold.asking.timeline import timeline
+
+        growth = self._executor.growth
+        if growth is None:
+            return []
+        entries = self._executor.entries(self._executor.head().sequence)
+        return timeline(growth, [entry for entry in entries if entry.answer["source"] in Arrivals.acts])
 
     def _entries(self, kind: str, names: Sequence[str]) -> list[dict[str, Any]]:
         head = self._executor.head()

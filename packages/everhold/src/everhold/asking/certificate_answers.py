@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import SILENT, Answer
 from everhold.arguments import as_whole, brief, is_text
+from everhold.asking.query_list import is_span
 from everhold.errors import QueryRejected
 from everhold.estimand import ABOUT
 from everhold.ledger import Committed
@@ -231,6 +232,8 @@ def _fact(
             f"expected an answer that was told; {_SIGNED_NOTHING}"
         )
     names = ("value", "low", "high")
+    about = [entry.answer["rows"] for entry in entries if is_span(entry.answer.get("rows"))]
+    spans = {} if not about else {"rows": list(about[0])}
     unsealed = {} if None in sealed else {"unsealed": dict(zip(names, map(_plain, sealed), strict=True))}
     return {
         "measure": measure,
@@ -241,6 +244,7 @@ def _fact(
         "by_position": any(ABOUT in entry.description for entry in entries),
         **dict(zip(names, map(_plain, told), strict=True)),
         **unsealed,
+        **spans,
     }
 
 

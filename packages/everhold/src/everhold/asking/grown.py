@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.asking.appending import Arrived
+    from everhold.asking.drift import Drift
     from everhold.asking.over_time import OverTime
     from everhold.queries.question import Query
     from everhold.sealing.reading import RowSource
@@ -89,7 +90,8 @@ class GrowingHoldout:
             before: Number of an arrival at which a tree opened.
 
         Returns:
-            The rows, as an Arrow table.
+            The rows, as an Arrow table. Where the call was interrupted, call it again: rows that are retired already
+            are returned, and nothing is changed.
 
         Raises:
             QueryRejected: If no tree opened there. Nothing was changed.
@@ -125,6 +127,31 @@ class GrowingHoldout:
         from everhold.asking.over_time import ask_over_time
 
         return ask_over_time(self._executor, question, by=by, law=law, guess=guess)
+
+    @current
+    def drift(
+        self, arrival: int | None = None, *, columns: Sequence[str] | None = None,
+        also: Sequence[Query[Any] | str] = (),
+    ) -> Drift:  # fmt: skip
+        """Compare the rows of an arrival with all before it: the label, the columns, and queries of your own.
+
+        Each comparison is two queries and pays like them. A column of numbers is cut at the median of the training
+        rows, and one of texts at their most frequent value.
+
+        Args:
+            arrival: Its number; by default the latest one with sealed rows.
+            columns: Those to compare; by default the label and at most 19 others.
+            also: Further queries, such as the accuracy of a model.
+
+        Raises:
+            QueryRejected: If there is nothing to compare. Nothing was charged.
+
+        Warns:
+            EverholdWarning: If intervals do not meet, so that one law is not credible.
+        """
+        from everhold.asking.drift import diagnose_drift
+
+        return diagnose_drift(self._executor, arrival=arrival, columns=columns, also=also)
 
     @property
     def _first(self) -> QueryExecutor:

@@ -5,10 +5,12 @@ The choice of the tree follows from public facts alone. All executors share the 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+from everhold.dependence import Groups
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import State
@@ -27,9 +29,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.asking.query_executor import QueryExecutor
+    from everhold.dependence import DependenceModel
     from everhold.ledger import Entry
 
-__all__ = ["Growth", "arrival_question"]
+__all__ = ["Growth", "arrival_question", "latest_until", "table_of_rows"]
 
 
 def arrival_question(number: int) -> str:
@@ -93,7 +96,7 @@ class Growth:
                     f"the ledger has no entry of arrival {number}; expected an unaltered ledger; nothing was charged; "
                     "verify the ledger"
                 )
-            parts = (*parts, _part(first, folder, number, entry))
+            parts = (*parts, _part(first, folder, number, entry, parts))
         return cls(first, folder, account, parts, arrived(data))
 
     @property
@@ -161,7 +164,11 @@ class Growth:
         rows, state = sum(part.rows for part in self.parts[first : last + 1]), self.state()
         if not rows:
             raise QueryRejected(f"arrivals {first} to {last} brought training rows alone; nothing was charged")
-        trees = [(tree_of(self.mechanism, tree, rows=rows, training_rows=self.training_rows), tree) for tree in holding]
+        of = self.dependence(first, last)
+        trees = [
+            (tree_of(self.mechanism, tree, rows=rows, training_rows=self.training_rows, dependence=of), tree)
+            for tree in holding
+        ]
         tree = holding[narrowest(trees, state)]
         about = (("window_from", first), ("window_to", last))
         return self._for(self._executor(tree, first, last, about=about), analyst)
@@ -187,7 +194,9 @@ class Growth:
         sealed = [part.sealed for part in parts if part.sealed is not None]
         return replace(
             self.first,
-            mechanism=tree_of(self.mechanism, tree, rows=rows, training_rows=training_rows),
+            mechanism=tree_of(
+                self.mechanism, tree, rows=rows, training_rows=training_rows, dependence=self.dependence(start, last)
+            ),
             schema=schema,
             sealed=parted(sealed, schema, sealed=True, order_key=self.first.key.order_key),
             training=parted(trained, schema, sealed=False) if trained else None,
@@ -196,6 +205,16 @@ class Growth:
             rows_from=(before + 1, before + rows),
             growth=self,
         )
+
+    def dependence(self, start: int, last: int) -> DependenceModel:
+        """That of the rows of some arrivals: groups of the sizes that came with them."""
+        known = self.mechanism.dependence
+        if not isinstance(known, Groups):
+            return known
+        counts = Counter(dict(known.counts) if start == 0 else {})
+        for part in self.parts[max(start, 1) : last + 1]:
+            counts.update({int(size): int(number) for size, number in part.description.get("groups", ())})
+        return Groups.of_counts(counts, column=known.column)
 
     def _training(self, last: int) -> Sequence[StoredRows]:
         """Files of training rows that had come with some arrival, and those of retired rows."""
@@ -211,6 +230,18 @@ class Growth:
             StoredRows(part.sealed.engine, rows=part.rows, sealed=False, **facts_of(schema))
             for part in retired if part.sealed is not None
         )  # fmt: skip
+
+    def check_unaltered(self) -> None:
+        """Check rows that arrived in a table; files are checked whenever they are read.
+
+        Raises:
+            IntegrityError: If they are not those that were sealed.
+        """
+        if table_of_rows(self.first) is not None:
+            for number, part in enumerate(self.parts[1:], 1):
+                entry = self.first.find(arrival_question(number))
+                assert entry is not None
+                _part(self.first, self.folder, part.number, entry, self.parts[:number])
 
     def close(self) -> None:
         """Close all files; they open again when needed."""
@@ -257,12 +288,29 @@ class Growth:
         return found
 
 
-def _part(first: QueryExecutor, folder: Path, number: int, entry: Entry) -> _ArrivedPart:
+def table_of_rows(first: QueryExecutor) -> Any:
+    """The table in which the sealed rows stay; None where they are in files."""
+    return None if first.record.configuration.get("engine") is None else first.sealed.engine
+
+
+def latest_until(first: QueryExecutor, parts: Sequence[_ArrivedPart]) -> str:
+    """Time up to which rows are sealed, as the steward or the table says it; empty if nothing is said."""
+    times = [str(part.description["until"]) for part in parts if part.description.get("until")]
+    return max(times, default=str(first.record.configuration.get("engine", {}).get("until") or ""))
+
+
+def _part(
+    first: QueryExecutor, folder: Path, number: int, entry: Entry, before: Sequence[_ArrivedPart]
+) -> _ArrivedPart:
     public = entry.description
     rows, trained = int(public["rows"]), int(public["training_rows"])
     sealed = training = None
     known = facts_of(first.schema)
-    if rows:
+    if rows and (table := table_of_rows(first)) is not None:
+        window = (latest_until(first, before), public["until"])
+        schema = replace(first.schema, rows=rows)
+        sealed = cast("StoredRows", table.arrival_rows(window, public["fingerprint"], schema, first.key))
+    elif rows:
         engine = Embedded(rows_file(folder, number), fingerprint=public["fingerprint"])
         sealed = StoredRows(engine, rows=rows, sealed=True, order_key=first.key.order_key, **known)
     if trained:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Names = Callable[[Sequence[Entry]], Mapping[str, str]]
 
-__all__ = ["MOST_LISTED", "listed_queries"]
+__all__ = ["MOST_LISTED", "is_span", "listed_queries"]
 
 MOST_LISTED = 2_000
 """Queries in the list of a certificate; of more there is no list, so that the file stays small."""
@@ -54,8 +54,14 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
         "source": answer["source"],
         **{name: None if number is None else float(number) for name, number in zip(_NAMES, shown, strict=True)},
         "charged": entry.charged,
+        **({"rows": list(answer["rows"])} if is_span(answer.get("rows")) else {}),
         **({} if unsealed is None else {"unsealed": dict(zip(_NAMES, map(_plain, unsealed), strict=True))}),
     }
+
+
+def is_span(rows: object) -> bool:
+    """True for first and last of the rows that an answer is about; of a holdout without arrivals there are none."""
+    return isinstance(rows, (list, tuple)) and len(rows) == 2
 
 
 def _plain(number: float | None) -> float:

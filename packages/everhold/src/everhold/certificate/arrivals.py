@@ -9,7 +9,9 @@ from everhold.certificate.numbers import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["ARRIVED", "arrival_findings", "arrival_items", "arrivals_of"]
+__all__ = [
+    "ARRIVED", "about_findings", "about_rows", "arrival_findings", "arrival_items", "arrivals_of", "rows_that_arrived",
+]  # fmt: skip
 
 ARRIVED = (
     "Rows were appended after the holdout had been created. The half-width at the top is that of the rows of its "
@@ -38,6 +40,29 @@ def arrival_items(account: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
     for each in account.get("retired", ()):
         yield f"rows before arrival {shown(each['before'])}", f"retired by entry {shown(each['entry'])}"
+
+
+def about_rows(fact: Mapping[str, Any]) -> str:
+    """The rows that an answer is about, where rows arrived; empty without.
+
+    Examples:
+        >>> about_rows({"rows": [2_001, 6_000]}), about_rows({})
+        (', rows 2,001 to 6,000', '')
+    """
+    rows = fact.get("rows")
+    return "" if rows is None else f", rows {rows[0]:,} to {rows[1]:,}"
+
+
+def rows_that_arrived(facts: Mapping[str, Any]) -> int:
+    """Number of sealed rows that arrived after the creation."""
+    return sum(each["rows"] for each in facts.get("account", {}).get("arrivals", ()))
+
+
+def about_findings(facts: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Check that answers are about rows that there are."""
+    last = facts["rows"]["rows"] + rows_that_arrived(facts)
+    if any(each.get("rows", [1, 1])[1] > last for each in told):
+        yield "an answer is about rows that never arrived"
 
 
 def arrival_findings(account: Mapping[str, Any]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate.arrivals import rows_that_arrived
 from everhold.certificate.numbers import counted
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ def rows_and_groups(facts: Mapping[str, Mapping[str, Any]]) -> str:
         '12 sealed rows of 4 groups'
     """
     rows = counted(facts["rows"]["rows"], "sealed row")
-    return f"{rows} of {_groups(facts)}" if _counts(facts) else rows
+    said = f"{rows} of {_groups(facts)}" if _counts(facts) else rows
+    arrived = rows_that_arrived(facts)
+    return f"{said} and {arrived:,} that arrived later" if arrived else said
 
 
 def group_items(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

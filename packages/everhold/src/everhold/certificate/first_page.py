@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate.arrivals import about_rows
 from everhold.certificate.counting import rows_and_groups
 from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP, edition_of
 from everhold.certificate.numbers import counted
@@ -66,7 +67,7 @@ def _answers(summary: Mapping[str, Any]) -> str:
 def _asked(fact: Mapping[str, Any]) -> str:
     entries = ", ".join(f"{number:,}" for number in fact["entries"])
     where = f"{'entry' if len(fact['entries']) == 1 else 'entries'} {entries}"
-    return f"Asked: {fact['asked']} ({where})."
+    return f"Asked: {fact['asked']}{about_rows(fact)} ({where})."
 
 
 def _listed(title: str, texts: Sequence[str]) -> str:

@@ -149,11 +149,19 @@ _chosen_facts: dict[str, Fits] = {
 }  # fmt: skip
 
 
+_BESIDES = ("unsealed", "rows")
+
+
+def _span(value: object) -> bool:
+    """First and last of the rows that an answer is about, in the order in which they arrived."""
+    return _list(_count)(value) and len(value) == 2 and 1 <= value[0] <= value[1]  # type: ignore[arg-type, index]
+
+
 def _chosen(value: object) -> bool:
     """An answer that is shown, with the numbers that were told, or unsealed, or both."""
     if not isinstance(value, dict):
         return False
-    told = {name: number for name, number in value.items() if name != "unsealed"}
+    told = {name: number for name, number in value.items() if name not in _BESIDES}
     numbers = [told.get(name) for name in ("value", "low", "high")]
     silent = told.get("source") == "silent"
     return (
@@ -161,6 +169,7 @@ def _chosen(value: object) -> bool:
         and numbers.count(None) == (3 if silent else 0)
         and ("unsealed" in value or not silent)
         and _unsealed(value.get("unsealed", {"value": 0, "low": 0, "high": 0}))
+        and _span(value.get("rows", [1, 1]))
     )
 
 
@@ -176,11 +185,12 @@ def _query(value: object) -> bool:
     """A query of the list: all three numbers or none, and those that were unsealed, where there are such."""
     if not isinstance(value, dict):
         return False
-    told = {name: fact for name, fact in value.items() if name != "unsealed"}
+    told = {name: fact for name, fact in value.items() if name not in _BESIDES}
     return (
         _object(**_query_facts)(told)
         and [told[name] for name in ("value", "low", "high")].count(None) in (0, 3)
         and _unsealed(value.get("unsealed", {"value": 0, "low": 0, "high": 0}))
+        and _span(value.get("rows", [1, 1]))
     )
 
 
@@ -243,7 +253,15 @@ _WORDS_OF_SUMMARY: dict[str, Fits] = {
     "sentences": _texts, "sources": _texts, "promise": _text, "asked": _text, "found": _texts, "means": _texts,
     "does_not_mean": _texts,
 }  # fmt: skip
-_engine = _object(kind=_text, table=_text, snapshot=_optional(_text))
+_engine_stays = _object(kind=_text, table=_text, snapshot=_optional(_text))
+_engine_grows = _object(kind=_text, table=_text, snapshot=_optional(_text), arrived=_text, until=_text)
+
+
+def _engine(value: object) -> bool:
+    """The engine in which rows stay, and the column that says when they arrived, if there is one."""
+    return _engine_stays(value) or _engine_grows(value)
+
+
 _SOMETIMES: dict[str, dict[str, Fits]] = {
     "ledger_head": {"checkpoint": _object(sequence=_count, made_at=_text)},
     "rows": {

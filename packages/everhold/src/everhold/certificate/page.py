@@ -270,6 +270,8 @@ def _engine_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     engine = rows["engine"]
     yield from _labelled({"rows": rows["rows"]})
     yield "they stay in", f"{engine_name(engine)}, table {engine['table']!r}"
+    if "arrived" in engine:
+        yield "rows sealed at creation", f"those with {engine['arrived']} before {engine['until']}"
     yield "snapshot", "none: the table itself" if engine["snapshot"] is None else engine["snapshot"]
     yield "fingerprint, keyed (HMAC-SHA256 of the table's contents)", rows["fingerprint"]
     yield from _labelled({"sealed_at": rows["sealed_at"]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from everhold.certificate.arrivals import about_rows
 from everhold.certificate.summary import bounds_of, unit_of
 from everhold.display import escaped
 
@@ -68,7 +69,7 @@ def _cells(query: Mapping[str, Any]) -> tuple[str, ...]:
         answer, interval = bounds.value + unit, f"{bounds.low} to {bounds.high}{unit}"
     source = _SOURCES.get(query["source"], query["source"])
     told = f"{source}; unsealed" if "unsealed" in query else source
-    return f"{query['entry']:,}", query["asked"], answer, interval, told, f"{query['charged']:,}"
+    return f"{query['entry']:,}", query["asked"] + about_rows(query), answer, interval, told, f"{query['charged']:,}"
 
 
 QUERIES_STYLE = """

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.arrivals import arrival_findings, arrivals_of
+from everhold.certificate.arrivals import about_findings, arrival_findings, arrivals_of
 from everhold.certificate.document import (
     ALGORITHM,
     SOFTWARE,
@@ -348,6 +348,7 @@ def _summary_findings(document: Mapping[str, Any]) -> Iterator[str]:
     unsealed = {number for fact in answers if "unsealed" in fact for number in fact["entries"]}
     if len(unsealed) > account.get("unsealed", {"answers": 0})["answers"]:
         yield "more unsealed answers are shown than were unsealed"
+    yield from about_findings(document, answers)
     for fact in answers:
         yield from _bounds_findings(fact)
 
@@ -537,6 +538,7 @@ def _query_findings(document: Mapping[str, Any]) -> Iterator[str]:
         yield "the prices of the queries that are listed do not add up to what was charged"
     if sum("unsealed" in query for query in queries) > account.get("unsealed", {"answers": 0})["answers"]:
         yield "more queries are listed with unsealed numbers than were unsealed"
+    yield from about_findings(document, queries)
     for query in queries:
         yield from _bounds_findings(query)
 

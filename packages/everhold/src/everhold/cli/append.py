@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from everhold.cli.arguments import FormatOption, StorageArgument, opened_here, place_of
+from everhold.cli.arguments import FormatOption, StorageArgument, opened, opened_here, place_of
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.remote import is_address
@@ -25,6 +26,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command()(append)
     app.command("over-time")(over_time)
+    app.command()(drift)
     app.command()(retire)
 
 
@@ -44,6 +46,9 @@ def append(
     Example:
       everhold append flights.db flights march.parquet --until 2026-04-01
 
+    Of a table in an engine, sealed with --arrived, --until alone takes the rows up to
+    that time.
+
     What is appended, and when, may depend on all answers, and on nothing else of the
     sealed rows. Rows whose labels come late are appended when the labels are there,
     all at the same age. Asking again after an arrival is a new query.
@@ -57,9 +62,10 @@ def append(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    if file is None and training is None:  # with the storage in the environment, the two are the name and the file
+    if file is None and training is None and (until is None or Path(name).is_file()):
+        # with the storage in the environment, the two are the name and the file; else rows arrive in their table
         file, storage, name = Path(name), None, storage  # type: ignore[assignment]
-    with _opened(storage, name) as holdout, arguments_checked():
+    with opened(storage, name) as holdout, arguments_checked():
         arrived = holdout.append(file, training=training, until=until)
     show_record(arrived.to_dict(), form)
 
@@ -90,7 +96,7 @@ def over_time(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    with _opened(storage, name) as holdout, arguments_checked():
+    with opened(storage, name) as holdout, arguments_checked():
         found = holdout.over_time(question, by=int(by) if by.isdecimal() else by, law=law, guess=guess)
     if save is not None:
         from everhold.charts import save_chart
@@ -100,6 +106,37 @@ def over_time(
     show_list(found.to_rows(), columns, form, document=found.to_dict())
     if form is Format.TABLE and found.changed:
         note(f"the population changed: {len(found.changed):,} pairs of windows do not meet")
+
+
+def drift(
+    storage: StorageArgument,
+    name: _NamedArgument,
+    *,
+    arrival: Annotated[int | None, typer.Option(help="Its number; by default the latest one.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Comma-separated; by default the label and 19 others.")] = None,
+    also: Annotated[list[str] | None, typer.Option(help="A further condition to compare; may be repeated.")] = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Compare the rows of an arrival with all before it.
+
+    Example:
+      everhold drift flights.db flights --columns arr_delay,carrier
+
+    Each comparison is two queries, and pays like them. Where two intervals do not meet,
+    the population changed.
+
+    Exit codes:
+      0  compared
+      4  no such holdout
+      5  there is nothing to compare; nothing was charged
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    named = None if columns is None else [each.strip() for each in columns.split(",")]
+    with _opened_here(storage, name) as holdout, arguments_checked():
+        found = holdout.drift(arrival, columns=named, also=also or ())
+    shown = ["asked", "before_low", "before_high", "since_low", "since_high", "changed"]
+    show_list(found.to_rows(), shown, form, document=found.to_dict())
 
 
 def retire(
@@ -115,7 +152,8 @@ def retire(
     Example:
       everhold retire flights.db flights 6 --to opened.parquet
 
-    Answers that were given stay true. The rows are training rows from now on.
+    Answers that were given stay true. The rows are training rows from now on. Where
+    the command was interrupted, run it again: the rows are written, nothing is changed.
     'everhold status' lists the trees with the arrivals at which they opened.
 
     Exit codes:
@@ -127,21 +165,26 @@ def retire(
     """
     if to.exists():
         raise Misuse(f"{to} is there already. Name a new file.")
-    with _opened(storage, name) as holdout, arguments_checked():
+    with _opened_here(storage, name) as holdout, arguments_checked():
         opened = holdout.retire(before)
     from pyarrow import parquet
 
-    parquet.write_table(opened, to)
+    written = to.with_name(f".{to.name}.{os.getpid()}")  # a file of this name is whole, or not there
+    try:
+        parquet.write_table(opened, written)
+        written.rename(to)
+    finally:
+        written.unlink(missing_ok=True)
     show_record({"retired_before": before, "rows": opened.num_rows, "file": str(to)}, form)
 
 
-def _opened(storage: str, name: str | None) -> Holdout:
+def _opened_here(storage: str, name: str | None) -> Holdout:
     """The open holdout of a storage on this machine.
 
     Raises:
-        Misuse: If the storage is the address of a service, which appends no rows.
+        Misuse: If the storage is the address of a service, which opens no sealed rows.
     """
     place, named = place_of(storage, name)
     if is_address(place):
-        raise Misuse("A service appends no rows. Run this where the storage is; the service sees new rows at once.")
+        raise Misuse("A service takes no such command. Run this where the storage is.")
     return opened_here(place, named)

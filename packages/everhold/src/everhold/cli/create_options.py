@@ -51,6 +51,15 @@ class RowOptions:
     table: Annotated[str | None, typer.Option(help="The table there whose rows are sealed.", rich_help_panel=_ROWS)] = (
         None
     )
+    arrived: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the table that says when a row arrived; rows before --until are sealed, and 'everhold "
+            "append --until' takes later ones.",
+            rich_help_panel=_ROWS,
+        ),
+    ] = None
+    until: Annotated[str | None, typer.Option(help="Of --arrived: such as 2026-12-01.", rich_help_panel=_ROWS)] = None
     training: Annotated[
         Path | None,
         typer.Option(help="Open rows with the same columns; they make the guesses.", rich_help_panel=_ROWS),
@@ -146,7 +155,13 @@ class RowOptions:
                 "business; run this command where the service runs, with its storage; nothing was created"
             )
         assert self.table is not None
-        return self._stays(self.table)
+        table = self._stays(self.table)
+        if self.arrived is None and self.until is None:
+            return table
+        if self.arrived is None or not hasattr(table, "arriving_by"):
+            raise Misuse("--until needs --arrived, and an engine that knows it; nothing was created")
+        arriving: SealableTable = table.arriving_by(self.arrived, self.until)
+        return arriving
 
     def open(self) -> Path | SealableTable | None:
         """The training rows: a file, or another table of the engine."""

@@ -82,7 +82,8 @@ def plan(
     ] = None,
     months: Annotated[int | None, typer.Option(help="Months over which rows arrive.")] = None,
     chart: Annotated[
-        Path | None, typer.Option(help="Also draw radius against questions to this .svg or .html file.")
+        Path | None,
+        typer.Option(help="Also draw the plan to this .svg or .html file; of --rows-per-month widths over time."),
     ] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -136,7 +137,7 @@ def plan(
     if queries is None:
         raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
     if rows_per_month is not None or months is not None:
-        _plan_growth(rows_per_month, months, queries, surprises, confidence, at, training_rows, form)
+        _plan_growth(rows_per_month, months, queries, surprises, confidence, at, training_rows, chart, form)
         return
     if alike is not None and model is None and group_size is None:
         raise Misuse("--alike is for groups; expected --group-size or --model beside it")
@@ -201,7 +202,7 @@ def _show(made: Any, chart: Path | None, form: Format, *, title: str, caption: s
 
 def _plan_growth(
     rows_per_month: int | None, months: int | None, queries: int, surprises: int | None, confidence: float, at: float,
-    training_rows: int | None, form: Format,
+    training_rows: int | None, chart: Path | None, form: Format,
 ) -> None:  # fmt: skip
     """Print widths over time of a holdout that grows."""
     from everhold.planning.growing import plan_growth
@@ -213,10 +214,7 @@ def _plan_growth(
             rows_per_month=rows_per_month, months=months, queries=queries, confidence=confidence, at=at,
             surprises=1.0 if surprises is None else surprises / months, training_rows=training_rows,
         )  # fmt: skip
-    lines = made.to_rows()
-    show_list(lines, list(lines[0]), form, document=made.to_dict())
-    if form is Format.TABLE:
-        note(f"half-widths at a true value of {at:g}; 'static' is unsealed, if the rows of the first month were all")
+    _show(made, chart, form, title="The plan: widths over time", caption=made.explain())
 
 
 def _dependence(model: Path | None, group_size: int | None) -> DependenceModel | None:

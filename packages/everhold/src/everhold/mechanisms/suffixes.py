@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.mechanisms.base import State, finest_unit
 
 if TYPE_CHECKING:
+    from everhold.dependence import DependenceModel
     from everhold.mechanisms.guess_and_check import GuessAndCheck
 
 __all__ = ["FIRST_SHARE", "Suffix", "narrowest", "opens", "radius_of", "share_of", "since", "together", "tree_of"]
@@ -71,7 +72,14 @@ def share_of(number: int) -> float:
     return 1.0 / (number * (number + 1.0))
 
 
-def tree_of(mechanism: GuessAndCheck, suffix: Suffix, *, rows: int, training_rows: int) -> GuessAndCheck:
+def tree_of(
+    mechanism: GuessAndCheck,
+    suffix: Suffix,
+    *,
+    rows: int,
+    training_rows: int,
+    dependence: DependenceModel | None = None,
+) -> GuessAndCheck:
     """The mechanism of a tree when so many rows are in it.
 
     Args:
@@ -79,13 +87,17 @@ def tree_of(mechanism: GuessAndCheck, suffix: Suffix, *, rows: int, training_row
         suffix: The tree.
         rows: Rows of the tree that have arrived.
         training_rows: All training rows.
+        dependence: That of these rows; by default the one of the creation, in proportion.
     """
     part = share_of(suffix.number) / share_of(1)
     share = mechanism.share if suffix.number == 1 else 1.0 - (1.0 - mechanism.share) * part
     trained = training_rows if mechanism.training_rows else 0
     unit = min(mechanism.unit, finest_unit(rows))
     # a text about other rows is another event: no text has the level of its description after an arrival (S10)
-    return replace(mechanism, rows=rows, unit=unit, share=share, training_rows=trained, text_bits=0)
+    of = mechanism.dependence if dependence is None else dependence
+    return replace(
+        mechanism, rows=rows, unit=unit, share=share, training_rows=trained, text_bits=0, dependence=of
+    )  # fmt: skip
 
 
 def since(state: State, before: State) -> State:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
 from everhold.display import Display
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.suffixes import Suffix, narrowest, opens, since, tree_of
 from everhold.planning.request import USUAL_VALUE, check_value
+
+if TYPE_CHECKING:
+    import altair as alt
 
 __all__ = ["GrowthPlan", "plan_growth"]
 
@@ -25,9 +28,11 @@ class GrowthPlan(Display):
     Attributes:
         rows: One for each month: month, rows, trees (open), tree (that answers), tree_rows, within (of an answer whose
             guess holds), unsealed, and static: unsealed, if the rows of the first month were all there ever are.
+        at: Population value at which widths are told.
     """
 
     rows: Sequence[Mapping[str, Any]]
+    at: float = USUAL_VALUE
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -39,6 +44,18 @@ class GrowthPlan(Display):
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each month."""
         return [dict(row) for row in self.rows]
+
+    def explain(self) -> str:
+        """The columns in words."""
+        return (
+            f"half-widths at a true value of {self.at:g}; 'static' is unsealed, if the rows of the first month were all"
+        )
+
+    def chart(self) -> alt.LayerChart:
+        """A picture of the widths over time; needs the extra ``plots``."""
+        from everhold.charts.growing import growth_plan_chart
+
+        return growth_plan_chart(self)
 
 
 def plan_growth(
@@ -91,7 +108,7 @@ def plan_growth(
             "month": month, "rows": rows, "trees": len(trees), "tree": tree.number, "tree_rows": rows - tree.first,
             "within": within, "unsealed": unsealed, "static": _widths(wish, last, at)[1],
         })  # fmt: skip
-    return GrowthPlan(made)
+    return GrowthPlan(made, at)
 
 
 def _widths(mechanism: GuessAndCheck, state: State, at: float) -> tuple[float, float]:

@@ -18,6 +18,7 @@ import duckdb
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
 from everhold.progress import progress
+from everhold.sealing.arriving_groups import arriving_groups
 from everhold.sealing.checks import FileSide, check_not_shared, check_row_ids
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
@@ -25,19 +26,24 @@ from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, write_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.known_rows import KnownRows
 from everhold.sealing.reading import MOST_ROWS, check_size, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.resealing import check_may_match
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from everhold.sealing.checks import Side
     from everhold.sealing.reading import RowSource
     from everhold.values.base import Schema
 
-__all__ = ["ArrivedFiles", "arriving", "known_rows", "rows_file", "seal_arrival", "training_file"]
+__all__ = [
+    "ArrivedFiles", "arriving", "check_arriving_labels", "known_rows", "other_columns", "rows_file", "seal_arrival",
+    "training_file",
+]  # fmt: skip
 
 _LOCK_FILE = "append.lock"
-_NUMBERED = re.compile(r"(?:arrival|arrived-training|known)-([0-9]{6})[-.]")
+_NUMBERED = re.compile(r"(?:arrival|arrived-training|known|compared)-([0-9]{6})[-.]")
 _DONE = "nothing was appended"
 
 
@@ -50,12 +56,14 @@ class ArrivedFiles:
         training_rows: Number of training rows; 0 for none.
         fingerprint: SHA-256 of the file of sealed rows; None without.
         training_fingerprint: SHA-256 of the file of training rows; None without.
+        groups: Pairs (size, number of groups of that size) of the sealed rows, where they are in groups.
     """
 
     rows: int
     training_rows: int
     fingerprint: str | None
     training_fingerprint: str | None
+    groups: tuple[tuple[int, int], ...] = ()
 
 
 def rows_file(folder: Path, number: int) -> Path:
@@ -103,7 +111,7 @@ def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, 
 
 def seal_arrival(
     folder: Path, number: int, *, rows: RowSource | None, training: RowSource | None, schema: Schema,
-    with_rows: Sequence[int], with_training: Sequence[int], key: bytes,
+    with_rows: Sequence[int], with_training: Sequence[int], key: bytes, group_by: str | None = None,
 ) -> ArrivedFiles:  # fmt: skip
     """Check rows that arrive, and write them to the folder of the holdout; on the disk before this returns.
 
@@ -116,13 +124,14 @@ def seal_arrival(
         with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
         with_training: Numbers of earlier arrivals with training rows, likewise.
         key: Secret key of the hashes of rows.
+        group_by: Column whose equal values make a group of rows that depend on each other; None without.
 
     Raises:
         HoldoutRejected: If the rows do not fit or are there already. Nothing is left behind.
     """
     sides = [what for what, source in (("holdout", rows), ("training", training)) if source is not None]
     paths = {"holdout": rows_file(folder, number), "training": training_file(folder, number)}
-    made = {}
+    made, groups = {}, tuple[tuple[int, int], ...]()
     try:
         with spilling_into(folder) as connection, progress("writing and checking rows", 3) as line:
             limit_memory(connection, len(schema.columns))
@@ -131,8 +140,13 @@ def seal_arrival(
                     made[what] = _written(connection, source, what=what, schema=schema, path=paths[what])
             line(1)
             with _told_of_appending():
-                _check_values(connection, sides, schema)
+                check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
                 _check_ids(connection, sides, schema, folder, with_rows, with_training)
+                if group_by is not None:
+                    groups = arriving_groups(
+                        connection, sides, schema, group_by, sealed=[rows_file(folder, each) for each in with_rows],
+                        training=[training_file(folder, each) for each in with_training],
+                    )  # fmt: skip
                 if len(sides) > 1:
                     check_equal_rows(connection, schema.columns, row_id=schema.row_id)
             line(2)
@@ -145,7 +159,8 @@ def seal_arrival(
         raise
     prints = {what: fingerprint(paths[what]) for what in sides}
     return ArrivedFiles(
-        made.get("holdout", 0), made.get("training", 0), prints.get("holdout"), prints.get("training")
+        made.get("holdout", 0), made.get("training", 0), prints.get("holdout"), prints.get("training"),
+        groups,
     )  # fmt: skip
 
 
@@ -157,13 +172,14 @@ def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: 
         if dict(columns) != dict(schema.columns):
             if not connection.execute(f"SELECT 1 FROM {what}_source LIMIT 1").fetchall():
                 raise HoldoutRejected(f"the {what} table is empty; expected at least one row; {_DONE}")
-            raise _other_columns(columns, schema)
+            raise other_columns(columns, schema)
         rows = write_rows(connection, what, dict(schema.columns), path)
         check_size(rows=rows, columns=None, most_rows=MOST_ROWS, what=what)
     return rows
 
 
-def _other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutRejected:
+def other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> HoldoutRejected:
+    """Error about rows whose columns are not those that were sealed."""
     expected = dict(schema.columns)
     faults = [f"no column {name!r}" for name in expected if name not in columns]
     faults += [f"a column {name!r}" for name in columns if name not in expected]
@@ -177,33 +193,31 @@ def _other_columns(columns: Mapping[str, ColumnKind], schema: Schema) -> Holdout
     )
 
 
-def _check_values(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], schema: Schema) -> None:
-    """Check the label, which sealed rows were sealed with."""
+def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
+    """Check the labels of rows that arrive: there, and among those that were sealed.
+
+    Raises:
+        HoldoutRejected: If not. Nothing was appended.
+    """
     label = schema.label
     if label is None:
         return
-    column = quoted(label)
-    for what in sides:
-        side = FileSide(connection, what, schema.columns)
+    for side in sides:
         if side.missing(label):
             raise HoldoutRejected(
-                f"the label column {label!r} has missing values in the {what} rows that arrive; expected a label in "
-                f"every row; append rows when their labels are there, all at the same age; {_DONE}"
+                f"the label column {label!r} has missing values in the {side.what} rows that arrive; expected a label "
+                f"in every row; append rows when their labels are there, all at the same age; {_DONE}"
             )
         if schema.label_kind == "binary" and not side.is_binary(label):
             raise HoldoutRejected(
-                f"the label column {label!r} of the {what} rows that arrive holds something else than 0 and 1; "
+                f"the label column {label!r} of the {side.what} rows that arrive holds something else than 0 and 1; "
                 f"expected the labels that were sealed; {_DONE}"
             )
-        if schema.classes:
-            cast = "VARCHAR" if schema.columns[label] is ColumnKind.STRING else "DOUBLE"
-            listed = ", ".join("?" for _ in schema.classes)
-            sql = f"SELECT count(*) FROM {what} WHERE {column}::{cast} NOT IN ({listed})"
-            if connection.execute(sql, list(schema.classes)).fetchall()[0][0]:
-                raise HoldoutRejected(
-                    f"the {what} rows that arrive have labels that are none of the {len(schema.classes):,} classes of "
-                    f"{label!r}; expected those that were declared when the holdout was created; {_DONE}"
-                )
+        if schema.classes and not {*side.values(label)} <= {*schema.classes}:
+            raise HoldoutRejected(
+                f"the {side.what} rows that arrive have labels that are none of the {len(schema.classes):,} classes of "
+                f"{label!r}; expected those that were declared when the holdout was created; {_DONE}"
+            )
 
 
 def _check_ids(
@@ -238,6 +252,8 @@ def _check_new(
     """Check that rows are not there already, by their hashes."""
     paths = {"holdout": rows_file(folder, number), "training": training_file(folder, number)}
     new = {what: KnownRows.of(paths[what], schema.columns, key=key) for what in sides}
+    for rows in new.values():
+        check_may_match(folder, len(rows.sorted_hashes))
     old = [known_rows(folder, each, schema.columns, key=key) for each in with_rows]
     for what, rows in new.items():
         if any(rows.repeats(before) for before in old):

@@ -203,7 +203,10 @@ def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | No
     Not where it is: that is the steward's matter. None where the rows are in a file.
     """
     facts = configuration.get("engine")
-    return None if facts is None else {name: facts.get(name) for name in _OF_ENGINE}
+    if facts is None:
+        return None
+    arrives = {name: facts[name] for name in ("arrived", "until") if name in facts}
+    return {name: facts.get(name) for name in _OF_ENGINE} | arrives
 
 
 def drawn_from_rows(configuration: Mapping[str, Any]) -> int | None:

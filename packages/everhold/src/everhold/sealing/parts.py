@@ -106,7 +106,9 @@ class PartedRows(StoredRows):
 def parted(
     parts: Sequence[StoredRows], schema: Schema, *, sealed: bool, order_key: bytes | None = None
 ) -> StoredRows:  # fmt: skip
-    """The rows of several files; those of a single one are its store itself."""
+    """The rows of several files; those of a single one are its store itself, and a table puts its windows together."""
+    if len(parts) > 1 and not isinstance(parts[0], StoredRows):
+        return cast("StoredRows", parts[0].together(parts, schema))
     return parts[0] if len(parts) == 1 else PartedRows(parts, schema, sealed=sealed, order_key=order_key)
 
 

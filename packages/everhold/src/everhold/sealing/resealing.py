@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMPARED_FILE", "CONTENT_FILE", "Content", "Sealer", "also_sealed_as", "arrived_elsewhere", "as_value",
+    "check_may_match",
     "same_rows", "sealed_already", "sealing_for", "untold_matches",
 ]  # fmt: skip
 
@@ -260,6 +261,23 @@ def same_rows(folder: Path, others: Sequence[HoldoutRecord], content: Callable[[
     return [name for name in same if name in told]
 
 
+def check_may_match(folder: Path, rows: int) -> None:
+    """Check that a refusal of rows which are sealed already would not be a test of a few guessed rows.
+
+    Stewards of the whole storage may append any number of rows, and so may the token that sealed the holdout.
+
+    Raises:
+        HoldoutRejected: If a limited steward brings few rows. Nothing was changed.
+    """
+    sealer = _SEALER.get()
+    if sealer is None or rows >= _LEAST_TOLD or _compared(folder).get("token") == sealer.token:
+        return
+    raise HoldoutRejected(
+        f"{rows:,} rows are too few for the token of a steward of some holdouts, which did not seal this one; expected "
+        f"at least {_LEAST_TOLD:,}, because a refusal would tell whether guessed rows are sealed; nothing was appended"
+    )
+
+
 def arrived_elsewhere(
     folder: Path, path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind]
 ) -> list[str]:
@@ -276,13 +294,15 @@ def arrived_elsewhere(
     own = Content.load(folder)
     mine = Content.of(path, columns, key=None if own is None else own.key)
     mine.save(folder, path.with_suffix(".json").name)
-    sealer, same = _SEALER.get(), []
+    sealer, same, untold = _SEALER.get(), list[str](), list[str]()
     for other in others:
         found = _content(folder.parent, other)
         if found is None or not any(mine.resembles(each) for each in (found, *_arrived(folder.parent, other))):
             continue
-        if sealer is None or (other.name in sealer.holdouts and mine.is_told_about(found)):
-            same.append(other.name)
+        told = sealer is None or (other.name in sealer.holdouts and mine.is_told_about(found))
+        (same if told else untold).append(other.name)
+    if sealer is not None:
+        _write_compared(folder, sealer, untold, path.with_suffix(".json").name.replace("arrival", "compared"))
     return same
 
 
@@ -293,15 +313,15 @@ def _arrived(parent: Path, other: HoldoutRecord) -> list[Content]:
     return [each for each in found if each is not None]
 
 
-def _write_compared(folder: Path, sealer: Sealer, untold: list[str]) -> None:
-    with os.fdopen(create_private(folder / COMPARED_FILE, mode=0o400), "w") as file:
+def _write_compared(folder: Path, sealer: Sealer, untold: list[str], name: str = COMPARED_FILE) -> None:
+    with os.fdopen(create_private(folder / name, mode=0o400), "w") as file:
         json.dump({"token": sealer.token, "same_rows": untold}, file)
 
 
-def _compared(folder: Path) -> dict[str, Any]:
-    """Content of `COMPARED_FILE`; empty if there is none."""
+def _compared(folder: Path, name: str = COMPARED_FILE) -> dict[str, Any]:
+    """Content of a file such as `COMPARED_FILE`; empty if there is none."""
     try:
-        found = json.loads((folder / COMPARED_FILE).read_bytes())
+        found = json.loads((folder / name).read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -313,18 +333,20 @@ def _sealed_with(parent: Path, other: HoldoutRecord) -> str | None:
     return _compared(parent / named).get("token") if is_folder_name(named) else None
 
 
-def untold_matches(rows: Path, record: HoldoutRecord) -> list[str] | None:
+def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> list[str] | None:
     """Holdouts with the same rows of which the limited steward who sealed this one was told nothing.
 
     Args:
         rows: Folder with the rows of all holdouts of the storage.
         record: The holdout.
+        arrival: Number of an arrival, for its rows.
 
     Returns:
         Their names, for stewards of the whole storage alone; None if no limited steward sealed it.
     """
     named = str(record.configuration.get("folder"))
-    found = _compared(rows / named) if is_folder_name(named) else {}
+    name = f"compared-{arrival:06}.json" if arrival else COMPARED_FILE
+    found = _compared(rows / named, name) if is_folder_name(named) else {}
     return [str(name) for name in found.get("same_rows", [])] if found else None
 
 

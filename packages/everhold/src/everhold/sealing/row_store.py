@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.guarantees.intervals.base import Needs
+    from everhold.sealing.arriving import ArrivedFiles
     from everhold.sealing.checks import Classes
     from everhold.sealing.files import SealedFiles
     from everhold.sealing.keys import StewardKey
@@ -112,6 +113,9 @@ class RowStore(Protocol):
 class SealableTable(Protocol):
     """A table that stays where it is, handed to `Holdout.create` in place of rows.
 
+    `arrival_rows` and `arriving` are needed of tables to which rows arrive; such a table has ``arrived`` and ``until``
+    among the facts of `to_dict`.
+
     Attributes:
         kind: Name in ledger and certificate.
         title: Name in sentences.
@@ -169,6 +173,24 @@ class SealableTable(Protocol):
 
     def sealed_rows(self, schema: Schema, *, order_key: bytes) -> RowStore:
         """The sealed rows; ``order_key`` makes the secret order in which code meets them."""
+
+    def arrival_rows(self, window: tuple[str, str], fingerprint: str, schema: Schema, key: StewardKey) -> RowStore:
+        """Rows that arrived from one time to another, which were sealed later; of a table with a watermark.
+
+        Raises:
+            IntegrityError: If they are not those that were sealed.
+            Unavailable: If the engine cannot be reached.
+        """
+
+    def arriving(
+        self, window: tuple[str, str], schema: Schema, key: StewardKey, *, training_ids: set[Any]
+    ) -> ArrivedFiles:
+        """Check rows that are about to be sealed, where they are.
+
+        Raises:
+            HoldoutRejected: If they do not fit. Nothing was changed.
+            Unavailable: If the engine cannot be reached.
+        """
 
     def training_rows(self, facts: Mapping[str, Any], schema: Schema) -> RowStore:
         """All training rows, where they are another table beside this one.

@@ -1,6 +1,7 @@
 """The commands append, over-time and retire."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -55,7 +56,9 @@ def test_rows_are_appended_asked_over_time_and_retired(run, tmp_path):
 
 def test_widths_over_time_are_planned(run):
     arguments = ("--rows-per-month", "2000", "--queries", "50", "--format", "json")
-    months = json.loads(run("plan", *arguments, "--months", "12").stdout)["months"]
+    months = json.loads(run("plan", *arguments, "--months", "12", "--chart", "w.svg").stdout)["months"]
+    drawn = Path("w.svg").read_text(encoding="utf-8")
+    assert "no arrivals" in drawn
     assert len(months) == 12
     assert months[-1]["unsealed"] < 0.032 < months[-1]["static"]
     quiet = json.loads(run("plan", *arguments, "--months", "12", "--surprises", "0").stdout)["months"]
@@ -63,5 +66,6 @@ def test_widths_over_time_are_planned(run):
     assert "belong together" in run("plan", *arguments, code=2).output
 
 
-def test_a_service_appends_no_rows(run):
-    assert "where the storage is" in run("append", "https://holdouts.example", "h", "more.parquet", code=2).output
+def test_a_service_opens_no_sealed_rows(run):
+    place = ("https://holdouts.example", "h", "1", "--to", "old.parquet")
+    assert "where the storage is" in run("retire", *place, code=2).output

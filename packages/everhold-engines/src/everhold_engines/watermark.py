@@ -1,0 +1,157 @@
+"""Tables to which rows arrive: a column says when, and a holdout has the rows below its watermark.
+
+Rows are sealed that arrived before `until`. Each append takes the rows from the latest watermark to the next one, so
+windows are disjoint and follow each other. A row that is written into an old window later changes what was sealed,
+which is detected. Rows without a time never arrive.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import HoldoutRejected, IntegrityError
+from everhold.progress import progress
+from everhold.sealing.arriving import ArrivedFiles, check_arriving_labels, other_columns
+from everhold.sealing.checks import check_row_ids
+from everhold.values.expressions import ColumnKind
+from everhold_engines.pinning import keyed_fingerprint
+from everhold_engines.staging import TableSide
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from everhold.sealing.keys import StewardKey
+    from everhold.values.base import Schema
+    from everhold_engines.base import Engine
+    from everhold_engines.sql.dialects import Dialect
+
+__all__ = ["Watermark", "arriving_rows", "check_parts"]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
+_KINDS = (ColumnKind.TIME, ColumnKind.STRING)
+_DONE = "nothing was appended"
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """The window of a table that is read.
+
+    Attributes:
+        column: The column that says when a row arrived: dates, times, or texts such as 2026-12-01.
+        since: First time of the window; None for all earlier ones.
+        until: End of the window, which is no part of it.
+    """
+
+    column: str
+    since: str | None = None
+    until: str | None = None
+
+    def __post_init__(self) -> None:
+        for moment in (self.since, self.until):
+            if moment is not None and not (isinstance(moment, str) and _TIME.fullmatch(moment)):
+                raise ValueError("a watermark is no date; expected one such as 2026-12-01 or 2026-12-01 06:00")
+
+    def source(self, stored: str, dialect: Dialect) -> str:
+        """SQL of the rows of the window."""
+        column = dialect.column(self.column)
+        ends = ((">=", self.since), ("<", self.until))
+        tests = [f"{column} {sign} {dialect.literal(moment)}" for sign, moment in ends if moment is not None]
+        where = " AND ".join(tests) or f"{column} IS NOT NULL"
+        return f"(SELECT * FROM {stored} AS {dialect.rows} WHERE {where})"
+
+    def facts(self) -> dict[str, str | None]:
+        """Facts that the ledger keeps."""
+        return {"arrived": self.column, "until": self.until}
+
+    def check(self, columns: Mapping[str, ColumnKind]) -> None:
+        """Check that the rows of a window can be sealed.
+
+        Raises:
+            HoldoutRejected: If not. Nothing was created.
+        """
+        if columns.get(self.column) not in _KINDS:
+            raise HoldoutRejected(
+                f"arrived={self.column!r} is no column of dates, times or texts; expected the column that says when a "
+                "row arrived; nothing was created"
+            )
+        if self.until is None:
+            raise HoldoutRejected(
+                "a table to which rows arrive is sealed up to a time; expected until=, such as "
+                f"arrived={self.column!r}, until='2026-12-01'; nothing was created"
+            )
+
+
+def check_parts(parts: Sequence[tuple[Any, str]], key: StewardKey) -> None:
+    """Check that windows of a table are what was sealed; the engine reads all of them.
+
+    Args:
+        parts: Each as its engine and its fingerprint.
+        key: The steward's.
+
+    Raises:
+        IntegrityError: If one is not. Nothing was changed or charged.
+    """
+    with progress("checking the table", len(parts)) as line:
+        for number, (engine, fingerprint) in enumerate(parts, 1):
+            if not hmac.compare_digest(keyed_fingerprint(engine, key), fingerprint):
+                raise IntegrityError(
+                    f"rows of {engine.table!r} that arrived before {engine.watermark.until} are not those that were "
+                    "sealed; expected an old part that nobody writes to; nothing was changed or charged; restore it, "
+                    "and give late rows a later time"
+                )
+            line(number)
+
+
+def arriving_rows(part: Any, before: Any, schema: Schema, training_ids: set[Any], key: StewardKey) -> ArrivedFiles:
+    """Check the rows of the next window where they are.
+
+    Args:
+        part: The engine on the window.
+        before: The engine on all earlier windows.
+        schema: Of the holdout.
+        training_ids: Row ids of training rows, as texts.
+        key: The steward's.
+
+    Raises:
+        HoldoutRejected: If the rows do not fit. Nothing was changed.
+    """
+    columns = part.columns()
+    if dict(columns) != dict(schema.columns):
+        raise other_columns(columns, schema)
+    digest = keyed_fingerprint(part, key)
+    rows = int(part.rows(f"SELECT count(*) FROM {part.source} AS {part.dialect.rows}")[0][0])
+    if not rows:
+        raise HoldoutRejected(
+            f"no rows arrived from {part.watermark.since} to {part.watermark.until}; expected at least one; {_DONE}"
+        )
+    side = TableSide(part, columns, rows)
+    try:
+        check_arriving_labels([side], schema)
+        if schema.row_id is not None:
+            check_row_ids(schema.row_id, columns, [side])
+    except HoldoutRejected as error:
+        raise HoldoutRejected(str(error).replace("nothing was created", _DONE)) from None
+    if schema.row_id is not None and (shared := _shared(part, before, schema.row_id, training_ids)):
+        raise HoldoutRejected(
+            f"{shared:,} row ids of the rows that arrive are in the holdout or in its training rows already; expected "
+            f"new rows; {_DONE}",
+            shared=shared,
+        )
+    if keyed_fingerprint(part, key) != digest:
+        raise HoldoutRejected(f"the rows that arrive were changed meanwhile; expected rows that stay; {_DONE}")
+    return ArrivedFiles(rows, 0, digest, None)
+
+
+def _shared(part: Engine, before: Engine, row_id: str, training_ids: set[Any]) -> int:
+    """Number of row ids of a window that are in earlier ones, or name training rows."""
+    dialect, column = part.dialect, part.dialect.column(row_id)
+    inside = f"SELECT {column} FROM {before.source} AS {dialect.rows}"
+    sql = f"SELECT count(*) FROM {part.source} AS {dialect.rows} WHERE {column} IN ({inside})"
+    found = int(part.rows(sql)[0][0])
+    if training_ids:
+        listed = part.batches(f"SELECT {column} AS i FROM {part.source} AS {dialect.rows}")
+        found += sum(str(each) in training_ids for batch in listed for each in batch["i"].tolist())
+    return found

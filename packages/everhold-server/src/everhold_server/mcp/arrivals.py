@@ -1,0 +1,58 @@
+"""Tools of an agent for rows that arrive: one query of each window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+
+from pydantic import Field
+
+from everhold.display import left_in_words
+from everhold_server.mcp.tools import Given, Guess, High, Low, Text, mean_of
+
+if TYPE_CHECKING:
+    from everhold.holdout import Holdout
+
+__all__ = ["ArrivalTools", "has_arrivals"]
+
+
+class WindowsTold(TypedDict):
+    """Answers to one query, window by window."""
+
+    windows: Annotated[list[dict[str, Any]], Field(description="Window, rows, value, low, high, source, charged.")]
+    changed: Annotated[list[list[str]], Field(description="Pairs of windows between which the population changed.")]
+    left: Annotated[dict[str, int], Field(description="What is left of the budget.")]
+    says: str
+    next: str
+
+
+class ArrivalTools:
+    """Tools of a holdout to which rows were appended.
+
+    Args:
+        holdout: On whose behalf it was opened, the agent asks.
+    """
+
+    def __init__(self, holdout: Holdout) -> None:
+        self._holdout = holdout
+
+    def over_time(
+        self, question: Text, by: Literal["arrival", "day", "month", "year"] = "arrival", guess: Guess = None,
+        low: Low = None, high: High = None, given: Given = None,
+    ) -> WindowsTold:  # fmt: skip
+        """Ask one query of the rows of each window of arrivals; each window counts as a query, and repeats are free.
+
+        All intervals hold at once: windows whose intervals do not meet prove that the population changed.
+        """
+        found = self._holdout.over_time(mean_of(question, low, high, given), by=by, guess=guess)
+        left = self._holdout.remaining
+        drift = f"{len(found.changed):,} pairs of windows prove a change" if found.changed else "no change is proved"
+        return {
+            "windows": found.to_rows(), "changed": [list(pair) for pair in found.changed], "left": dict(left),
+            "says": f"{len(found):,} windows; {drift}; {left_in_words(left)} left",
+            "next": "ask windows where the population changed; an answer about all rows is the mean over their laws",
+        }  # fmt: skip
+
+
+def has_arrivals(holdout: Holdout) -> bool:
+    """True if rows arrived, or the holdout was created for rows that will."""
+    return holdout.arrivals.expected or "arrivals" in holdout.status()

@@ -1,0 +1,114 @@
+"""Rows that arrive over HTTP: appended by stewards, listed with widths, asked window by window."""
+
+import pytest
+from client_samples import serving as serving_clients
+from service_samples import ADA, API, EVE, STEWARD, STUDY, as_csv, form, head, left_behind, rows, seal, serving
+from typer.testing import CliRunner
+
+import everhold as eh
+from everhold.cli.application import app
+
+ARRIVALS = STUDY + "/arrivals"
+GROWS = {"mechanism": None, "grows": True}
+
+
+@pytest.fixture
+def http_client(tmp_path):
+    seal(tmp_path, **GROWS)
+    with serving(tmp_path) as found:
+        yield found
+
+
+def append(client, seed=3, until="2026-02-01", **files):
+    files = files or {"rows": as_csv(rows(seed))}
+    return client.post(ARRIVALS, **form({"until": until}, part="settings", **files))
+
+
+def test_a_steward_appends_and_everybody_sees_the_timeline(http_client, tmp_path):
+    assert http_client(EVE).get(ARRIVALS).json()["arrivals"] == []
+    said = append(http_client(STEWARD))
+    assert said.status_code == 201, said.text
+    assert (said.json()["arrival"], said.json()["within"] < said.json()["within_before"]) == (1, True)
+    first, arrived, now = http_client(EVE).get(ARRIVALS).json()["arrivals"]
+    assert (first["moment"], arrived["until"], now["moment"]) == ("at creation", "2026-02-01", "now")
+    assert arrived["total"] == now["total"] == 2 * first["total"]
+    assert now["within"] == arrived["within"]
+    assert left_behind(tmp_path) == []
+    acts = http_client(STEWARD).get(f"{API}/audit").json()["acts"]
+    assert [act["facts"]["rows"] for act in acts if act["act"] == "append rows"] == [arrived["rows"]]
+
+
+def test_the_same_request_again_appends_nothing(http_client, tmp_path):
+    steward = http_client(STEWARD)
+    first, before = append(steward).json(), head(tmp_path)
+    again = append(steward)
+    assert (again.status_code, again.json(), head(tmp_path)) == (201, first, before)
+    assert append(steward, until="2026-03-01").status_code == 422
+
+
+WRONG = {
+    "nothing": ({}, {}),
+    "other columns": ({}, {"rows": b"x\n1\n"}),
+    "packed": ({}, {"rows": b"PK12345678"}),
+    "another file": ({}, {"rows": as_csv(rows(5)), "holdout": as_csv(rows(6))}),
+    "sealed rows": ({}, {"rows": as_csv(rows(0))}),
+    "unknown setting": ({"mechanism": "x"}, {"rows": as_csv(rows(5))}),
+}
+
+
+def test_what_does_not_fit_changes_nothing(http_client, tmp_path):
+    before, steward = head(tmp_path), http_client(STEWARD)
+    for what, (document, files) in WRONG.items():
+        said = steward.post(ARRIVALS, **form(document, part="settings", **files))
+        assert (said.status_code in (400, 415, 422), head(tmp_path)) == (True, before), (what, said.text)
+        assert "nothing was" in said.json()["detail"]
+    for who in (ADA, EVE):
+        assert (append(http_client(who)).status_code, head(tmp_path)) == (403, before)
+
+
+def test_few_rows_of_a_limited_token_are_no_test_of_guessed_rows(http_client, tmp_path):
+    limited, before = http_client("steward:grace:study"), head(tmp_path)
+    known = {name: values[:3] for name, values in rows(0).items()}
+    new = {name: values[:3] for name, values in rows(8).items()}
+    answers = {append(limited, rows=as_csv(table)).json()["detail"] for table in (known, new)}
+    assert (len(answers), head(tmp_path)) == (1, before)
+    assert "too few" in answers.pop()
+
+
+def test_appends_count_as_sealings(tmp_path):
+    seal(tmp_path, **GROWS)
+    with serving(tmp_path, sealings_an_hour=1) as clients:
+        steward = clients(STEWARD)
+        assert [append(steward, seed).status_code for seed in (3, 4)] == [201, 429]
+
+
+def test_the_client_appends_asks_as_of_and_over_time(tmp_path, monkeypatch):
+    seal(tmp_path, **GROWS)
+    with serving_clients(tmp_path) as service, service.connect(service.root) as remote:
+        before = remote.ask("delay > 15")
+        (tmp_path / "new.csv").write_bytes(as_csv(rows(3)))
+        arrived = remote.append(tmp_path / "new.csv", until="2026-02-01")
+        assert (arrived.arrival, remote.schema.rows) == (1, arrived.total)
+        assert remote.ask("delay > 15").value is not None
+        assert remote.ask("delay > 15", as_of=0).low == before.low
+        with pytest.raises(eh.errors.QueryRejected, match="no arrival 7"):
+            remote.ask("delay > 15", as_of=7)
+        found = remote.over_time("delay > 15", by="month", law="one")
+        assert [row["window"] for row in found.rows] == ["at creation", "2026-02"]
+        assert found.one_law_is_credible
+        (tmp_path / "more.csv").write_bytes(as_csv(rows(4)))
+        monkeypatch.setenv("EVERHOLD_TOKEN", service.root)
+        appended = CliRunner().invoke(app, ["append", service.address, "study", f"{tmp_path}/more.csv"])
+        assert appended.exit_code == 0, appended.output
+        assert [row["moment"] for row in remote.timeline()] == ["at creation", "arrival 1", "arrival 2", "now"]
+        with pytest.raises(eh.errors.HoldoutRejected, match="no rows"):
+            remote.append()
+
+
+def test_an_analyst_asks_over_time_from_the_allotment(http_client):
+    append(http_client(STEWARD))
+    said = http_client(ADA).post(STUDY + "/over-time", json={"question": "delay > 15"})
+    assert [row["window"] for row in said.json()["rows"]] == ["at creation", "arrival 1"]
+    left = http_client(ADA).get(STUDY).json()["remaining"]["questions"]
+    assert left == 18
+    assert http_client(EVE).post(STUDY + "/over-time", json={"question": "delay > 15"}).status_code == 403
