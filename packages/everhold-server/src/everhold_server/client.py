@@ -377,7 +377,7 @@ class RemoteHoldout:
     ) -> OverTime:  # fmt: skip
         """See `Holdout.over_time`."""
         asked, tables = written(question)
-        document = {"question": asked, "by": by, "law": law, "guess": _plain(guess)}
+        document = {"question": asked, "by": by, "law": law, "guess": plain(guess)}
         found: OverTime = result_from(self._send("/over-time", document, tables))
         return found
 

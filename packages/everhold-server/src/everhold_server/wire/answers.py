@@ -46,7 +46,7 @@ _HOMES = (
     "everhold.asking.over_time",
     "everhold_competitions.leaderboard",
     "everhold_competitions.submission_result",
-    "everhold.mechanisms.base",
+    "everhold.mechanisms.records",
     "everhold.queries.challenge",
     "everhold.queries.gate_history",
 )

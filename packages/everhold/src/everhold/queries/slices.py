@@ -142,7 +142,7 @@ def comparison(
     return found
 
 
-def of_predictions(metric: Any, predictions: Any) -> LabelQuery | AreaQuery:
+def of_predictions(metric: Any, predictions: Any) -> Any:
     """The query about predictions where no schema is at hand: a name, a loss with its range, or a function.
 
     Raises:
@@ -151,7 +151,7 @@ def of_predictions(metric: Any, predictions: Any) -> LabelQuery | AreaQuery:
     if isinstance(predictions, LabelQuery | AreaQuery):
         return predictions
     make = scored(metric) if isinstance(metric, str) else metric_by(metric)
-    made: LabelQuery | AreaQuery = make(predictions)  # type: ignore[operator]  # a function by now
+    made = make(predictions)  # type: ignore[operator]  # a function by now
     _check_comparable(made)
     return made
 
