@@ -148,6 +148,8 @@ class Spelled:
             if not missing:
                 raise
             raise Misuse(f"--{_dashed(kind.name)} needs {_listed(missing)}") from None
+        except QueryRejected:
+            raise
         except ValueError as reason:
             raise QueryRejected(f"{reason}; nothing was charged") from None
         return made

@@ -71,7 +71,7 @@ def _plain() -> Mapping[str, Callable[..., Any]]:
 
 
 def metric(
-    name: str | None, predictions: Any, *, training: Any = None, low: float | None = None, high: float | None = None,
+    name: str, predictions: Any, *, training: Any = None, low: float | None = None, high: float | None = None,
     clip: float | None = None, bins: int | None = None, rate: float | None = None,
 ) -> Any:  # fmt: skip
     """A score of predictions by its name in scikit-learn, with the sign that it has there.
@@ -130,7 +130,7 @@ def _kind(name: object) -> ScoreKind:
 
 
 def metric_of(
-    predictions: Any, *, name: str | None = None, training: Any = None, low: float | None = None,
+    predictions: Any, *, name: str, training: Any = None, low: float | None = None,
     high: float | None = None, clip: float | None = None, bins: int | None = None, rate: float | None = None,
 ) -> Any:  # fmt: skip
     """`metric` with the predictions first, as a command or a request writes it.
