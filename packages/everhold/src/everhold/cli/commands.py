@@ -32,7 +32,10 @@ OWN = {
     "split": ("split", "Split a table into training and sealed rows, and print the command that seals."),
     "create": ("create", "Seal rows and print what is promised about all answers."),
     "ask": ("holdouts", "Ask one question and print the answer with what holds for the population."),
-    "compare": ("compare", "Ask how much better one file of predictions is than another; one question."),
+    "compare": (
+        "compare",
+        "Ask how much better or larger the score of one file of predictions is than that of another.",
+    ),
     "quote": ("holdouts", "Say what a question would cost and how wide its interval would be; free."),
     "status": ("holdouts", "Print rows, mechanism, promise, what was asked and what is left."),
     "transcript": ("holdouts", "Print every question with its answer, in order; the same as 'everhold ledger show'."),

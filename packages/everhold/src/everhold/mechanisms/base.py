@@ -167,12 +167,12 @@ class Mechanism(ABC):
         """Grid units of a sum that make a mean of 1."""
         return self.rows * self.unit
 
-    @property
+    @cached_property
     def row_step(self) -> float:
         """By less than this, rounding rows down puts the mean of a question below the true one."""
         return 1.0 / self.unit
 
-    @property
+    @cached_property
     def rounding(self) -> float:
         """Half-width that rounding rows to the grid and noise to whole steps adds (docs/theory, the grid)."""
         return 2.0 * self.row_step

@@ -18,7 +18,7 @@ from everhold.diagnosis.questions import DependenceMonitor
 from everhold.queries.means import Means
 from everhold.sealing.table import StoredRows
 
-MOST_FUNCTIONS, MOST_FILES = 236, 50  # aimed at: 120 in 18
+MOST_FUNCTIONS, MOST_FILES = 236, 53  # aimed at: 120 in 18; three files came of modules that had over 400 lines
 UNUSED = (  # what a text does not use
     "asking/gate.py",
     "queries/challenge.py",
