@@ -158,7 +158,7 @@ def _apart(first: Standing, second: Standing, *, higher_is_better: bool) -> Comp
 
 
 def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
-    """What a paired interval and two intervals of scores leave together.
+    """Intersection of a paired interval with that of two intervals of scores.
 
     So teams whose intervals do not meet are never tied. If the two contradict each other, which the promise leaves to
     chance, the paired one stands.

@@ -94,7 +94,7 @@ def takes_ratios(mechanism: Mechanism) -> bool:
 
 
 def takes_spreads(bound: BoundQuery, mechanism: Mechanism) -> bool:
-    """Whether independent rows of it are bet on, however their values spread, where no training rows show that."""
+    """True if independent rows of it are bet on, however their values spread, where no training rows show that."""
     return _takes_all(mechanism) and mechanism.dependence.binomial_tails and not bound.yes_no
 
 

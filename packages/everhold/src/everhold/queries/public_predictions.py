@@ -79,7 +79,7 @@ def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQ
 def apart_procedure(
     bound: BoundQuery, apart: Apart, schema: Schema, labels: Floats | None, *, own_guess: bool, guess: float | None
 ) -> OfDisagreement:
-    """How the interval of a difference of two arrays is made: signs, bets or ranges, whichever is narrower.
+    """Procedure for the difference of two arrays: signs, bets or ranges, whichever is narrower.
 
     Args:
         bound: The difference, with its values of the training rows where they are known.
@@ -110,7 +110,7 @@ def apart_procedure(
 
 
 def _is_narrower(ranges: RowRanges, bets: DisagreementBetting, guess: float) -> bool:
-    """Whether ranges are expected to be narrower than bets; where that is not clear at first sight, both are made."""
+    """True if ranges are expected to be narrower than bets; where that is unclear at first sight, both are made."""
     share = ranges.widest(_USUAL_NATS) / max(bets.roughly(_USUAL_NATS), 1e-300)
     if not 1.0 - _UNCLEAR < share < 1.0 + _UNCLEAR:
         return share < 1.0
@@ -119,7 +119,7 @@ def _is_narrower(ranges: RowRanges, bets: DisagreementBetting, guess: float) -> 
 
 
 def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, guess: float | None) -> Cells:
-    """How row values of sealed rows are likely to spread where no training rows show it.
+    """Likely spread of the row values of sealed rows where no training rows show it.
 
     Losses of an array of probabilities spread as labels drawn with these probabilities do, those of numbers as logistic
     residuals. Of anything else each row counts as 0 or 1.
@@ -149,7 +149,7 @@ def _given(bound: BoundQuery) -> NDArray[Any] | None:
 
 
 def _alike(pair: Pair) -> bool:
-    """Whether both are the same metric by name."""
+    """True if both are the same metric by name."""
     kinds = [{name: of for name, of in each.description.items() if name != "predictions"} for each in
              (pair.first, pair.second)]  # fmt: skip
     named = kinds[0].get("kind") in ("accuracy", "brier") or kinds[0].get("loss") in LOSSES
@@ -193,7 +193,7 @@ def _range(
 
 
 def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | None) -> Cells:
-    """How shares of the differing rows are likely to spread."""
+    """Likely spread of the shares of the differing rows."""
     kind, first, second = pair.first.description, _given(pair.first), _given(pair.second)
     assert first is not None
     assert second is not None

@@ -111,7 +111,7 @@ def evaluation(
 def comparison(
     compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
 ) -> DifferenceQuery | AreaDifference:
-    """How much better or larger the first of two models or sets of predictions is, row by row.
+    """Query about the difference of two models or sets of predictions, row by row.
 
     Args:
         compiler: What is known of the holdout.
