@@ -315,7 +315,7 @@ _DETAILS = {
     "missing": Detail(Form.FLAG, "Ask for the share of missing values, too, which is so by default."),
     "score": Detail(Form.TEXT, "Its name, such as f1_macro, matthews_corrcoef or neg_log_loss."),
     "largest_loss": Detail(Form.NUMBER, "Larger losses of a row count as this."),
-    "rate": Detail(Form.NUMBER, "The false positive rate at which the recall is asked for."),
+    "rate": Detail(Form.NUMBER, "The false positive rate of the recall."),
     "most": Detail(Form.WHOLE, "Number of the best candidates that are told; 1 by default."),
     "level": Detail(Form.NUMBER, "Which quantile; 0.5, the median, by default."),
     "bins": Detail(Form.WHOLE, "Number of bins, all equally wide."),
