@@ -102,8 +102,8 @@ def test_groups_of_a_column_are_bet_on_by_their_sums(tmp_path, question):
 
 def test_other_questions_get_what_needs_no_training_values(tmp_path):
     with made(tmp_path, training=None) as holdout:
-        assert looked(holdout, NUMBER, 30.0)[0].name == "chernoff"
-        assert looked(holdout, NUMBER, 30.0)[0].training == ROWS
+        assert looked(holdout, NUMBER, 30.0)[0].name == "hedged_betting"  # on any spread
+        assert looked(holdout, YES_NO[0], 0.5)[0].training == ROWS
     (tmp_path / "sizes").mkdir()
     with made(tmp_path / "sizes", dependence=eh.Groups(4)) as holdout:
         procedure = looked(holdout, NUMBER)[0]
