@@ -22,7 +22,10 @@ SLOW = ROOT / "tests" / "slow.txt"
 """Tests and files that `make test` leaves to `make test-all`, as ``make durations`` recorded them."""
 
 STUDIES = ROOT / "tests" / "studies.txt"
-"""Tests and files that only `make studies` runs: repetitions of games and enumerations that last minutes."""
+"""Tests and files that only `make studies` runs: repetitions of games and enumerations that last minutes.
+
+A test without its parameters stands for all of them.
+"""
 
 LIMIT = 1.0
 """Processor time in seconds that a unit test may take without being recorded as slow, on a machine like ours."""
@@ -59,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     listed = {mark: _listed(file) for mark, file in {"slow": SLOW, "study": STUDIES}.items()}
     for item in items:
         for mark, names in listed.items():
-            if item.nodeid in names or item.nodeid.partition("::")[0] in names:
+            if names & {item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}:
                 item.add_marker(mark)
         if SERVICES & set(getattr(item, "fixturenames", ())):
             item.add_marker("services")
