@@ -32,7 +32,7 @@ def rare(rng):
 
 
 def coins(rng):
-    """Nobody can know the labels."""
+    """Labels that cannot be known."""
     predictions = rng.integers(0, 2, (TEAMS, ROWS))
     predictions[-1] = 1 - predictions[0]
     return rng.integers(0, 2, ROWS), predictions, "accuracy"

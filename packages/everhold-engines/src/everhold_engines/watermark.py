@@ -99,7 +99,7 @@ def check_parts(parts: Sequence[tuple[Any, str]], key: StewardKey) -> None:
             if not hmac.compare_digest(keyed_fingerprint(engine, key), fingerprint):
                 raise IntegrityError(
                     f"rows of {engine.table!r} that arrived before {engine.watermark.until} are not those that were "
-                    "sealed; expected an old part that nobody writes to; nothing was changed or charged; restore it, "
+                    "sealed; expected an old part that is not written to; nothing was changed or charged; restore it, "
                     "and give late rows a later time"
                 )
             line(number)

@@ -129,7 +129,7 @@ def test_a_changed_old_part_is_found_and_nothing_changes(tmp_path, pond, what):
 
 
 WRONG = {
-    "nobody arrived": ({"until": "2026-06-01 00:00"}, [], "no rows arrived"),
+    "no arrivals": ({"until": "2026-06-01 00:00"}, [], "no rows arrived"),
     "backwards": ({"until": "2026-05-01"}, [], "backwards"),
     "the same time": ({"until": "2026-06-01"}, [], "backwards"),
     "no time": ({}, [], "expected until"),

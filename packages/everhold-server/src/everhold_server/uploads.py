@@ -165,7 +165,7 @@ def _document(model: type[Document], written: bytes) -> Document:
 
 
 async def _received(request: Request, _: Viewer) -> AsyncIterator[Received]:
-    """Read the body of whoever is known here; no one else's."""
+    """Read the body of a known principal; no other body."""
     settings = request.app.state.settings
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     with _folder_for_one(settings.storage) as folder:

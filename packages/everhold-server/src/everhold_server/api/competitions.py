@@ -1,6 +1,6 @@
 """Competitions over HTTP: hand in predictions, try whether they would be received, and see who stands where.
 
-Whoever hands in does so for the team of their own name, which their token proves; so no team can spend another's
+A sender hands in for the team of their own name, which their token proves; so no team can spend another's
 submissions, or replace its final one. The steward may hand in for any team.
 """
 

@@ -1,4 +1,4 @@
-"""Rows that stand in for training rows where nobody knows their predictions: they have about the guessed score.
+"""Rows that stand in for training rows whose predictions are unknown: they have about the guessed score.
 
 They decide how wide an interval is expected to be, and no promise. All of it is public.
 """

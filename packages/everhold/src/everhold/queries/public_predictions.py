@@ -1,4 +1,4 @@
-"""Arrays of predictions are public to whoever hands them in: where two differ, and how their losses may spread (D1).
+"""Arrays of predictions are public to their sender: where two differ, and how their losses may spread (D1).
 
 Everything here follows from the arrays, from declared classes and ranges, and from the labels of training rows. Which
 rows differ and how far apart gains can be decides an interval. How labels are likely to fall decides stakes and what is
@@ -54,7 +54,7 @@ def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQ
     """The same query; a difference of two arrays with the rows on which they differ.
 
     It is left as it is where rows depend on each other, where the split fixed the classes of the labels, where
-    predictions stay in an engine, and where the loss is a function, of which nobody knows what it says of equal rows.
+    predictions stay in an engine, and where the loss is a function, whose values of equal rows may differ.
     """
     pair, unit = bound.pair, mechanism.unit
     if pair is None or pair.how != "difference" or pair.first.pair is not None or pair.second.pair is not None:

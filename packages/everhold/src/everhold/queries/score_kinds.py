@@ -80,7 +80,7 @@ class Sized:
 
     Attributes:
         sealed: Sealed rows.
-        training: Training rows that guesses are made from; as many as are sealed if nobody knows.
+        training: Training rows that guesses are made from; as many as are sealed if unknown.
         planned: Rows that show how far values spread.
         largest: Rows of the largest sealed group; 1 of independent rows.
         unlike: Whether scores are known and labels are drawn anew on these rows.

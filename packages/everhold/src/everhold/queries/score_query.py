@@ -93,7 +93,7 @@ class ScoreQuery(Query["Answer"]):
     def _planned(
         self, compiler: QueryCompiler, look: ScoreLook, guess: float | None, unlike: bool
     ) -> tuple[Fraction | None, Any]:
-        """The score of the training rows, and the procedure; made-up rows stand in where nobody knows predictions."""
+        """The score of the training rows, and the procedure; made-up rows stand in for unknown predictions."""
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
         opened = look.seen.open(training)
         if opened is None:

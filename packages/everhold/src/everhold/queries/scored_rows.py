@@ -205,7 +205,7 @@ class BoundRows:
         return np.asarray(found, dtype=np.float64), rows.table((self.label,))[self.label]
 
     def open(self, training: StoredRows | None) -> tuple[NDArray[np.float64], NDArray[Any]] | None:
-        """Predictions and labels of the training rows; None where nobody knows them."""
+        """Predictions and labels of the training rows; None where unknown."""
         if self.bound.training is None or training is None:
             return None
         table = training.table(self.names)

@@ -34,7 +34,7 @@ class BlockDifference(Bets):
 
     Attributes:
         expected_units: Planned number of sealed rows of the rarer class, from public facts.
-        training: Such differences of the training rows; None where nobody knows.
+        training: Such differences of the training rows; None where unknown.
     """
 
     expected_units: float
