@@ -108,7 +108,7 @@ def open_gate(
             margin=wished.margin, units=wished.units, lower=wished.lower, challenges=wished.challenges,
             ranges={metric: _range(metric, ends) for metric, ends in wished.ranges.items()},
             at_most=wished.at_most, at_least=wished.at_least, champion=results_from(wished.champion),
-            baseline=None if wished.baseline is None else results_from(wished.baseline),
+            baseline=_new(wished.baseline),
         )  # fmt: skip
         status = gate.status()
     noted(request, "open a gate", gate=wished.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -20,17 +19,14 @@ from everhold.guarantees.intervals.ranking import (
     class_ranks,
     rank_from_area,
 )
-from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.mean import MeanQuery
-from everhold.queries.means import OneMean, Prepared
 from everhold.queries.procedures import takes_statistics
 from everhold.queries.question import QueryPlan, QuerySpec, paying
 from everhold.queries.ranking_scores import BoundPairs, RankingQuery, auc_of, faults_last
+from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
@@ -171,7 +167,7 @@ class ScoresLook:
 
 
 @dataclass(frozen=True)
-class OneArea(OneMean):
+class OneArea(OneNumber):
     """An AUC that is held against its guess.
 
     Attributes:
@@ -180,22 +176,10 @@ class OneArea(OneMean):
 
     look: ScoresLook
 
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
         """The AUC of all pairs, and the numbers that are bet on."""
-        (mean,) = self.prepared
-        if mean.procedure is None:
-            raise TypeError("an AUC has no procedure; expected one that was prepared")
         seen = self.look.sealed(sealed)
-        evaluations = Evaluations(
-            totals=np.array([[math.floor(seen.area * self.mechanism.steps)]], dtype=np.int64),
-            guesses=np.array([mean.guess], dtype=np.int64),
-            rows=self.schema.rows,
-            unit=self.mechanism.unit,
-            procedures=[mean.procedure],
-            seen=[seen],
-            silent=self.silent,
-        )
-        return evaluations, [mean]
+        return seen.area, seen
 
 
 def area_of(pairs: NDArray[np.float64]) -> float:

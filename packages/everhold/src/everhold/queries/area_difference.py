@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.stats
@@ -14,16 +13,13 @@ from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.ranking import SeenScores, block_averages
 from everhold.guarantees.intervals.ranking_difference import BlockDifference, RankDifference
-from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.area import area_of, check_area, check_split, share_of_label
-from everhold.queries.means import OneMean, Prepared
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.ranking_scores import BoundPairs, faults_last
+from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
@@ -159,7 +155,7 @@ class PairLook:
 
 
 @dataclass(frozen=True)
-class OneAreaDifference(OneMean):
+class OneAreaDifference(OneNumber):
     """A difference of AUCs that is held against its guess.
 
     Attributes:
@@ -168,20 +164,8 @@ class OneAreaDifference(OneMean):
 
     look: PairLook
 
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
         """The difference of all pairs, and the numbers that are bet on."""
-        (mean,) = self.prepared
-        if mean.procedure is None:
-            raise TypeError("a difference has no procedure; expected one that was prepared")
         both = self.look.first.sealed(sealed), self.look.second.sealed(sealed)
         seen = self.look.at(*both, sealed.dealing_order())
-        evaluations = Evaluations(
-            totals=np.array([[math.floor(seen.area * self.mechanism.steps)]], dtype=np.int64),
-            guesses=np.array([mean.guess], dtype=np.int64),
-            rows=self.schema.rows,
-            unit=self.mechanism.unit,
-            procedures=[mean.procedure],
-            seen=[seen],
-            silent=self.silent,
-        )
-        return evaluations, [mean]
+        return seen.area, seen

@@ -13,14 +13,13 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
-from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.area import check_split
 from everhold.queries.made_up_scores import made_up
-from everhold.queries.means import OneMean, Prepared
 from everhold.queries.procedures import takes_statistics
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.score_kinds import Judged, ScoreKind, Setting, Sized
 from everhold.queries.scored_rows import BoundRows, ScoredRows, codes_of
+from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
@@ -275,7 +274,7 @@ class ScoreLook:
 
 
 @dataclass(frozen=True)
-class OneScore(OneMean):
+class OneScore(OneNumber):
     """A score that is held against its guess.
 
     Attributes:
@@ -284,21 +283,10 @@ class OneScore(OneMean):
 
     look: ScoreLook
 
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
         """The score of the sealed rows, and what its procedure needs."""
-        (mean,), column = self.prepared, self.look.group_column
-        if mean.procedure is None:
-            raise TypeError("a score has no procedure; expected one that was prepared")
+        column = self.look.group_column
         groups = None if column is None else sealed.group_index(column)
         rows = self.look.judged(*self.look.seen.sealed(sealed), groups)
         seen = self.look.kind.see(rows, self.look.setting, _largest(self.mechanism))
-        evaluations = Evaluations(
-            totals=np.array([[math.floor(seen.score * self.mechanism.steps)]], dtype=np.int64),
-            guesses=np.array([mean.guess], dtype=np.int64),
-            rows=self.schema.rows,
-            unit=self.mechanism.unit,
-            procedures=[mean.procedure],
-            seen=[seen],
-            silent=self.silent,
-        )
-        return evaluations, [mean]
+        return seen.score, seen

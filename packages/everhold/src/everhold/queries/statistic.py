@@ -197,8 +197,34 @@ class StatisticQuery(Query[Answer]):
 
 
 @dataclass(frozen=True)
-class OneStatistic(OneMean):
-    """A statistic that is held against its guess: a mean but for the look at the sealed rows.
+class OneNumber(OneMean):
+    """A number of all rows that is held against its guess: a mean but for the look at the sealed rows."""
+
+    @abstractmethod
+    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
+        """The number of the sealed rows as a share of its range, and what its procedure is shown; secret."""
+
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
+        """See `QueryPlan.evaluate`."""
+        (mean,) = self.prepared
+        if mean.procedure is None:
+            raise TypeError(f"{mean.bound.shown!r} has no procedure; expected a mechanism that rests on intervals")
+        share, seen = self.look_at(sealed)
+        evaluations = Evaluations(
+            totals=np.array([[math.floor(share * self.mechanism.steps)]], dtype=np.int64),
+            guesses=np.array([mean.guess], dtype=np.int64),
+            rows=self.schema.rows,
+            unit=self.mechanism.unit,
+            procedures=[mean.procedure],
+            seen=[seen],
+            silent=self.silent,
+        )
+        return evaluations, [mean]
+
+
+@dataclass(frozen=True)
+class OneStatistic(OneNumber):
+    """A statistic that is held against its guess.
 
     Attributes:
         statistic: What is looked at.
@@ -206,22 +232,10 @@ class OneStatistic(OneMean):
 
     statistic: Statistic
 
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
-        """The statistic as a share of its range, exact but for its own grid."""
-        (mean,), steps = self.prepared, self.mechanism.steps
-        if mean.procedure is None:
-            raise TypeError(f"{mean.bound.shown!r} has no procedure; expected a mechanism that rests on intervals")
+    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
+        """The statistic, exact but for its own grid."""
         share = self.statistic.share_of(self.statistic.evaluate(sealed))
-        evaluations = Evaluations(
-            totals=np.array([[math.floor(share * steps)]], dtype=np.int64),
-            guesses=np.array([mean.guess], dtype=np.int64),
-            rows=self.schema.rows,
-            unit=self.mechanism.unit,
-            procedures=[mean.procedure],
-            seen=[float(share)],
-            silent=self.silent,
-        )
-        return evaluations, [mean]
+        return share, float(share)
 
     def price(self, mean: Prepared, state: State) -> Quote:
         """That of its own procedure, whose width is nearly the same for all guesses."""
