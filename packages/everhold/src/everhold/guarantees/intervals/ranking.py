@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "BlockBetting", "RankBetting", "SeenScores", "area_from_ranks", "block_averages", "class_ranks", "rank_from_area",
+    "BlockBetting", "RankBets", "RankBetting", "ScoreBets", "SeenScores", "area_from_ranks", "block_averages",
+    "class_ranks", "rank_from_area",
 ]  # fmt: skip
 
 _PLANNED = 64  # quantiles of a law that stands for training units where there are none
@@ -107,7 +108,7 @@ def rank_from_area(area: float, share: float) -> float:
 
 
 @dataclass(frozen=True)
-class _ScoreBets(Bets):
+class ScoreBets(Bets):
     """Bets on one number for each row of a class.
 
     Attributes:
@@ -135,9 +136,42 @@ class _ScoreBets(Bets):
     def _units(self, seen: SeenScores) -> Units:
         return _single(seen.units)
 
+    def interval(self, seen: SeenScores, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; the value of all pairs is always inside."""
+        if not len(seen.units):
+            return 0.0, 1.0
+        low, high = self._not_excluded(seen, nats)
+        return min(low, seen.area), max(high, seen.area)
+
+    def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
+        """What the bets leave, of rows of both classes."""
+        return Bets.interval(self, seen, nats)
+
 
 @dataclass(frozen=True)
-class BlockBetting(_ScoreBets):
+class RankBets(ScoreBets):
+    """Bets on ranks of a class among scores that are known, and on the share of the class.
+
+    Attributes:
+        rows: Sealed rows.
+        expected_share: Planned share of the class.
+    """
+
+    rows: int
+    expected_share: float
+
+    def _of_share(self, share: float, nats: float) -> tuple[float, float]:
+        """Shares of the class that are not excluded."""
+        procedure = ClopperPearson(rows=self.rows, training=self.rows)
+        return procedure.interval(share, nats + math.log(_SHARE_OF_CLASSES))
+
+    def _nats_of_ranks(self, nats: float) -> float:
+        """ln(1 / level) that the share of the class leaves to the ranks."""
+        return nats - math.log1p(-1.0 / _SHARE_OF_CLASSES)
+
+
+@dataclass(frozen=True)
+class BlockBetting(ScoreBets):
     """Bets on the averages of disjoint blocks of a model's scores (Statement A1).
 
     Given the labels, blocks are independent, and each has the AUC as its mean. So the bets are fair whatever number of
@@ -151,25 +185,10 @@ class BlockBetting(_ScoreBets):
         "value gains that much with this probability at most"
     )
 
-    def interval(self, seen: SeenScores, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the AUC of all pairs is always inside."""
-        if not len(seen.units):
-            return 0.0, 1.0
-        low, high = Bets.interval(self, seen, nats)
-        return min(low, seen.area), max(high, seen.area)
-
 
 @dataclass(frozen=True)
-class RankBetting(_ScoreBets):
-    """Bets on the mean rank of a class among scores that are known, and on the share of the class (Statement A2).
-
-    Attributes:
-        rows: Sealed rows.
-        expected_share: Planned share of the class.
-    """
-
-    rows: int
-    expected_share: float
+class RankBetting(RankBets):
+    """Bets on the mean rank of a class among scores that are known, and on the share of the class (Statement A2)."""
 
     name: ClassVar[str] = "hedged_rank_betting"
     title: ClassVar[str] = "betting on the ranks of the rarer class"
@@ -178,21 +197,9 @@ class RankBetting(_ScoreBets):
         "that much with this probability at most"
     )
 
-    def _of_share(self, share: float, nats: float) -> tuple[float, float]:
-        """Shares of the class that are not excluded."""
-        procedure = ClopperPearson(rows=self.rows, training=self.rows)
-        return procedure.interval(share, nats + math.log(_SHARE_OF_CLASSES))
-
-    def _nats_of_ranks(self, nats: float) -> float:
-        return nats - math.log1p(-1.0 / _SHARE_OF_CLASSES)
-
-    def interval(self, seen: SeenScores, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the AUC of all pairs is always inside."""
-        if not len(seen.units):
-            return 0.0, 1.0
+    def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
         ranks = Bets.interval(self, seen, self._nats_of_ranks(nats))
-        low, high = _areas(ranks, self._of_share(seen.share, nats))
-        return min(low, seen.area), max(high, seen.area)
+        return _areas(ranks, self._of_share(seen.share, nats))
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """See `Procedure.expected`."""

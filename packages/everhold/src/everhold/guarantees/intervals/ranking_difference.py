@@ -5,19 +5,16 @@ Values are on the scale [0, 1]: a difference d of two AUCs stands at ``(1 + d) /
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy.special
 
-from everhold.guarantees.intervals.base import Needs
 from everhold.guarantees.intervals.betting import Bets, Prediction
-from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.parts import units_of
-from everhold.guarantees.intervals.ranking import SeenScores
+from everhold.guarantees.intervals.ranking import RankBets, ScoreBets, SeenScores
 
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.capital import Units
@@ -25,29 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["BlockDifference", "RankDifference", "difference_from_ranks"]
 
 _PLANNED, _LIKELY_SPREAD = 64, 0.05
-_SHARE_OF_CLASSES = 8.0  # one part in so many of the level is for the share of the class
 
 
 @dataclass(frozen=True)
-class BlockDifference(Bets):
-    """Bets on differences of block averages of two models' scores (Statement A3).
-
-    Attributes:
-        expected_units: Planned number of sealed rows of the rarer class, from public facts.
-        training: Such differences of the training rows; None where unknown.
-    """
-
-    expected_units: float
-    training: SeenScores | None = field(compare=False)
+class BlockDifference(ScoreBets):
+    """Bets on differences of block averages of two models' scores (Statement A3)."""
 
     name: ClassVar[str] = "block_difference_betting"
     title: ClassVar[str] = "betting on differences of two models on blocks of rows"
-    needs: ClassVar[Needs] = "statistic"
     why: ClassVar[str] = (
         "given the labels, blocks are independent and each has the difference of the AUCs as its mean, and a fair bet "
         "against the true value gains that much with this probability at most"
     )
-    of_all_rows: ClassVar[bool] = False
 
     @cached_property
     def prediction(self) -> Prediction:
@@ -63,28 +49,17 @@ class BlockDifference(Bets):
     def _units(self, seen: SeenScores) -> Units:
         return units_of(seen.units, np.ones(len(seen.units)))
 
-    def interval(self, seen: SeenScores, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the difference of all pairs is always inside."""
-        if not len(seen.units):
-            return 0.0, 1.0
-        low, high = Bets.interval(self, seen, nats)
-        return min(low, seen.area), max(high, seen.area)
-
 
 @dataclass(frozen=True)
-class RankDifference(BlockDifference):
+class RankDifference(BlockDifference, RankBets):
     """Bets on differences of ranks among known scores, and on the share of the class (Statement A4).
 
     Units are ``(1 + D / reach) / 2`` for differences D of the two ranks of a row.
 
     Attributes:
-        rows: Sealed rows.
-        expected_share: Planned share of the class.
         reach: The largest difference of two ranks of a row; public.
     """
 
-    rows: int
-    expected_share: float
     reach: float
 
     name: ClassVar[str] = "rank_difference_betting"
@@ -94,20 +69,9 @@ class RankDifference(BlockDifference):
         "against either true value gains that much with this probability at most"
     )
 
-    def _of_share(self, share: float, nats: float) -> tuple[float, float]:
-        procedure = ClopperPearson(rows=self.rows, training=self.rows)
-        return procedure.interval(share, nats + math.log(_SHARE_OF_CLASSES))
-
-    def _nats_of_ranks(self, nats: float) -> float:
-        return nats - math.log1p(-1.0 / _SHARE_OF_CLASSES)
-
-    def interval(self, seen: SeenScores, nats: float) -> tuple[float, float]:
-        """See `Procedure.interval`; the difference of all pairs is always inside."""
-        if not len(seen.units):
-            return 0.0, 1.0
+    def _not_excluded(self, seen: SeenScores, nats: float) -> tuple[float, float]:
         ends = Bets.interval(self, seen, self._nats_of_ranks(nats))
-        low, high = difference_from_ranks(ends, self._of_share(seen.share, nats), self.reach)
-        return min(low, seen.area), max(high, seen.area)
+        return difference_from_ranks(ends, self._of_share(seen.share, nats), self.reach)
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
         """See `Procedure.expected`."""
