@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy
 
-from everhold.guarantees.intervals.base import Needs, Procedure
 from everhold.guarantees.intervals.betting import side_of
+from everhold.guarantees.intervals.parts import OfScore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,7 +102,7 @@ def calibration_ends(mass: NDArray[np.float64], nats: float) -> tuple[float, flo
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationBets(Procedure):
+class CalibrationBets(OfScore):
     """The interval of a calibration error over independent rows, whose laws may differ.
 
     Attributes:
@@ -118,27 +117,16 @@ class CalibrationBets(Procedure):
 
     name: ClassVar[str] = "calibration_betting"
     title: ClassVar[str] = "betting on the calibration of all bins at once"
-    needs: ClassVar[Needs] = "statistic"
     why: ClassVar[str] = "the error is the largest mean over signs of bins, and one fair bet against it is enough"
-    of_all_rows: ClassVar[bool] = False
 
     def interval(self, seen: SeenBins, nats: float) -> tuple[float, float]:
         """See `Procedure.interval`; the error of the sealed rows is always inside."""
         low, high = calibration_ends(seen.mass, side_of(nats))
         return max(min(low, seen.score) - _ROUNDING, 0.0), min(max(high, seen.score) + _ROUNDING, 1.0)
 
-    @cached_property
-    def _expected(self) -> dict[float, tuple[float, float]]:
-        return {}
-
-    def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`: of as many rows as are sealed, like the planned ones, moved to the guess."""
-        if nats not in self._expected:
-            scale = self.rows / max(float(self.planned.mass.sum()), 1.0)
-            self._expected[nats] = calibration_ends(self.planned.mass * scale, side_of(nats))
-        low, high = self._expected[nats]
-        moved = guess - self.planned.score
-        return max(min(low + moved, guess), 0.0), min(max(high + moved, guess), 1.0)
+    def _planned_ends(self, nats: float) -> tuple[float, float]:
+        scale = self.rows / max(float(self.planned.mass.sum()), 1.0)
+        return calibration_ends(self.planned.mass * scale, side_of(nats))
 
     def standard_error(self, guess: float) -> float:
         """See `Procedure.standard_error`: means of bins are independent; fewer rows also make the error larger."""

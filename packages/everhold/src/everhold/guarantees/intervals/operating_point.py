@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
-from everhold.guarantees.intervals.base import Needs, Procedure
 from everhold.guarantees.intervals.betting import side_of
 from everhold.guarantees.intervals.capital import Units, best_stake
 from everhold.guarantees.intervals.hedge import hedged_end
 from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.parts import OfScore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,7 @@ def seen_rules(scores: NDArray[np.float64], positive: NDArray[np.bool_], rate: f
 
 
 @dataclass(frozen=True, eq=False)
-class OperatingPoint(Procedure):
+class OperatingPoint(OfScore):
     """The interval of the recall at a false positive rate.
 
     Attributes:
@@ -102,9 +103,7 @@ class OperatingPoint(Procedure):
 
     name: ClassVar[str] = "operating_point"
     title: ClassVar[str] = "limits of the false positive rate and of the recall of nested rules"
-    needs: ClassVar[Needs] = "statistic"
     why: ClassVar[str] = "only the best rule of the population can make either limit miss"
-    of_all_rows: ClassVar[bool] = False
 
     def interval(self, seen: SeenRules, nats: float) -> tuple[float, float]:
         """See `Procedure.interval`; the recall of the sealed rows is always inside."""
@@ -146,14 +145,19 @@ class OperatingPoint(Procedure):
         return self.planned.positives + self.planned.negatives
 
     def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`: of as many rows as are sealed, like the planned ones, moved to the guess."""
+        """See `Procedure.expected`; nothing is expected of a class that is probably empty."""
+        likely = self._likely
+        return OfScore.expected(self, guess, nats) if likely.positives and likely.negatives else (0.0, 1.0)
+
+    @cached_property
+    def _likely(self) -> SeenRules:
+        """The planned rules with as many rows as are sealed."""
         scale = self.rows / max(self._planned_rows, 1)
         hits, alarms = (np.rint(counts * scale).astype(np.int64) for counts in (self.planned.hits, self.planned.alarms))
-        if not (hits[-1] and alarms[-1]):
-            return 0.0, 1.0
-        low, high = self._ends(SeenRules(self.planned.score, hits, alarms), nats)
-        moved = guess - self.planned.score
-        return max(min(low + moved, guess), 0.0), min(max(high + moved, guess), 1.0)
+        return SeenRules(self.planned.score, hits, alarms)
+
+    def _planned_ends(self, nats: float) -> tuple[float, float]:
+        return self._ends(self._likely, nats)
 
     def standard_error(self, guess: float) -> float:
         """See `Procedure.standard_error`: of a share of the positives, twice as far as allowance for the quantile."""

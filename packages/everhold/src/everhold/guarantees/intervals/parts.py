@@ -8,10 +8,11 @@ least and its largest value over all values of the parts that are left (Statemen
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -29,6 +30,7 @@ __all__ = [
     "Composite",
     "CountedPart",
     "FreeRatio",
+    "OfScore",
     "PartBets",
     "PartInterval",
     "SeenParts",
@@ -213,8 +215,40 @@ def free_ratio_end(units: Units, nats: float) -> float:
     return math.nextafter(outside, math.inf)
 
 
+class OfScore(Procedure):
+    """An interval of a score, which is planned from what public rows say of it.
+
+    Attributes:
+        planned: What public rows say; it has a score.
+    """
+
+    planned: Any
+
+    needs: ClassVar[Needs] = "statistic"
+    of_all_rows: ClassVar[bool] = False
+
+    __eq__ = object.__eq__  # that of `Procedure` compares the fields of `Procedure`, of which there are none
+    __hash__ = object.__hash__
+
+    @abstractmethod
+    def _planned_ends(self, nats: float) -> tuple[float, float]:
+        """The interval of as many rows as are sealed, like the planned ones."""
+
+    @cached_property
+    def _expected(self) -> dict[float, tuple[float, float]]:
+        return {}
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`: of the planned rows, moved to the guess."""
+        if nats not in self._expected:
+            self._expected[nats] = self._planned_ends(nats)
+        low, high = self._expected[nats]
+        moved = guess - self.planned.score
+        return max(min(low + moved, guess), 0.0), min(max(high + moved, guess), 1.0)
+
+
 @dataclass(frozen=True, eq=False)
-class Composite(Procedure):
+class Composite(OfScore):
     """A score over all values of its parts that are not excluded (Statement C1).
 
     Attributes:
@@ -233,11 +267,9 @@ class Composite(Procedure):
 
     name: ClassVar[str] = "score_of_parts"
     title: ClassVar[str] = "intervals of the parts of a score, each with a share of the level"
-    needs: ClassVar[Needs] = "statistic"
     why: ClassVar[str] = (
         "all parts hold at once with this probability, and the score lies between its extremes over them"
     )
-    of_all_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not len(self.parts) == len(self.shares) or sum(self.shares) > 1.0 + 1e-12:
@@ -257,17 +289,8 @@ class Composite(Procedure):
         least, most = self.bounds(low, high)
         return least - _ROUNDING, most + _ROUNDING
 
-    @cached_property
-    def _expected(self) -> dict[float, tuple[float, float]]:
-        return {}
-
-    def expected(self, guess: float, nats: float) -> tuple[float, float]:
-        """See `Procedure.expected`: of the planned units, moved to the guess."""
-        if nats not in self._expected:
-            self._expected[nats] = self._of_units(self.planned, nats)
-        low, high = self._expected[nats]
-        moved = guess - self.planned.score
-        return max(min(low + moved, guess), 0.0), min(max(high + moved, guess), 1.0)
+    def _planned_ends(self, nats: float) -> tuple[float, float]:
+        return self._of_units(self.planned, nats)
 
     @cached_property
     def _error(self) -> float:

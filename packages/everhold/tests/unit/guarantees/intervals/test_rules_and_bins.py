@@ -93,3 +93,10 @@ def test_recall_at_a_rate_misses_no_more_than_its_level_for_models(labels, laws)
                 found[key] = OperatingPoint(seen, 5, 5, rate, unlike=False).interval(seen, nats)
             missed[nats] += chance * (not found[key][0] <= true <= found[key][1])
     assert all(missed[nats] <= math.exp(-nats) for nats in LEVELS)
+
+
+def test_two_procedures_of_scores_are_never_taken_for_one():
+    planned = seen_rules(np.array([0.9, 0.1]), np.array([True, False]), 0.1)
+    few, many = (OperatingPoint(planned, rows, 10, 0.1, False) for rows in (10, 1_000))
+    assert few != many
+    assert len({few, many}) == 2
