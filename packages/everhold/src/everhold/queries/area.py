@@ -130,12 +130,16 @@ class ScoresLook:
     def open(self, training: StoredRows | None) -> NDArray[Any] | None:
         """Scores and labels of the training rows that count, shape (rows, 2); None where unknown."""
         pairs = self.seen.open(training)
-        return pairs if pairs is None or training is None else pairs[_counting(training, self.inside)]
+        if pairs is None or training is None or self.inside is None:
+            return pairs
+        return pairs[_counting(training, self.inside)]
 
     def sealed(self, rows: StoredRows) -> SeenScores:
         """The numbers that are bet on, of the sealed rows that count, dealt in the order of the key."""
-        counting = _counting(rows, self.inside)
         order = rows.dealing_order()
+        if self.inside is None:
+            return self.at(self.seen.sealed(rows), order)
+        counting = _counting(rows, self.inside)
         places = np.cumsum(counting) - 1
         return self.at(self.seen.sealed(rows)[counting], places[order[counting[order]]])
 
@@ -200,7 +204,9 @@ def share_of_label(compiler: QueryCompiler, inside: BoundQuery | None = None) ->
     schema, training = compiler.schema, compiler.training
     if training is None or schema.label is None:
         return _UNKNOWN_SHARE
-    labels = np.asarray(training.table((schema.label,))[schema.label])[_counting(training, inside)]
+    labels = np.asarray(training.table((schema.label,))[schema.label])
+    if inside is not None:
+        labels = labels[_counting(training, inside)]
     return (int(np.count_nonzero(labels == 1)) + _HALF) / (len(labels) + 1.0)
 
 
@@ -212,10 +218,8 @@ def share_inside(compiler: QueryCompiler, inside: BoundQuery | None) -> float:
     return (int(np.count_nonzero(counting)) + _HALF) / (len(counting) + 1.0)
 
 
-def _counting(rows: StoredRows, inside: BoundQuery | None) -> NDArray[np.bool_]:
+def _counting(rows: StoredRows, inside: BoundQuery) -> NDArray[np.bool_]:
     """True for each row that meets the condition, shape (rows,)."""
-    if inside is None:
-        return np.ones(rows.rows, dtype=bool)
     return np.asarray(rows.row_values(inside, unit=1) == 1)
 
 

@@ -222,19 +222,19 @@ def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[An
 
 
 def batch_of_slices(compiler: QueryCompiler, questions: Sequence[Any]) -> Batch | None:
-    """Queries of slices as one step (S9); None for those that look at rows in a way of their own, such as AUCs.
+    """Queries of slices as one step (S9); None for AUCs, each of which deals its rows.
 
     Raises:
         QueryRejected: If one of them is not one query here. Nothing is charged.
     """
+    if any(isinstance(question, AreaQuery) for question in questions):
+        return None
     plans = [compiler.compile(question, None, None) for question in questions]
     if not all(isinstance(plan, OneMean) for plan in plans):
         raise QueryRejected(
             "a slice is one query only where the mechanism checks guesses and training rows show the metric; expected "
             "mechanism='guess_and_check' and a model, or where=... for one slice; nothing was charged"
         )
-    if any(type(plan) is not OneMean for plan in plans):
-        return None
     prepared = [plan.prepared[0] for plan in plans if isinstance(plan, OneMean)]
     return Batch(prepared, compiler.schema, compiler.mechanism, silent=compiler.silent)
 
