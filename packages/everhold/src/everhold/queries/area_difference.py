@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.stats
 
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
@@ -101,7 +100,9 @@ class AreaDifference(Query["Answer"]):
 
 def _rank_differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """By how much of all rows the first scores put each row higher, shape (rows,)."""
-    ranks = [scipy.stats.rankdata(scores) for scores in (first, second)]
+    from scipy.stats import rankdata  # slow to load
+
+    ranks = [rankdata(scores) for scores in (first, second)]
     return np.asarray((ranks[0] - ranks[1]) / len(first))
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy.special
-import scipy.stats
 
 from everhold.guarantees.intervals.base import Needs
 from everhold.guarantees.intervals.betting import Bets, Prediction
@@ -91,7 +90,9 @@ def class_ranks(scores: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDAr
         >>> class_ranks(np.array([0.9, 0.4, 0.4, 0.1]), np.array([True, True, False, False]))
         array([0.875, 0.5  ])
     """
-    ranks = (scipy.stats.rankdata(scores) - 0.5) / len(scores)
+    from scipy.stats import rankdata  # it takes longer to load than all else of an ask about a mean
+
+    ranks = (rankdata(scores) - 0.5) / len(scores)
     return np.asarray(ranks[counted])
 
 
