@@ -11,7 +11,8 @@ from benchmarks.timing import compare
 from everhold import accuracy
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.engines.embedded import Embedded
-from everhold.sealing.files import HOLDOUT_FILE, seal_rows
+from everhold.sealing.files import seal_rows
+from everhold.sealing.storage import HOLDOUT_FILE
 from everhold.sealing.table import StoredRows
 
 ROWS = 1_000_000

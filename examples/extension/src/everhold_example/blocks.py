@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from everhold.dependence import DependenceModel
-from everhold.dependence.base import LeakageCurve, RowClass, Spread, require_rows
+from everhold.dependence.base import require_rows
+from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.errors import DependenceError
 from everhold.privacy.curves import PrivacyCurve
 

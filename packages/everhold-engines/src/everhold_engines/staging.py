@@ -16,8 +16,8 @@ import numpy as np
 
 from everhold.progress import progress
 from everhold.sealing.duckdb_files import file_pattern
-from everhold.sealing.files import TRAINING_FILE
 from everhold.sealing.reading import read_rows, reading_errors_hidden
+from everhold.sealing.storage import TRAINING_FILE
 from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold.values.expressions.tree import quoted
 from everhold_engines.sql.compiler import totals_sql

@@ -27,11 +27,12 @@ from everhold.sealing.checks import (
 )
 from everhold.sealing.duckdb_files import spilling_into
 from everhold.sealing.equal_rows import check_equal_rows, telling_column
-from everhold.sealing.files import TRAINING_FILE, SealedFiles, write_rows
+from everhold.sealing.files import SealedFiles, write_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.reading import check_size, column_kinds, read_rows, reading_errors_hidden
 from everhold.sealing.resealing import Content
 from everhold.sealing.row_store import ENGINE_VARIABLE, SealedRows, is_table
+from everhold.sealing.storage import TRAINING_FILE
 from everhold_engines.conformance import conformance
 from everhold_engines.pinning import keyed_fingerprint
 from everhold_engines.staging import Staging, TableSide

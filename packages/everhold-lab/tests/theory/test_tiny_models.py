@@ -23,7 +23,7 @@ from tiny_models import (
 from tiny_sessions import hockey_stick, sessions
 
 from everhold.dependence import Groups
-from everhold.dependence.base import LeakageCurve, RowClass, Spread
+from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.privacy import PureCurve
 from everhold_lab.theory.bayesian_privacy import (
     bayesian_leakage,

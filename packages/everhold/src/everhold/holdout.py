@@ -19,13 +19,8 @@ from everhold.asking.budget import (
     set_limits,
     warn_of_promises,
 )
-from everhold.asking.certificate_answers import Choice, chosen_answers
 from everhold.asking.grown import GrowingHoldout, current
-from everhold.asking.model_names import with_names
-from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor, first_noise
-from everhold.asking.recovery import recover_ledger
-from everhold.asking.unsealing import as_row, disclosed, disclosed_at, losing_their_promise, unseal
-from everhold.asking.worth import worth_now
+from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor
 from everhold.dependence import DependenceModel
 from everhold.display import Facts, html_bar, html_sentences, html_table
 from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected, warn_former
@@ -37,18 +32,13 @@ from everhold.ledger.arrivals import ARRIVALS
 from everhold.ledger.declarations import Declarations
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
-from everhold.ledger.verify import check_unaltered
 from everhold.mechanisms import GuessAndCheck, Mechanism, Promise
 from everhold.mechanisms.described import TEXT_BITS
-from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
-from everhold.planning.request import USUAL_VALUE
 from everhold.private_files import make_private
 from everhold.progress import progress
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.models import no_false_alarms, open_rows
 from everhold.queries.question import Query
 from everhold.queries.readings import in_own_units
-from everhold.sealing.checks import checked_classes
 from everhold.sealing.configuration import (
     ALIKE,
     GROWS,
@@ -61,17 +51,11 @@ from everhold.sealing.configuration import (
     schema_from,
     state_from,
 )
-from everhold.sealing.create import check_columns, checked_seed, seal
-from everhold.sealing.files import TRAINING_FILE
 from everhold.sealing.keys import KEY_FILE, StewardKey
-from everhold.sealing.matched_classes import warn_of_matched_classes
 from everhold.sealing.opening import engine_of, sealed_rows, training_rows
-from everhold.sealing.reading import check_most_rows
-from everhold.sealing.resealing import also_sealed_as
-from everhold.sealing.row_store import is_table
-from everhold.sealing.settings import Planning, Rows
 from everhold.sealing.storage import (
     DEFAULT_STORAGE,
+    TRAINING_FILE,
     check_name,
     check_name_is_free,
     new_folder,
@@ -89,6 +73,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.accessor import HoldoutAccessor
     from everhold.asking.case_gate import CaseGate
+    from everhold.asking.certificate_answers import Choice
     from everhold.asking.gate import Gate
     from everhold.asking.holdout_ledger import HoldoutLedger
     from everhold.certificate import Certificate, Timestamper
@@ -101,6 +86,7 @@ if TYPE_CHECKING:
     from everhold.sealing.create import Sealed
     from everhold.sealing.reading import RowSource
     from everhold.sealing.row_store import SealableTable
+    from everhold.sealing.settings import Planning, Rows
 
 Result = TypeVar("Result")
 
@@ -230,6 +216,7 @@ class Holdout(GrowingHoldout):
                 are divided as a stratified split divides them, and ``stratified`` does not name it. Or if whole groups
                 of a column were put on one side, and the declared dependence does not name them.
         """
+        from everhold.asking.query_executor import first_noise
         from everhold.diagnosis.diagnosis import (
             diagnose_file,
             warn_of_a_sample,
@@ -237,6 +224,13 @@ class Holdout(GrowingHoldout):
             warn_of_whole_groups,
         )
         from everhold.diagnosis.likeness import declared_likeness
+        from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
+        from everhold.sealing.checks import checked_classes
+        from everhold.sealing.create import check_columns, checked_seed, seal
+        from everhold.sealing.matched_classes import warn_of_matched_classes
+        from everhold.sealing.reading import check_most_rows
+        from everhold.sealing.row_store import is_table
+        from everhold.sealing.settings import Planning, Rows
 
         if extensions:
             from everhold.asking.create_settings import (
@@ -392,6 +386,8 @@ class Holdout(GrowingHoldout):
             check_settings(record.configuration)
             folder = rows_folder(url) / record.configuration["folder"]
             if recover:
+                from everhold.asking.recovery import recover_ledger
+
                 recover_ledger(store, record, folder)
             return cls(store, record, folder, engine)
         except BaseException:
@@ -412,6 +408,8 @@ class Holdout(GrowingHoldout):
 
     def _repr_html_(self) -> str:
         """The holdout at a glance: its promise, what is left, and the latest answers."""
+        from everhold.asking.worth import worth_now
+
         executor, head = self._executor, self._executor.head()
         of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
         over = ", unsealed and closed" if head.accounts.closed else ""
@@ -455,6 +453,8 @@ class Holdout(GrowingHoldout):
     @property
     def promise(self) -> Promise:
         """The promise that all answers keep together, with the half-width that answers are expected to have."""
+        from everhold.planning.request import USUAL_VALUE
+
         alike = self._executor.record.configuration.get(ALIKE)
         return replace(self._executor.promise, expected=self.mechanism.expected_radius(USUAL_VALUE, alike))
 
@@ -721,6 +721,7 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If there are no training rows or labels, or the metric cannot be asked; nothing was charged.
         """
+        from everhold.queries.models import no_false_alarms
         from everhold.queries.slices import evaluation, in_slice, slices_of
 
         compiler, sliced = self._executor.compiler, where is not None or by is not None
@@ -774,6 +775,7 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If they cannot be compared; nothing was charged.
         """
+        from everhold.queries.models import no_false_alarms
         from everhold.queries.slices import comparison, in_slice
 
         if where is not None and guess is not None:
@@ -799,6 +801,8 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If there are no training rows, no labels, or no such column.
         """
+        from everhold.queries.models import open_rows
+
         return open_rows(self._executor.compiler, features)
 
     @current
@@ -911,6 +915,7 @@ class Holdout(GrowingHoldout):
         Warns:
             EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
         """
+        from everhold.asking.unsealing import unseal
 
         def before() -> None:
             for accessor in self._in_charge():
@@ -925,6 +930,8 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If this one cannot be unsealed.
         """
+        from everhold.asking.unsealing import losing_their_promise
+
         return losing_their_promise(self._executor)
 
     @current
@@ -956,6 +963,8 @@ class Holdout(GrowingHoldout):
     @current
     def status(self) -> Facts:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
+        from everhold.asking.worth import worth_now
+
         head = self._executor.head()
         promise, described = self.promise, self._executor.mechanism.to_dict()
         state = self._executor.state_from(head.state)
@@ -1046,6 +1055,9 @@ class Holdout(GrowingHoldout):
         return self._transcript(self._executor.entries(self._executor.head().sequence))
 
     def _transcript(self, every: Sequence[Entry]) -> Transcript:
+        from everhold.asking.model_names import with_names
+        from everhold.asking.unsealing import as_row, disclosed
+
         told, step = disclosed(every), self.mechanism.row_step
 
         def unsealed(entry: Entry) -> tuple[float | None, ...]:
@@ -1125,8 +1137,12 @@ class Holdout(GrowingHoldout):
             ValueError: If a name cannot be used, or the same answer or name is there twice.
             EverholdError: If the authority cannot be reached, or the package is missing.
         """
+        from everhold.asking.certificate_answers import chosen_answers
         from everhold.asking.query_list import MOST_LISTED, listed_queries
+        from everhold.asking.unsealing import disclosed_at
         from everhold.certificate import TimestampAuthority, make_certificate
+        from everhold.ledger.verify import check_unaltered
+        from everhold.sealing.resealing import also_sealed_as
 
         stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
         executor, head = self._executor, self._executor.head()

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
-from everhold.dependence.base import DependenceModel, LeakageCurve, Links, require_rows
+from everhold.dependence.base import DependenceModel, Links, require_rows
+from everhold.dependence.leakage import LeakageCurve
 from everhold.errors import DependenceError
 from everhold_privacy.networks import adapters
 from everhold_privacy.networks import files as network_files
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.dependence.base import RowClass, RowStructure
+    from everhold.dependence.base import RowStructure
+    from everhold.dependence.leakage import RowClass
     from everhold.privacy.curves import PrivacyCurve
     from everhold_privacy.networks.factors import Graph
 

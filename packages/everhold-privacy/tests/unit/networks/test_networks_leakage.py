@@ -12,7 +12,7 @@ from networks_by_hand import (
     true_leak,
 )
 
-from everhold.dependence.base import LeakageCurve, RowClass, Spread
+from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_privacy.networks.bounds import NetworkParts, _survivals
 from everhold_privacy.networks.forest import forest

@@ -28,7 +28,8 @@ from everhold_server.mcp.words import (
 if TYPE_CHECKING:
     from everhold.asking.gate import Gate
     from everhold.holdout import Holdout
-    from everhold.queries.mean import ConditionalMean, MeanQuery
+    from everhold.queries.conditional_mean import ConditionalMean
+    from everhold.queries.mean import MeanQuery
 
 __all__ = ["Given", "Guess", "High", "Low", "Text", "Tools", "mean_of"]
 

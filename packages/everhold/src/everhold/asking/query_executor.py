@@ -21,7 +21,6 @@ from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.arrivals import ARRIVALS, arrived
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.mechanisms.suffixes import since, together
 from everhold.progress import progress
 from everhold.queries.query_compiler import QueryCompiler, never_declared
 from everhold.queries.question import IN_ONE_TRANSACTION, ExecutionResult, Pricing
@@ -198,6 +197,8 @@ class QueryExecutor:
     ) -> None:
         """Append the outcomes of the new entries, and the state after them."""
         if self.growth is not None:
+            from everhold.mechanisms.suffixes import together
+
             state = together(state, self.before)
         after = accounts.into({"configuration": self._settings, "mechanism": state.to_dict()})
         transaction.record(after, outcomes)
@@ -460,7 +461,11 @@ class QueryExecutor:
         if data.get("configuration") != self._settings:
             return state_from(data, self.record.configuration)
         state = State.from_dict(data["mechanism"])
-        return state if self.growth is None else since(state, self.before)
+        if self.growth is None:
+            return state
+        from everhold.mechanisms.suffixes import since
+
+        return since(state, self.before)
 
     @cached_property
     def _settings(self) -> str:

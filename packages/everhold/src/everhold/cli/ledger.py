@@ -233,8 +233,8 @@ def _table_findings(store: LedgerStore, record: HoldoutRecord, key: StewardKey |
 
 def _row_findings(folder: Path, record: HoldoutRecord) -> Iterator[str]:
     from everhold.errors import IntegrityError
-    from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
     from everhold.sealing.fingerprints import check_fingerprint
+    from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 
     files = []
     if record.configuration.get("engine") is None:

@@ -100,8 +100,8 @@ def split(
     _check(holdout, groups=groups, time=time, stratify=stratify, gap=gap, stretch=stretch)
     from everhold.diagnosis.likeness import likeness
     from everhold.sealing.create import checked_seed
-    from everhold.sealing.files import TRAINING_FILE
     from everhold.sealing.splitting import STRETCH, split_file
+    from everhold.sealing.storage import TRAINING_FILE
 
     with arguments_checked(), progress("splitting"):
         parts = split_file(

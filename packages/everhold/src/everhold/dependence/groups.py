@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everhold.dependence.base import DependenceModel, LeakageCurve, RowClass, Spread, require_rows
+from everhold.dependence.base import DependenceModel, require_rows
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ class Groups(DependenceModel):
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
         """A row's whole group may change with it (S4, H = size of the group); other numbers of rows keep the shares."""
+        from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
+
         total = self.rows
         classes = tuple(
             RowClass(size * number / total, (Spread.quilt(nearby=size - 1),)) for size, number in self._known()

@@ -22,8 +22,8 @@ from everhold.arguments import as_whole, brief
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.families.points import Space, described, space_of
-from everhold.queries.fitted import FittedQuery
 from everhold.queries.identity import behaviour_digest
+from everhold.queries.means import RowwiseQuery
 from everhold.queries.models import Judge, open_rows, require_sklearn
 from everhold.queries.question import digest
 from everhold.queries.shares import ShareQuery
@@ -202,13 +202,20 @@ def _name(estimator: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class PointQuery(FittedQuery):
+class PointQuery(RowwiseQuery):
     """The metric of the model at a point of a declared space; made by `GridFamily.at`."""
 
     family: GridFamily
     point: Mapping[str, Any]
 
-    def bound(self, compiler: QueryCompiler) -> BoundQuery:
+    def bind(self, schema: Schema) -> BoundQuery:
+        """Refused: it needs the training rows, and is no part of another query."""
+        raise QueryRejected(
+            "a point of a declared space is asked for itself, not as a part of another question; expected "
+            "ask(space.at(...)) or ask_many([...]); nothing was charged"
+        )
+
+    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
         """The query about the model, which is fitted here; its identity is the point, whatever the model is.
 
         Raises:

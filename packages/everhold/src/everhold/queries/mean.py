@@ -1,25 +1,26 @@
-"""The mean of a text expression or of a function of single rows, and the mean among rows that meet a condition."""
+"""The mean of a text expression or of a function of single rows."""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
-from everhold.queries.identity import content_digest
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import QuerySpec
-from everhold.queries.shares import ShareQuery, WithinQuery
 from everhold.queries.texts import in_one_line, parsed
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
-_LONGEST_NAME = 1_000
+if TYPE_CHECKING:
+    from everhold.queries.conditional_mean import ConditionalMean
 
-__all__ = ["ConditionalMean", "MeanQuery", "StatisticalQuery", "bound_mean", "mean"]
+__all__ = ["MeanQuery", "StatisticalQuery", "bound_mean", "in_words", "is_condition", "mean"]
+
+_LONGEST_NAME = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,12 @@ class MeanQuery(RowwiseQuery):
         return 0.0, 1.0
 
 
-def _is_condition(asked: MeanQuery, schema: Schema) -> bool:
+def is_condition(asked: MeanQuery, schema: Schema) -> bool:
+    """True if a text selects rows, and is no number."""
     return parsed(asked.text, schema).kind is ColumnKind.BOOLEAN
 
 
-def _in_words(asked: MeanQuery) -> str:
+def in_words(asked: MeanQuery) -> str:
     """The text as people read it, whatever it is: it is refused when it is read."""
     return in_one_line(asked.text) if isinstance(asked.text, str) else brief(asked.text)
 
@@ -98,32 +100,6 @@ def _between_zero_and_one(expression: Expression) -> bool:
     return inside[expression.root]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConditionalMean(ShareQuery):
-    """The mean among the rows that meet a condition; made by ``mean(..., given=...)``."""
-
-    @classmethod
-    def of(cls, part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
-        """The mean of one text or function among the rows that meet another text."""
-        what = part.shown if isinstance(part, StatisticalQuery) else _in_words(part)
-        shown = f"mean of {what} among rows with {_in_words(given)}"
-        return cls(part, given, name="a conditional mean", shown=shown)
-
-    def check_texts(self, schema: Schema) -> None:
-        """Refuse a number as the condition."""
-        if isinstance(self.whole, MeanQuery) and not _is_condition(self.whole, schema):
-            raise QueryRejected(
-                f"given is {brief(self.whole.text)}, a number; expected a condition that selects rows, such as "
-                "mean('arr_delay > 60', given=\"carrier = 'UA'\"); nothing was charged"
-            )
-
-    def _joint(self, schema: Schema) -> RowwiseQuery:
-        part, given = self.part, self.whole
-        if isinstance(part, MeanQuery) and isinstance(given, MeanQuery) and _is_condition(part, schema):
-            return MeanQuery(f"({part.text}) and ({given.text})")
-        return WithinQuery(part, given)
-
-
 @dataclass(frozen=True, slots=True)
 class StatisticalQuery(RowwiseQuery):
     """The mean over rows of a function; made by `mean`, which says what the attributes are."""
@@ -145,6 +121,8 @@ class StatisticalQuery(RowwiseQuery):
                 "nothing was charged"
             )
         identity = {"token": self._token} if self.name is None else {"name": self.name}
+        from everhold.queries.identity import content_digest
+
         content = content_digest(self.function) or self._token
         return BoundQuery(
             description={"kind": "function", **identity, "content": content},
@@ -202,8 +180,14 @@ def mean(
                 "function itself; nothing was charged"
             )
         function = StatisticalQuery(of, name)
-        return function if given is None else ConditionalMean.of(function, MeanQuery(given))
+        return function if given is None else _conditional(function, MeanQuery(given))
     if name is not None:
         raise QueryRejected("a name belongs to a function; expected mean(text) without one; nothing was charged")
     asked = MeanQuery(of, low, high)
-    return asked if given is None else ConditionalMean.of(asked, MeanQuery(given))
+    return asked if given is None else _conditional(asked, MeanQuery(given))
+
+
+def _conditional(part: MeanQuery | StatisticalQuery, given: MeanQuery) -> ConditionalMean:
+    from everhold.queries.conditional_mean import ConditionalMean
+
+    return ConditionalMean.of(part, given)

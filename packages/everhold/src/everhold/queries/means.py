@@ -21,9 +21,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.declarations import DECLARED
 from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.base import Quote
-from everhold.mechanisms.declared import tell_declared, widest_declared
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.mechanisms.told import tell_all
 from everhold.queries.procedures import how_made, what_narrows
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying
 from everhold.queries.readings import READING, Reading
@@ -64,6 +62,18 @@ class RowwiseQuery(Query[Answer]):
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.
         """
+
+    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
+        """The question about the holdout's rows, tried on public ones where it is code.
+
+        Args:
+            compiler: Of the holdout.
+            part: Whether it is a part of one that the mechanism takes, and need not be taken for itself.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+        return compiler.checked(self.bind(compiler.schema), part=part)
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -208,8 +218,12 @@ class Means(QueryPlan[Result]):
         every, means = seen
         if self.is_free:
             nats = np.array([means[row].declared for row in rows])
+            from everhold.mechanisms.declared import tell_declared
+
             state, replies = tell_declared(self.mechanism, state, every.some(rows), nats)
         elif self.told and isinstance(self.mechanism, GuessAndCheck):
+            from everhold.mechanisms.told import tell_all
+
             state, replies = tell_all(self.mechanism, state, every.some(rows))
         else:
             state, replies = self.mechanism.answer_many(state, every.some(rows), noise)
@@ -234,6 +248,8 @@ class Means(QueryPlan[Result]):
     def price(self, mean: Prepared, state: State) -> Quote:
         """Price of one of them, in units of a mean over [0, 1]."""
         if self.is_free and mean.procedure is not None:
+            from everhold.mechanisms.declared import widest_declared
+
             within = widest_declared(self.mechanism, mean.procedure, mean.declared)
             return Quote(within, within, 0, 0, refused=False)
         if mean.tolerance == mean.tolerance:

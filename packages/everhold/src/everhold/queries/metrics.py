@@ -44,6 +44,8 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.queries.query_compiler import QueryCompiler
+
 __all__ = ["EstimatedValues", "LabelQuery", "PredictionQuery", "accuracy", "brier", "error", "matrix_of"]
 
 
@@ -90,6 +92,10 @@ class LabelQuery(RowwiseQuery):
 
     predictions: Any
     training: Any
+
+    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
+        """The question about the holdout's rows, its predictions in their order."""
+        return compiler.checked(compiler.placed(self).bind(compiler.schema), part=part)
 
     @property
     @abstractmethod

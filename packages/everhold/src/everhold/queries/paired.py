@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from everhold.queries.means import RowwiseQuery
 
 if TYPE_CHECKING:
+    from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = ["PairedQuery", "in_units"]
@@ -35,6 +36,15 @@ class PairedQuery(RowwiseQuery):
         """The question about rows of this schema."""
         first, second = self.operands
         return self.joined(first.bind(schema), second.bind(schema))
+
+    def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
+        """The question about the holdout's rows; two arrays of predictions are set apart, to bet on each."""
+        from everhold.queries.public_predictions import set_apart
+
+        first, second = self.operands
+        bound = self.joined(compiler.parsed(first, part=True), compiler.parsed(second, part=True))
+        bound = bound if part else set_apart(bound, compiler.schema, compiler.mechanism)
+        return compiler.checked(bound, part=part)
 
 
 def in_units(low: float, high: float) -> str:

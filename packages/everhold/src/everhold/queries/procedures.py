@@ -23,7 +23,6 @@ from everhold.dependence import Groups
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffding
-from everhold.guarantees.intervals.ratios import GroupRatioBetting, RatioBetting
 from everhold.ledger.declarations import DECLARED
 
 if TYPE_CHECKING:
@@ -76,8 +75,12 @@ def procedure_for(
     if needs == "groups":
         return GroupBetting(sizes=_sizes(mechanism), training=training, guess=guess)
     if needs == "pairs":
+        from everhold.guarantees.intervals.ratios import RatioBetting
+
         return RatioBetting(rows=mechanism.rows, training=training, guess=guess)
     if needs == "group_pairs":
+        from everhold.guarantees.intervals.ratios import GroupRatioBetting
+
         return GroupRatioBetting(sizes=_sizes(mechanism), training=training, guess=guess)
     rows, guessed = mechanism.rows // mechanism.parts, mechanism.rows
     if schema.training_rows and bound.trained and not own_guess:

@@ -18,30 +18,12 @@ from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
 from everhold.progress import progress
-from everhold.queries.fitted import FittedQuery
 from everhold.queries.guesses import learned, worth_of_guesses
-from everhold.queries.identity import behaviour_digest
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, Prepared, RowwiseQuery
-from everhold.queries.metrics import EstimatedValues, LabelQuery
-from everhold.queries.paired import PairedQuery
-from everhold.queries.prediction_columns import PredictionColumn, read_together
-from everhold.queries.predictions import prediction_table
 from everhold.queries.procedures import needs_of, procedure_for, takes_spreads
-from everhold.queries.public_predictions import apart_procedure, likely_values, set_apart
 from everhold.queries.question import Query, QueryPlan, paying
-from everhold.sealing.probe import (
-    check_rows_alone,
-    made_up_rows,
-    made_up_values,
-    predicted,
-    public_values,
-    try_estimator,
-    try_on_public_rows,
-    varied_rows,
-)
 from everhold.values.base import BoundQuery, Schema
-from everhold.values.evaluation import to_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,9 +35,10 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
     from everhold.queries.guesses import Surprises
+    from everhold.queries.metrics import LabelQuery
     from everhold.sealing.row_store import RowStore
     from everhold.sealing.table import StoredRows
-    from everhold.values.base import RowFunction, Table
+    from everhold.values.base import Table
 
     AnyLabelQuery = TypeVar("AnyLabelQuery", bound=LabelQuery)
     Result = TypeVar("Result")
@@ -70,8 +53,6 @@ NOT_UNSEALABLE = (
 
 _AT_ONCE = 1_000  # questions that are prepared together
 _VALUES_AT_ONCE = 32  # of them, where the values of all training rows are held in memory
-_MOST_TRIED = 2_000  # training rows that a function is tried on in several orders
-_MOST_COMPARED = 10_000  # training rows for which an estimator's predictions are part of its identity
 
 
 def never_declared(bound: BoundQuery) -> None:
@@ -144,8 +125,11 @@ class QueryCompiler:
             DependenceWarning: If its values on the training rows are worth fewer rows than is promised.
         """
         if not isinstance(query, MeanQuery):  # its predictions may wait in a file or in an engine
+            from everhold.queries.prediction_columns import read_together
+
             (query,) = read_together([query], self.sealed, self.schema)
-        bound = self.bind(query)
+        bound = query.bound_to(self)
+        check_estimand([bound], self.schema, self.mechanism)
         (prepared,) = self._guessed([bound], [guess])
         return prepared if tolerance is None else self._wished(prepared, tolerance)
 
@@ -200,6 +184,8 @@ class QueryCompiler:
                 f"there are {len(given)} guesses for {len(queries)} questions; expected one each; nothing was charged"
             )
         bound: list[BoundQuery] = []
+        from everhold.queries.prediction_columns import read_together
+
         with progress("reading questions", len(queries)) as line:
             for query in read_together(queries, self.sealed, self.schema):
                 bound.append(self.parsed(query))
@@ -396,6 +382,8 @@ class QueryCompiler:
                 _, (seen,) = rows.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
         expected = at if own_guess else None
         if seen is None and takes_spreads(bound, self.mechanism):
+            from everhold.queries.public_predictions import likely_values
+
             likely = likely_values(bound, schema, self._training_labels(), guess=expected)
             return Betting(rows=self.mechanism.rows, training=likely, guess=expected)
         return procedure_for(bound, self.mechanism, schema, training=seen, own_guess=own_guess, guess=expected)
@@ -406,6 +394,8 @@ class QueryCompiler:
         """The procedure of a difference of two arrays of predictions that were set apart; see `apart_procedure`."""
         if bound.pair is None or bound.pair.apart is None:
             raise TypeError(f"{bound.shown!r} was not set apart; expected a difference of two arrays")
+        from everhold.queries.public_predictions import apart_procedure
+
         labels = self._training_labels()
         return apart_procedure(bound, bound.pair.apart, self.schema, labels, own_guess=own_guess, guess=guess)
 
@@ -485,20 +475,24 @@ class QueryCompiler:
             query = MeanQuery(query)
         if not isinstance(query, RowwiseQuery):
             raise _no_question(query)
-        if isinstance(query, FittedQuery):
-            return query.bound(self)
-        if isinstance(query, LabelQuery):
-            query = self.placed(query)
-        if isinstance(query, PairedQuery):
-            first, second = query.operands
-            bound = query.joined(self.parsed(first, part=True), self.parsed(second, part=True))
-            bound = bound if part else set_apart(bound, self.schema, self.mechanism)
-        else:
-            bound = query.bind(self.schema)
+        return query.bound_to(self, part=part)
+
+    def checked(self, bound: BoundQuery, *, part: bool) -> BoundQuery:
+        """The question, tried on public rows where it is code.
+
+        Args:
+            bound: The question about these rows.
+            part: As in `parsed`.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
         if not part and (reason := self.mechanism.why_not(bound)):
             raise QueryRejected(reason)
         if bound.sealed is not None and not bound.by_position:  # code, not an array of predictions
-            bound = self._tried(bound, bound.sealed)
+            from everhold.queries.trials import tried
+
+            bound = tried(bound, bound.sealed, self)
         if self.schema.about and not part:  # other rows make another query
             bound = replace(bound, description={**bound.description, **dict(self.schema.about)})
         return bound
@@ -509,6 +503,8 @@ class QueryCompiler:
         Raises:
             QueryRejected: If their ids are not those of the rows. Nothing is charged.
         """
+        from everhold.queries.prediction_columns import read_together
+
         row_id, training = self.schema.row_id, self.training
         (query,) = read_together([query], self.sealed, self.schema)
         query = _with(query, predictions=self._placed(query.predictions, self.sealed_ids or tuple, rows_are="sealed"))
@@ -518,69 +514,13 @@ class QueryCompiler:
         return _with(query, training=self._placed(query.training, ids, rows_are="training"))
 
     def _placed(self, predictions: Any, ids: Callable[[], Sequence[Any]], *, rows_are: str) -> Any:
+        from everhold.queries.prediction_columns import PredictionColumn
+        from everhold.queries.predictions import prediction_table
+
         if isinstance(predictions, PredictionColumn):
             return predictions.placed(self.schema, ids(), rows_are=rows_are)
         table = prediction_table(predictions)
         return predictions if table is None else table.in_order(self.schema.row_id, ids(), rows_are=rows_are)
-
-    def _tried(self, bound: BoundQuery, function: RowFunction) -> BoundQuery:
-        """A question that is code, tried on public rows; what it does there is part of its identity."""
-        names = tuple(self.schema.asked) if bound.reads is None else bound.reads
-        out_of_fold = bound.training is not function  # by other models: not all of its own predictions are needed
-        outputs, table = self.observed(function, names, most=_MOST_COMPARED if out_of_fold else None)
-        on_grid = None
-        if self.training is not None and out_of_fold and bound.training is not None:
-            on_grid = to_grid(bound.training(self.training.table(names)), unit=self.mechanism.unit)
-        elif table is not None:
-            values = function.judge(outputs[0], table) if isinstance(function, EstimatedValues) else outputs[0]
-            on_grid = to_grid(values, unit=self.mechanism.unit)
-        if isinstance(function, EstimatedValues):
-            outputs = [output[:_MOST_COMPARED] for output in outputs]
-        described = {**bound.description, "on_public_rows": behaviour_digest(outputs)}
-        yes_no = bound.yes_no or all(output.dtype == np.bool_ for output in outputs)
-        if isinstance(function, EstimatedValues):
-            yes_no = bound.yes_no
-        return replace(bound, description=described, training_values=on_grid, yes_no=yes_no)
-
-    def observed(
-        self, function: RowFunction, names: Sequence[str], *, most: int | None = None
-    ) -> tuple[list[NDArray[Any]], Table | None]:
-        """Values of code on public rows, and these rows; None if they are made-up ones.
-
-        Args:
-            function: As it will be applied to the sealed rows.
-            names: Columns that it reads.
-            most: Training rows that are enough of an estimator; None for all.
-
-        Returns:
-            For the training rows, an estimator's predictions or a function's row values. Without training rows, for
-            made-up rows as far as it gives any.
-
-        Raises:
-            QueryRejected: If it fails on public rows, or a row's value depends on other rows. Nothing is charged.
-        """
-        if self.training is None:
-            kinds = {name: self.schema.columns[name] for name in names}
-            return self._observed_on_made_up(function, made_up_rows(kinds), varied_rows(kinds)), None
-        public = self.training.table(names)
-        tried = {name: column[:_MOST_TRIED] for name, column in public.items()}
-        if isinstance(function, EstimatedValues):
-            public = {name: column[:most] for name, column in public.items()}
-            predictions = predicted(function, public)
-            check_rows_alone(function.predict, tried, predictions[:_MOST_TRIED])
-            return [predictions], public
-        values = public_values(function, public, self.schema.training_rows)
-        to_grid(values)
-        check_rows_alone(lambda rows: np.asarray(function(dict(rows))), tried, values[:_MOST_TRIED])
-        return [values], public
-
-    def _observed_on_made_up(self, function: RowFunction, few: Table, many: Table) -> list[NDArray[Any]]:
-        if not isinstance(function, EstimatedValues):
-            return [try_on_public_rows(function, few), made_up_values(function, many)]
-        outputs = [try_estimator(function, table) for table in (few, many)]
-        if outputs[1] is not None:
-            check_rows_alone(function.predict, many, outputs[1])
-        return [np.zeros(0) if output is None else output for output in outputs]
 
     def columns_read(self, names: Sequence[str] | None) -> tuple[str, ...]:
         """The columns that a function reads; where none are named, all but the row ids.
@@ -603,6 +543,8 @@ class QueryCompiler:
         """The named columns of at most so many training rows; two made-up rows where there are none."""
         if self.training is not None:
             return {name: column[:most] for name, column in self.training.table(names).items()}
+        from everhold.sealing.probe import made_up_rows
+
         made_up = made_up_rows(self.schema.columns)
         return {name: made_up[name] for name in names}
 

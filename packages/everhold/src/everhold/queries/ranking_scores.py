@@ -17,6 +17,7 @@ from everhold.queries.predictions import probabilities
 from everhold.queries.question import QuerySpec
 from everhold.queries.rates import f1_ratio
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
+from everhold.queries.trials import observed
 from everhold.sealing.probe import sealed_values
 from everhold.values.base import BoundQuery, Schema
 
@@ -234,7 +235,7 @@ class RankingQuery(StatisticQuery):
             raise TypeError("predictions without row values; expected a function of the rows")
         described = {"label": compiler.schema.label, **bound.description}
         if hasattr(self.pairs.predictions, "predict"):
-            outputs, _ = compiler.observed(function, names)
+            outputs, _ = observed(function, names, compiler)
             described["on_public_rows"] = behaviour_digest(outputs)
         return BoundPairs(bound, names, described)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from everhold.queries.conditional_mean import ConditionalMean
 from everhold.queries.difference import as_rowwise
-from everhold.queries.mean import ConditionalMean, MeanQuery
+from everhold.queries.mean import MeanQuery
 from everhold.queries.shares import ShareQuery
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.identity import behaviour_digest
 from everhold.queries.metrics import LabelQuery, subject_of
 from everhold.queries.predictions import check_classes, check_known, probabilities
+from everhold.queries.trials import observed
 from everhold.sealing.probe import sealed_values
 from everhold.values.base import BoundQuery, RowFunction, Schema
 
@@ -185,7 +186,7 @@ class BoundRows:
             raise TypeError("predictions without row values; expected a function of the rows")
         described = {"label": schema.label, **bound.description, **dict(schema.about)}
         if hasattr(rows.predictions, "predict"):
-            outputs, _ = compiler.observed(function, names)
+            outputs, _ = observed(function, names, compiler)
             described["on_public_rows"] = behaviour_digest(outputs)
         width = (len(schema.label_classes or ()),) if rows.outputs_are == "probabilities" else ()
         return cls(bound, names, described, schema.label or "", width)

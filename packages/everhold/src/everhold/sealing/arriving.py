@@ -22,11 +22,12 @@ from everhold.sealing.arriving_groups import arriving_groups
 from everhold.sealing.checks import FileSide, check_not_shared, check_row_ids
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, write_rows
+from everhold.sealing.files import write_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.known_rows import KnownRows
 from everhold.sealing.reading import MOST_ROWS, check_size, column_kinds, read_rows, reading_errors_hidden
 from everhold.sealing.resealing import check_may_match
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:

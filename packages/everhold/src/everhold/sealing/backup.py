@@ -27,10 +27,9 @@ from everhold.ledger.head_file import HEAD_FILE, HeadFile
 from everhold.private_files import create_private, private_folder
 from everhold.progress import progress
 from everhold.sealing.configuration import check_settings
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.fingerprints import check_fingerprint
 from everhold.sealing.keys import KEY_FILE, StewardKey
-from everhold.sealing.storage import is_folder_name, rows_folder, storage_url
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE, is_folder_name, rows_folder, storage_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

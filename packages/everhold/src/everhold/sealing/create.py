@@ -10,10 +10,11 @@ from everhold.arguments import as_whole, brief
 from everhold.errors import HoldoutRejected
 from everhold.estimand import check_stratified
 from everhold.sealing.configuration import make_configuration
-from everhold.sealing.files import HOLDOUT_FILE, seal_rows
+from everhold.sealing.files import seal_rows
 from everhold.sealing.keys import KEY_FILE, StewardKey
 from everhold.sealing.resealing import Content, same_rows, sealed_already
 from everhold.sealing.row_store import SealedRows, is_table
+from everhold.sealing.storage import HOLDOUT_FILE
 from everhold.sealing.structure import FileStructure
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.progress import progress
-from everhold.sealing.probe import public_values, sealed_values
 from everhold.sealing.sums import cells_across, cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
 from everhold.values.base import Joined, Kept
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
@@ -330,6 +329,8 @@ class EvaluatedRows(ABC):
             raise TypeError(f"{query.shown!r} is computed by the engine; expected look or totals")
         if isinstance(function, Kept):
             function = function.in_memory()  # here, because a disk that fails is no row's fault
+        from everhold.sealing.probe import public_values, sealed_values
+
         if not self._sealed:
             return public_values(function, self.table(names), self.rows)
         if query.by_position:
@@ -348,6 +349,8 @@ class EvaluatedRows(ABC):
 
         So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
         """
+        from everhold.sealing.probe import sealed_values
+
         found = sealed_values(function, self.table_for_code(names), self.rows, width, fault=fault)
         if self._order_for_code is None:
             return found

@@ -31,6 +31,7 @@ from everhold.sealing.reading import (
     read_rows,
     reading_errors_hidden,
 )
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
@@ -41,10 +42,7 @@ if TYPE_CHECKING:
     from everhold.sealing.checks import Classes
     from everhold.values.expressions import ColumnKind
 
-__all__ = ["HOLDOUT_FILE", "TRAINING_FILE", "SealedFiles", "seal_rows", "write_rows"]
-
-HOLDOUT_FILE = "holdout.parquet"
-TRAINING_FILE = "training.parquet"
+__all__ = ["SealedFiles", "seal_rows", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True)

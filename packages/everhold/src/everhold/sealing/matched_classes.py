@@ -15,7 +15,7 @@ import scipy
 
 from everhold.errors import DependenceWarning
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.evaluated_rows import facts_of
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.row_store import table_of
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.table import StoredRows
 
 if TYPE_CHECKING:

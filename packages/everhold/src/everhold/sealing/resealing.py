@@ -30,9 +30,8 @@ from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
-from everhold.sealing.files import HOLDOUT_FILE
 from everhold.sealing.reading import reading_errors_hidden
-from everhold.sealing.storage import is_folder_name
+from everhold.sealing.storage import HOLDOUT_FILE, is_folder_name
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 

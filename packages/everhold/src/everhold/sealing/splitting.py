@@ -18,8 +18,8 @@ from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.sealing.checks import is_missing
 from everhold.sealing.duckdb_files import spilling_into
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.reading import MOST_ROWS, column_kinds, read_rows, reading_errors_hidden
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 

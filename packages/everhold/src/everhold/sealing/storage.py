@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_STORAGE",
+    "HOLDOUT_FILE",
+    "TRAINING_FILE",
     "check_name",
     "check_name_is_free",
     "is_folder_name",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 DEFAULT_STORAGE = "sqlite:///everhold.db"
+HOLDOUT_FILE, TRAINING_FILE = "holdout.parquet", "training.parquet"  # in a holdout's folder
 _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 _FOLDERS = re.compile(rf"{_NAMES.pattern}-[0-9a-f]{{8}}")
 

@@ -9,8 +9,8 @@ from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
 from everhold.sealing.checks import count_respelled, is_missing
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.reading import reading_errors_hidden
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:

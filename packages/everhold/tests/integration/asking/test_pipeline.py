@@ -1,6 +1,7 @@
 """The cost of one query: functions, files, SQL statements and transactions; and what is read at which time."""
 
 import os
+import subprocess
 import sys
 import threading
 import warnings
@@ -19,6 +20,7 @@ from everhold.queries.means import Means
 from everhold.sealing.table import StoredRows
 
 MOST_FUNCTIONS, MOST_FILES = 236, 53  # aimed at: 120 in 18; three files came of modules that had over 400 lines
+MOST_MODULES = 110
 UNUSED = (  # what a text does not use
     "asking/gate.py",
     "queries/challenge.py",
@@ -70,6 +72,19 @@ def called(step):
     finally:
         sys.setprofile(before)
     return calls
+
+
+def test_a_text_query_loads_few_modules(holdout):
+    """Of a process that opens a holdout and asks, as the command line does."""
+    asked = f"""
+import sys, everhold as eh
+with eh.Holdout.open({holdout._executor.store.url!r}, {holdout._executor.record.name!r}) as opened:
+    opened.ask("delay > 8")
+print(*(name for name in sys.modules if name.startswith("everhold")))
+"""
+    loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    assert "everhold.queries.mean" in loaded
+    assert len(loaded) <= MOST_MODULES, sorted(loaded)
 
 
 def test_a_text_query_is_short(holdout):

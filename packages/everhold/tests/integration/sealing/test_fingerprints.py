@@ -9,7 +9,7 @@ import pytest
 from holdout_samples import ROWS, create
 
 from everhold import IntegrityError, accuracy, error, mean
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 
 QUESTIONS = {
     "an expression": lambda: "delay > 5",

@@ -15,7 +15,8 @@ import pytest
 
 from everhold.errors import HoldoutRejected
 from everhold.sealing.engines.embedded import Embedded
-from everhold.sealing.files import HOLDOUT_FILE, seal_rows
+from everhold.sealing.files import seal_rows
+from everhold.sealing.storage import HOLDOUT_FILE
 from everhold.sealing.table import StoredRows
 from everhold.values.expressions import ColumnKind
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from everhold import QueryRejected, accuracy, brier, mean
 from everhold.sealing.engines.embedded import Embedded
-from everhold.sealing.files import HOLDOUT_FILE, TRAINING_FILE, seal_rows
+from everhold.sealing.files import seal_rows
+from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
 from everhold.values.evaluation import UNIT

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from everhold.dependence.base import LeakageCurve, RowClass, Spread
+from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.privacy.curves import PureCurve
 from everhold_lab.theory.curves import ApproximateCurve
 

@@ -20,7 +20,8 @@ from everhold.certificate.page import outline
 from everhold.cli.application import app
 from everhold.cli.reference import help_text
 from everhold.dependence import MODELS, DependenceModel
-from everhold.dependence.base import LeakageCurve, RowClass, Spread, require_rows
+from everhold.dependence.base import require_rows
+from everhold.dependence.leakage import LeakageCurve, RowClass, Spread
 from everhold.errors import DependenceError
 from everhold.testing import DependenceContract
 

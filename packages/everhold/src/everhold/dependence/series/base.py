@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everhold.dependence.base import ONE_STEP, DependenceModel, LeakageCurve, RowClass, require_rows
+from everhold.dependence.base import ONE_STEP, DependenceModel, require_rows
+from everhold.dependence.leakage import LeakageCurve, RowClass
 from everhold.dependence.series.coupling import mean_tail, spread
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from everhold.dependence.base import Spread
+from everhold.dependence.leakage import Spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

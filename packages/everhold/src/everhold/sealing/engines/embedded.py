@@ -24,7 +24,6 @@ from everhold.errors import HoldoutRejected
 from everhold.sealing.duckdb_files import POSITION, file_pattern, without_progress_bar
 from everhold.sealing.engines.errors import engine_errors_hidden
 from everhold.sealing.fingerprints import UnchangedFile
-from everhold.sealing.reading import column_kinds
 from everhold.sealing.time_limits import TimeLimits
 
 if TYPE_CHECKING:
@@ -79,6 +78,8 @@ class Embedded:
     def columns(self) -> dict[str, ColumnKind]:
         """Kind of each column, by name, in the order of the file."""
         with self._lock, engine_errors_hidden:
+            from everhold.sealing.reading import column_kinds
+
             kinds = column_kinds(self._opened().table(SEALED))
         return {name: kind for name, kind in kinds.items() if name != POSITION}
 
