@@ -41,7 +41,7 @@ class Submission(Display):
         leads: With ``"leader"``: whether it leads, by proof; None if it is not told.
         answer: With ``"score"``: the answer, whose value is None where the sealed rows confirmed the guess: then the
             interval is all that they say. None if it is not told.
-        refused: Whether what is left of the budget, or of the team's share, does not surely pay for telling more; it
+        refused: Whether what is left of the budget, or of the team's share, may not cover telling more; it
             was received all the same.
         predictions: SHA-256 of the predictions.
     """
@@ -78,7 +78,7 @@ class Submission(Display):
         """In words: what the team is told."""
         if self.refused:
             spent = "of the budget" if self.surprises_left is None or self.surprises_left > 0 else "to this team"
-            return f"nothing more is told: what is left {spent} does not surely pay for it; it counts at the end"
+            return f"nothing more is told: what is left {spent} may not cover it; it counts at the end"
         if self.feedback == NOTHING:
             return "nothing is told before the end"
         if self.feedback == LEADER:

@@ -411,7 +411,7 @@ class Remote(Sealable, ABC):
             )
         return EverholdError(
             f"{self.title} could not evaluate the rows of {self.table!r}; expected a table that can be read, and "
-            "enough memory and time; nothing was charged; ask whoever runs it to look at its log"
+            "enough memory and time; nothing was charged; ask its administrator to look at its log"
         )
 
 

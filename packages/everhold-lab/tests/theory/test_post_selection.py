@@ -279,7 +279,7 @@ SECOND_LOOKS = {
 def test_a_fitted_chain_next_to_its_training_rows_leaves_no_second_look(look):
     """Whoever saw the last open visit guesses the sealed ones: no radius can be right, and none is given."""
     training, _ = visits(0)
-    with pytest.raises(DependenceError, match="dependence of the rows alone leaves 1 to chance"):
+    with pytest.raises(DependenceError, match="dependence model fails with probability 1"):
         look(fitted_chain(training, gap=0))
 
 

@@ -91,7 +91,7 @@ class AuthenticationMiddleware:
         response = problem(
             401,
             "AuthError",
-            "the token lets nobody in: it is wrong, expired or revoked; expected the header "
+            "invalid, expired or revoked token; expected the header "
             "'Authorization: Bearer eh_...'; ask the steward for a token; nothing was charged",
         )
         response.headers["www-authenticate"] = "Bearer"

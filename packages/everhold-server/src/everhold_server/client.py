@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from everhold.answers import QuotedPrice, Transcript, Unsealed
     from everhold.asking.appending import Arrived
     from everhold.asking.budget import Allotments
+    from everhold.asking.drift import Drift
     from everhold.asking.over_time import OverTime
     from everhold.display import Facts
     from everhold.ledger.allotments import Allotment
@@ -379,6 +380,17 @@ class RemoteHoldout:
         asked, tables = written(question)
         document = {"question": asked, "by": by, "law": law, "guess": plain(guess)}
         found: OverTime = result_from(self._send("/over-time", document, tables))
+        return found
+
+    def drift(
+        self, arrival: int | None = None, *, columns: Sequence[str] | None = None,
+        also: Sequence[Query[Any] | str] = (),
+    ) -> Drift:  # fmt: skip
+        """See `Holdout.drift`."""
+        tables: dict[str, PredictionTable] = {}
+        asked = [written(query, tables)[0] for query in also]
+        document = {"arrival": arrival, "columns": None if columns is None else list(columns), "also": asked}
+        found: Drift = result_from(self._send("/drift", document, tables))
         return found
 
     def timeline(self) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ __all__ = ["LOGIN", "logged_in", "logged_out"]
 LOGIN = APIRouter(include_in_schema=False)
 
 _LONGEST, _MOST_FIELDS = 200, 10
-_WRONG_TOKEN = "This token lets nobody in: it is wrong, expired or revoked."
+_WRONG_TOKEN = "Invalid, expired or revoked token."
 _WRONG_LINK = "This link cannot be used: it was used already, or is older than 15 minutes."
 
 

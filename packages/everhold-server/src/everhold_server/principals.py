@@ -72,7 +72,7 @@ def current_principal(request: Request) -> Principal:
     principal: Principal | None = getattr(request.state, "principal", None)
     if principal is None:
         raise AuthError(
-            "nobody is logged in and no token was sent; expected the header 'Authorization: Bearer eh_...'; ask the "
+            "not logged in, and no token was sent; expected the header 'Authorization: Bearer eh_...'; ask the "
             "steward for a token; nothing was charged"
         )
     return principal

@@ -13,7 +13,7 @@ import pytest
         (("--storage", "s.db", "--host", "0.0.0.0"), 2, "in the open"),
         (("--storage", "s.db", "--address", "http://holdout.example"), 2, "in the open"),
         (("--storage", "s.db", "--address", "holdout.example"), 2, "expected a URL"),
-        (("--storage", "s.db", "--port", "99999"), 2, "nobody can listen"),
+        (("--storage", "s.db", "--port", "99999"), 2, "cannot listen"),
         (("--storage", "mysql://x/y"), 2, "mysql"),
     ],
 )

@@ -16,7 +16,7 @@ import pytest
         (("--storage", "s.db", "--holdout", "flights", "--analyst", "nobody"), 5, "nobody"),
         (("--storage", "s.db", "--holdout", "flights", "--predictions-folder", "none"), 2, "no folder 'none'"),
         (("--storage", "s.db", "--holdout", "flights", "--http", "--host", "0.0.0.0"), 2, "from other machines"),
-        (("--storage", "s.db", "--holdout", "flights", "--http", "--port", "99999"), 2, "nobody can listen"),
+        (("--storage", "s.db", "--holdout", "flights", "--http", "--port", "99999"), 2, "cannot listen"),
     ],
 )
 def test_what_cannot_be_served(study, everhold, arguments, code, said):

@@ -175,7 +175,7 @@ def test_errors_are_those_of_this_machine(tmp_path, monkeypatch):
             service.connect(service.root, "others")
         with pytest.raises(HoldoutNotFound, match="no holdout named 'study'"):
             service.connect(service.other)
-        with pytest.raises(AuthError, match="lets nobody in"):
+        with pytest.raises(AuthError, match="invalid, expired or revoked token"):
             service.connect("eh_forged")
         with service.connect(service.root) as holdout:
             before = holdout.remaining

@@ -125,7 +125,7 @@ class Answer(Display):
 
     @property
     def refused(self) -> bool:
-        """True if there is no answer, because what is left does not surely pay for it."""
+        """True if there is no answer, because what is left may not cover it."""
         return self.source == "refused"
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Answer(Display):
             return f"{within}, confirmed by the holdout, charged {self.charged}, {left} left"
         if self.value is None or self.low is None or self.high is None:
             whose = "" if self.analyst is None else " of the allotment or the budget"
-            return f"refused: what is left{whose} does not surely pay for it ({left} left)"
+            return f"refused: what is left{whose} may not cover it ({left} left)"
         return (
             f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, "
             f"charged {self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}"
@@ -170,14 +170,14 @@ class Answer(Display):
         if self.analyst is not None and self.refused:
             return (
                 "The question was refused because what is left of the analyst's allotment, or of the whole budget, "
-                "does not surely pay for it. Nothing was charged and it can be asked again, after the steward has "
+                "may not cover it. Nothing was charged and it can be asked again, after the steward has "
                 "allotted more."
             )
         if self.source == SILENT or self.sealed is not None:
             return self._explain_sealed()
         if self.value is None or self.low is None or self.high is None:
             return (
-                "The question was refused because what is left of the budget does not surely pay for it, whatever the "
+                "The question was refused because what is left of the budget may not cover it, whatever the "
                 "sealed rows say. An answer now could not be trusted together with the earlier ones. Nothing was "
                 "charged. Seal new rows, or plan for more questions or surprises next time; of what is made of several "
                 "questions, some may still be answered one by one."

@@ -1028,7 +1028,7 @@ class Holdout(GrowingHoldout):
 
         if self._executor.training is None:
             raise DependenceError(
-                "there are no training rows to look at, and nobody may look at the sealed ones; expected a holdout "
+                "there are no training rows to look at, and the sealed ones are not looked at; expected a holdout "
                 "that was created with training=...; judge the dependence by how the rows were collected"
             )
         return diagnose_file(
@@ -1133,7 +1133,7 @@ class Holdout(GrowingHoldout):
         Raises:
             IntegrityError: If the ledger is not what was written, or rows that stay in an engine are not what was
                 sealed, or the token is about something else: nothing is signed then.
-            QueryRejected: If an answer is not in the ledger, or is no number with an interval.
+            QueryRejected: If an answer is not in the ledger, or has no numeric answer.
             ValueError: If a name cannot be used, or the same answer or name is there twice.
             EverholdError: If the authority cannot be reached, or the package is missing.
         """

@@ -275,8 +275,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             return
         if len(failed) == len(lines):
             raise BudgetExhausted(
-                "what is left of the budget does not surely pay for a single configuration; nothing was charged; seal "
-                "new rows"
+                "the remaining budget may not cover a single configuration; nothing was charged; seal new rows"
             )
         warn_caller(
             EverholdWarning(
@@ -371,7 +370,7 @@ class SealedScorer:
         """The value that the holdout confirms or corrects; greater is better.
 
         Raises:
-            BudgetExhausted: If what is left of the budget does not surely pay for it. Nothing was charged.
+            BudgetExhausted: If what is left of the budget may not cover it. Nothing was charged.
             QueryRejected: If the model cannot be asked about. Nothing was charged.
         """
         judge = Judge(self.metric, self.holdout.schema)

@@ -416,6 +416,11 @@ def test_drift_is_diagnosed_and_paid_for(holdout):
     with pytest.warns(eh.errors.EverholdWarning, match="population changed with arrival 2"):
         found = holdout.drift(columns=["delay", "carrier"], also=["delay > 60"])
     assert [row["changed"] for row in found.rows] == [True, False, True]
-    for wrong in ({"arrival": 9}, {"arrival": 0}, {"columns": ["height"]}):
+    asked = holdout.status()["questions_asked"]
+    bins = eh.histogram("delay", [0, 15])
+    for wrong in ({"arrival": 9}, {"arrival": 0}, {"columns": ["height"]}, {"also": ["delay > 61", bins]}):
         with pytest.raises(QueryRejected, match="nothing was charged"):
             holdout.drift(**wrong)
+    with pytest.raises(QueryRejected, match="nothing was charged"):
+        holdout.over_time(bins)
+    assert holdout.status()["questions_asked"] == asked

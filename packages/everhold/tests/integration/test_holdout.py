@@ -119,7 +119,7 @@ def test_a_repeat_needs_no_guess_and_ignores_one(alone):
 
 
 def test_without_training_rows_and_guess_a_question_is_rejected(alone):
-    with pytest.raises(QueryRejected, match=r"needs a guess.*estimate, such as guess=0\.8.*nothing was charged"):
+    with pytest.raises(QueryRejected, match=r"needs a prior estimate.*such as guess=0\.8.*nothing was charged"):
         alone.ask("delay > 15")
     with pytest.raises(QueryRejected, match="training="):
         alone.ask(accuracy(np.zeros(ROWS)))

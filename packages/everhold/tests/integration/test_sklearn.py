@@ -159,7 +159,7 @@ def test_it_stops_when_the_budget_ends_and_says_so(tmp_path):
         assert search.budget_ended_
         assert search.best_answer_ in search.answers_
         assert not any(answer.refused for answer in search.answers_)
-        with pytest.raises(BudgetExhausted, match="does not surely pay for a single configuration"):
+        with pytest.raises(BudgetExhausted, match="may not cover a single configuration"):
             search_of(holdout, random_state=77, metric="brier").fit(rows, labels)
         assert len(holdout.transcript()) == answered
 

@@ -16,7 +16,7 @@ def test_the_stable_form_has_exactly_these_names():
 
 def test_one_line_says_it_all():
     assert str(ANSWER) == "0.5 in [0.4, 0.6], from training, charged 0, 1,999 questions and 2 surprises left"
-    assert str(REFUSED) == "refused: what is left does not surely pay for it (1,999 questions and 2 surprises left)"
+    assert str(REFUSED) == "refused: what is left may not cover it (1,999 questions and 2 surprises left)"
 
 
 @pytest.mark.parametrize("source", ["training", "guess", "holdout"])

@@ -348,9 +348,9 @@ def _left_of(chance: float, dependence: DependentRows | None, *, training_in_lea
     lost = _given_up(dependence, training_in_leakage=training_in_leakage)
     if not lost < chance:
         raise DependenceError(
-            f"the dependence of the rows alone leaves {lost:.3g} to chance, and the statement may fail with "
-            f"probability {chance:.3g} at most; expected less; leave a larger gap to the training rows, learn the "
-            "model from more rows, or wish for less"
+            f"the dependence model fails with probability {lost:.3g}, and the statement may fail with probability "
+            f"{chance:.3g} at most; leave a larger gap to the training rows, fit the model on more rows, or ask for a "
+            "lower confidence"
         )
     return chance - lost
 

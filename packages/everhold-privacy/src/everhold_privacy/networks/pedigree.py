@@ -86,7 +86,7 @@ def _refuse_impossible(people: Mapping[str, tuple[str | None, str | None]]) -> N
         unknown = [parent for parent in parents if parent is not None and parent not in people]
         if unknown:
             raise DependenceError(
-                f"{unknown[0]!r}, a parent of {name!r}, is nobody of the pedigree; expected a name of it; add "
+                f"{unknown[0]!r}, a parent of {name!r}, is not in the pedigree; expected a name that is; add "
                 f"{unknown[0]!r} as a founder (None, None), or put None",
                 person=name,
             )

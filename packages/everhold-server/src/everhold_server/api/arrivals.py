@@ -1,4 +1,4 @@
-"""Rows that arrive, over HTTP: append them, list the arrivals, and ask one query of each window."""
+"""Rows that arrive, over HTTP: append, list and retire them, ask one query of each window, and look for drift."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 
 from everhold.asking.appending import Arrived
@@ -30,6 +30,7 @@ __all__ = ["append_rows", "arrivals_of", "router"]
 router = APIRouter(prefix="/holdouts/{name}", tags=["arrivals"])
 
 _ACT = "append rows"
+_PARQUET = "application/vnd.apache.parquet"
 _ARRIVAL = {
     "moment": "arrival 1", "arrival": 1, "until": "2026-02-01", "rows": 2_000, "training_rows": 0, "total": 4_000,
     "tree": 2, "queries": 50, "surprises": 1, "within_before": 0.1256, "within": 0.0991,
@@ -43,6 +44,14 @@ _WINDOWS = {
     "rows": [{"window": "2026-02", "rows": 2_000, "value": 0.41, "low": 0.35, "high": 0.47, "source": "training",
               "charged": 0}],
     "changed": [], "warnings": [],
+}  # fmt: skip
+
+
+_DRIFT = {
+    "result": "drift", "arrival": 1,
+    "rows": [{"asked": "mean of delay >= 12", "before_low": 0.47, "before_high": 0.53, "since_low": 0.58,
+              "since_high": 0.66, "changed": True}],
+    "warnings": [],
 }  # fmt: skip
 
 
@@ -67,6 +76,25 @@ class Windows(Strict):
         "windows", description="'one' if all rows have one law; then each window narrows what the others leave."
     )
     guess: Guess = None
+
+
+class Compared(Strict):
+    """An arrival, and the queries by which it is compared with all rows before it."""
+
+    arrival: int | None = Field(None, description="Its number; by default the latest one with sealed rows.", ge=1)
+    columns: Annotated[
+        list[Annotated[str, Field(max_length=200)]] | None,
+        Field(description="Columns to compare; by default the label and at most 19 others.", max_length=100),
+    ] = None
+    also: Annotated[
+        list[Asking], Field(description="Further queries with one answer each.", max_length=100, default_factory=list)
+    ]
+
+
+class Retirement(Strict):
+    """An arrival at which a tree opened."""
+
+    before: int = Field(description="Rows that arrived earlier are opened.", ge=1)
 
 
 @router.get(
@@ -192,3 +220,44 @@ def over_time(
         found = holdout.over_time(question, by=asked.by, law=asked.law, guess=asked.guess)
     noted(request, "ask over time", windows=len(found))
     return result(found, warned)
+
+
+@router.post(
+    "/drift", summary="Compare an arrival with all rows before it", openapi_extra=body_of(Compared),
+    responses={200: said("Intervals before and since, by query.", _DRIFT), **refusals(404, 409, 413, 415)},
+)  # fmt: skip
+def drift(
+    name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Compare the rows of an arrival with all before it: the label, the columns, and queries of the sender.
+
+    Each comparison is two queries and is charged like them. Intervals that do not meet prove that the population
+    changed.
+    """
+    asked = received.document(Compared)
+    holdout = holdouts.asked_by(name, principal)
+    also = questions_of(asked.also, holdout, principal, received)
+    with warned_of() as warned:
+        found = holdout.drift(asked.arrival, columns=asked.columns, also=also)
+    noted(request, "compare arrivals", arrival=found.arrival, queries=len(found))
+    return result(found, warned)
+
+
+@router.post(
+    "/retire", summary="Open the rows before an arrival", openapi_extra=body_of(Retirement),
+    responses={200: {"description": "The rows, as a Parquet file.", "content": {_PARQUET: {}}},
+               **refusals(404, 409, 413, 415)},
+)  # fmt: skip
+def retire(name: HoldoutName, request: Request, principal: Steward, holdouts: Holdouts, received: Brought) -> Response:
+    """End the trees about rows before an arrival, and open those rows; for stewards.
+
+    Answers that were given stay true. The rows are training rows from now on. The same request again returns the rows
+    and changes nothing.
+    """
+    from pyarrow import BufferOutputStream, parquet
+
+    asked, out = received.document(Retirement), BufferOutputStream()
+    opened = holdouts.whole(name, principal).retire(asked.before)
+    noted(request, "retire rows", holdout=name, before=asked.before, rows=opened.num_rows)
+    parquet.write_table(opened, out)
+    return Response(out.getvalue().to_pybytes(), media_type=_PARQUET)

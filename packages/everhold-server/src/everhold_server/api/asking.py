@@ -212,7 +212,7 @@ def ask(name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdo
     The interval holds for the population, together with those of all other answers ever given, however the question
     depends on them. What was asked before, by anybody, is answered again and is free; so an analyst who did not hear an
     answer asks the same again. After rows arrived that is a new query, and `as_of` finds the old answer. When what
-    is left does not surely pay for it, the answer says `"source": "refused"` and has no value. Questions that hold
+    is left may not cover it, the answer says `"source": "refused"` and has no value. Questions that hold
     predictions name their files: a form has the JSON document in the part `request`, and each file in a part of its
     own name. Python code is never taken.
     """

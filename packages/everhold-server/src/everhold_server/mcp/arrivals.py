@@ -1,4 +1,4 @@
-"""Tools of an agent for rows that arrive: one query of each window."""
+"""Tools of an agent for rows that arrive: one query of each window, and drift."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ class WindowsTold(TypedDict):
     left: Annotated[dict[str, int], Field(description="What is left of the budget.")]
     says: str
     next: str
+
+
+class DriftTold(TypedDict):
+    """Rows of an arrival beside all before it, query by query."""
+
+    arrival: int
+    queries: Annotated[list[dict[str, Any]], Field(description="Asked, interval before and since, changed.")]
+    changed: Annotated[list[str], Field(description="Queries that prove a change of the population.")]
+    left: Annotated[dict[str, int], Field(description="What is left of the budget.")]
+    says: str
 
 
 class ArrivalTools:
@@ -50,6 +60,23 @@ class ArrivalTools:
             "windows": found.to_rows(), "changed": [list(pair) for pair in found.changed], "left": dict(left),
             "says": f"{len(found):,} windows; {drift}; {left_in_words(left)} left",
             "next": "ask windows where the population changed; an answer about all rows is the mean over their laws",
+        }  # fmt: skip
+
+    def drift(
+        self, arrival: Annotated[int | None, Field(description="Its number; by default the latest.", ge=1)] = None,
+        columns: Annotated[list[str] | None, Field(description="By default the label and 19 others.")] = None,
+    ) -> DriftTold:  # fmt: skip
+        """Compare the rows of an arrival with all before it, column by column.
+
+        Each comparison is two queries and is charged like them. Intervals that do not meet prove that the population
+        changed.
+        """
+        found = self._holdout.drift(arrival, columns=columns)
+        left = self._holdout.remaining
+        changed = f"{len(found.changed):,} prove a change" if found.changed else "no change is proved"
+        return {
+            "arrival": found.arrival, "queries": found.to_rows(), "changed": list(found.changed), "left": dict(left),
+            "says": f"{len(found):,} comparisons; {changed}; {left_in_words(left)} left",
         }  # fmt: skip
 
 

@@ -111,8 +111,9 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         spending = (*spending, cases.open_challenge, cases.report)
         methods = (*methods, cases.open_challenge, cases.next_cases, cases.report)
     if has_arrivals(holdout):
-        over_time = ArrivalTools(holdout).over_time
-        spending, methods = (*spending, over_time), (*methods, over_time)
+        arrivals = ArrivalTools(holdout)
+        spending = (*spending, arrivals.over_time, arrivals.drift)
+        methods = (*methods, arrivals.over_time, arrivals.drift)
     return _Server([_tool(method, free=method not in spending) for method in methods])
 
 
@@ -228,7 +229,7 @@ def listening(host: str, port: int) -> socket.socket:
             taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on sockets of its own alone
             return taken
     raise ValueError(
-        f"nobody can listen at {brief(host)}, port {port}: {reason}; expected an address of this machine and a free "
+        f"cannot listen at {brief(host)}, port {port}: {reason}; expected an address of this machine and a free "
         "port; choose another one"
     )
 
@@ -236,7 +237,7 @@ def listening(host: str, port: int) -> socket.socket:
 def _security(host: str, allowed_hosts: Sequence[str]) -> TransportSecuritySettings:
     if host not in LOOPBACK and not allowed_hosts:
         raise ValueError(
-            f"the address {brief(host)} can be reached from other machines, and nobody is asked who they are; expected "
+            f"the address {brief(host)} can be reached from other machines, and users are not authenticated; expected "
             "127.0.0.1; or name what clients call this machine, and let a proxy in front ask for a password"
         )
     names = [*allowed_hosts, *(("127.0.0.1:*", "localhost:*", "[::1]:*") if host in LOOPBACK else ())]

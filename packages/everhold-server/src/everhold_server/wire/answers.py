@@ -42,6 +42,7 @@ _HOMES = (
     "everhold.answers",
     "everhold.asking.appending",
     "everhold.asking.budget",
+    "everhold.asking.drift",
     "everhold.asking.open_challenge",
     "everhold.asking.over_time",
     "everhold_competitions.leaderboard",

@@ -25,6 +25,14 @@ def test_the_windows_are_asked_and_charged_like_queries(holdout):
     assert wrong.is_error
 
 
+def test_drift_is_charged_like_two_queries_a_column(holdout):
+    holdout.append(rows(3, first_id=20_000))
+    (told, wrong) = call(holdout, ("drift", {"columns": ["x"]}), ("drift", {"arrival": 9}))
+    assert (told.structured_content["arrival"], told.structured_content["changed"]) == (1, [])
+    assert told.structured_content["left"]["questions"] == 198
+    assert wrong.is_error
+
+
 def test_a_holdout_that_does_not_grow_has_no_such_tool(tmp_path, holdout):
     static = eh.Holdout.create(tmp_path / "t.db", "static", holdout=rows(5), mechanism="guess_and_check", queries=10)
 

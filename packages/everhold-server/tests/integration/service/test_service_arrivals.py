@@ -1,7 +1,11 @@
 """Rows that arrive over HTTP: appended by stewards, listed with widths, asked window by window."""
 
+import json
+from io import BytesIO
+
 import pytest
 from client_samples import serving as serving_clients
+from pyarrow import parquet
 from service_samples import ADA, API, EVE, STEWARD, STUDY, as_csv, form, head, left_behind, rows, seal, serving
 from typer.testing import CliRunner
 
@@ -112,3 +116,55 @@ def test_an_analyst_asks_over_time_from_the_allotment(http_client):
     left = http_client(ADA).get(STUDY).json()["remaining"]["questions"]
     assert left == 18
     assert http_client(EVE).post(STUDY + "/over-time", json={"question": "delay > 15"}).status_code == 403
+
+
+def test_drift_is_charged_to_the_analyst_and_proved_over_http(http_client, tmp_path):
+    append(http_client(STEWARD))
+    ada, before = http_client(ADA), head(tmp_path)
+    for wrong in (
+        {"arrival": 7},
+        {"columns": ["height"]},
+        {"also": [{"kind": "histogram", "of": "delay", "bins": [0, 15]}]},
+    ):
+        said = ada.post(STUDY + "/drift", json=wrong)
+        assert (said.status_code, head(tmp_path)) == (422, before), said.text
+        assert "nothing was charged" in said.json()["detail"]
+    assert http_client(EVE).post(STUDY + "/drift", json={}).status_code == 403
+    said = ada.post(STUDY + "/drift", json={"columns": ["delay"], "also": ["delay > 40"]})
+    assert said.status_code == 200, said.text
+    assert [row["changed"] for row in said.json()["rows"]] == [False, False]
+    assert ada.get(STUDY).json()["remaining"]["questions"] == 20 - 4
+    assert ada.post(STUDY + "/drift", json={"columns": ["delay"], "also": ["delay > 40"]}).json() == said.json()
+
+
+def test_the_client_and_the_command_line_ask_for_drift(tmp_path, monkeypatch):
+    seal(tmp_path, **GROWS)
+    with serving_clients(tmp_path) as service, service.connect(service.root) as remote:
+        table = rows(3)
+        (tmp_path / "new.csv").write_bytes(as_csv({**table, "delay": table["delay"] + 200.0}))
+        remote.append(tmp_path / "new.csv")
+        with pytest.warns(eh.errors.EverholdWarning, match="population changed with arrival 1"):
+            found = remote.drift(columns=["delay"], also=["delay > 150"])
+        assert (found.arrival, len(found), len(found.changed)) == (1, 2, 2)
+        monkeypatch.setenv("EVERHOLD_TOKEN", service.root)
+        said = CliRunner().invoke(app, ["drift", service.address, "study", "--columns", "delay", "--format", "json"])
+        assert said.exit_code == 0, said.output
+        assert list(found.changed[:1]) == json.loads(said.stdout)["changed"]
+
+
+def test_stewards_open_old_rows_and_hear_the_same_again(http_client, tmp_path):
+    steward = http_client(STEWARD)
+    for late in (10, 20):  # surprises, so that a tree opens
+        steward.post(STUDY + "/ask", json={"question": f"delay > {late}", "guess": 0.97})
+    append(steward)
+    before = head(tmp_path)
+    for who, wish, status in ((ADA, 1, 403), (EVE, 1, 403), (STEWARD, 5, 422), (STEWARD, 0, 422)):
+        assert http_client(who).post(STUDY + "/retire", json={"before": wish}).status_code == status
+        assert head(tmp_path) == before
+    opened = steward.post(STUDY + "/retire", json={"before": 1})
+    assert opened.status_code == 200, opened.text
+    assert parquet.read_table(BytesIO(opened.content)).num_rows == len(rows(0)["delay"])
+    after = head(tmp_path)
+    assert after != before
+    again = steward.post(STUDY + "/retire", json={"before": 1})
+    assert (again.content, head(tmp_path)) == (opened.content, after)

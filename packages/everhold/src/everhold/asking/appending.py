@@ -258,7 +258,7 @@ def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFi
     if same:
         raise HoldoutRejected(
             f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, same))}; "
-            "expected rows that nobody has asked about; nothing was appended",
+            "append rows that no query has been about; nothing was appended",
             names=same,
         )
 

@@ -50,7 +50,7 @@ def chosen_answers(
         told: What was unsealed, by the number of the entry.
 
     Raises:
-        QueryRejected: If one of them is not in the ledger, or is no number with an interval.
+        QueryRejected: If one of them is not in the ledger, or has no numeric answer.
         ValueError: If a name cannot be used, or the same answer or name is there twice.
     """
     if isinstance(answers, str) or not isinstance(answers, (Mapping, Sequence)):
@@ -154,9 +154,9 @@ class _Shelf:
     def _reading(self, entry: Entry) -> Reading:
         if entry.is_act or (reading := Reading.kept(entry.description)) is None:
             raise QueryRejected(
-                f"entry {entry.sequence} is no number with an interval that can be shown: an act of the steward, a "
-                "challenge, a choice, or an answer that an earlier version of everhold wrote; expected an answer to a "
-                f"mean, or to what is made of means; of an earlier version, give the question itself; {_SIGNED_NOTHING}"
+                f"entry {entry.sequence} has no numeric answer: it is an act of the steward, a challenge, a choice, "
+                "or was written by an earlier version of everhold; choose the answer to a mean or to a query made of "
+                f"means; of an earlier version, pass the query itself; {_SIGNED_NOTHING}"
             )
         return reading
 

@@ -167,7 +167,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
         accounts = Accounts.from_state(transaction.state)
         _check_free(accounts, name)
         if transaction.state != head.state:
-            raise QueryRejected("somebody asked meanwhile; nothing was changed; declare it again")
+            raise QueryRejected("a query was asked meanwhile; nothing was changed; declare it again")
         accounts.of(Declarations).replay(made.stored(), DECLARATION)
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
         transaction.record(accounts.into(after), [_outcome()])

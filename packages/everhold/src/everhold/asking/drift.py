@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.answers import Answer
 from everhold.arguments import brief
+from everhold.asking.over_time import ask_windows
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.values.expressions.tree import ColumnKind, quoted
@@ -82,10 +82,7 @@ def diagnose_drift(
         raise QueryRejected(
             "there are no training rows, so no query follows from the columns; expected also=[...]; nothing was charged"
         )
-    plans = [(each.compiler.compile(query, None, None), each) for query in asked for each in (before, since)]
-    answers = [each.ask(plan) for plan, each in plans]
-    if not all(isinstance(answer, Answer) for answer in answers):
-        raise QueryRejected("drift takes queries with one answer, such as means; ask others window by window")
+    answers = list(ask_windows([(query, each) for query in asked for each in (before, since)]))
     found = Drift(at, [_row(old, new) for old, new in zip(answers[::2], answers[1::2], strict=True)])
     if found.changed:
         warn_caller(EverholdWarning(_said(found)))

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.answers import Answer
 from everhold.arguments import brief
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import QueryRejected
+from everhold.queries.derived import Derived
+from everhold.queries.means import OneMean
 
 if TYPE_CHECKING:
     import altair as alt
 
+    from everhold.answers import Answer
     from everhold.asking.growth import Growth
     from everhold.asking.query_executor import QueryExecutor
     from everhold.queries.question import Query
 
-__all__ = ["OverTime", "ask_over_time", "windows_of"]
+__all__ = ["OverTime", "ask_over_time", "ask_windows", "windows_of"]
 
 _DIGITS = {"day": 10, "month": 7, "year": 4}
 _FIRST = "at creation"
@@ -117,13 +119,12 @@ def ask_over_time(
         raise QueryRejected(f"law is {brief(law)}; expected 'windows' or 'one'; nothing was charged")
     growth, rows, shown = executor.growth, list[dict[str, Any]](), ""
     joint = (-float("inf"), float("inf"))
-    for name, first, last in windows_of(growth, by):
-        asking = executor if growth is None else growth.window(first, last, executor.analyst)
-        answer = asking.ask(asking.compiler.compile(question, guess, None))
-        if not isinstance(answer, Answer):
-            raise QueryRejected(
-                "over_time takes questions with one answer, such as a mean; ask others window by window"
-            )
+    windows = windows_of(growth, by)
+    executors = [
+        executor if growth is None else growth.window(first, last, executor.analyst) for _, first, last in windows
+    ]
+    answers = ask_windows([(question, each) for each in executors], guess=guess)
+    for (name, _, _), asking, answer in zip(windows, executors, answers, strict=True):
         shown = answer.shown or shown
         row = {
             "window": name, "rows": asking.schema.rows, "value": answer.value, "low": answer.low, "high": answer.high,
@@ -134,6 +135,23 @@ def ask_over_time(
             row |= {"joint_low": joint[0], "joint_high": joint[1]}
         rows.append(row)
     return OverTime(shown, rows, _changed(rows))
+
+
+def ask_windows(
+    asked: Sequence[tuple[Query[Any] | str, QueryExecutor]], *, guess: float | None = None
+) -> Iterator[Answer]:
+    """Answers to queries, each about the rows of a window; all are compiled before the first one is asked.
+
+    Raises:
+        QueryRejected: If one of them cannot be asked, or has more than one answer. Nothing was charged.
+    """
+    plans = [(executor.compiler.compile(query, guess, None), executor) for query, executor in asked]
+    if not all(isinstance(plan, OneMean | Derived) for plan, _ in plans):
+        raise QueryRejected(
+            "windows are compared by queries with one answer, such as means; expected those; ask others once for each "
+            "arrival; nothing was charged"
+        )
+    return (executor.ask(plan) for plan, executor in plans)
 
 
 def _changed(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:

@@ -49,8 +49,8 @@ __all__ = ["CLOSED_STUDY", "QueryExecutor", "RowsArrived", "first_noise", "noise
 Result = TypeVar("Result")
 
 CLOSED_STUDY = (
-    "the study was unsealed, so it is closed: whoever asks now may know what the sealed rows say; expected a question "
-    "that was asked before, which is free; nothing was charged or changed; seal new rows"
+    "this study has been unsealed and accepts no new queries: the analyst may know what the sealed rows say; repeat an "
+    "earlier query, which is free, or seal new rows; nothing was charged or changed"
 )
 """Message for a new query or allotment after the end."""
 
@@ -58,7 +58,7 @@ _NOTHING = State()
 
 _SURPRISES = 20  # latest ones that guesses may learn from
 
-_REFUSED = "what is left of the budget does not surely pay for the question; nothing was charged; seal new rows"
+_REFUSED = "the remaining budget may not cover this query; nothing was charged; seal new rows"
 
 
 class RowsArrived(Unavailable):

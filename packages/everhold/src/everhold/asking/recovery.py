@@ -32,7 +32,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
     lost, it stays closed.
 
     Raises:
-        IntegrityError: If the database was altered, went another way, or its mechanism cannot go on.
+        IntegrityError: If the database was altered, diverged, or its mechanism cannot go on.
         AuthError: If the steward's key is missing or wrong.
     """
     key = StewardKey.load(folder / KEY_FILE, public_key=record.configuration["public_key"])
@@ -49,7 +49,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
     asked = None if known is None else known.asked - found.asked
     charged = None if known is None else known.charged - found.charged
     if min(asked or 0, charged or 0) < 0:
-        raise _cannot("it holds more answers than the newest ledger did, so it went another way")
+        raise _cannot("it holds more answers than the newest ledger did, so it diverged")
     generation = 1 + (found.generation if known is None else known.generation)
     mechanism, act = mechanism_from(record.configuration), secrets.token_hex(16)
     state = state_from(head.state, record.configuration)
@@ -68,7 +68,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
 
     def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
         if data != head.state:
-            raise _cannot("somebody else recovered it meanwhile")
+            raise _cannot("another process recovered it at the same time")
         accounts = Accounts.from_state(data)
         accounts.recover(questions, charges, generation=generation, closed=closed)
         outcome = Outcome({"value": None, "low": None, "high": None, "source": RECOVERY}, charges)

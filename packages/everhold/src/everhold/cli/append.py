@@ -1,4 +1,4 @@
-"""Commands about rows that arrive: append, over-time, retire."""
+"""Commands about rows that arrive: append, over-time, drift, retire."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def drift(
       8  the steward's key is missing or wrong
     """
     named = None if columns is None else [each.strip() for each in columns.split(",")]
-    with _opened_here(storage, name) as holdout, arguments_checked():
+    with opened(storage, name) as holdout, arguments_checked():
         found = holdout.drift(arrival, columns=named, also=also or ())
     shown = ["asked", "before_low", "before_high", "since_low", "since_high", "changed"]
     show_list(found.to_rows(), shown, form, document=found.to_dict())

@@ -128,7 +128,7 @@ def address_of(storage: str) -> str:
     if is_address(storage):
         raise Misuse(
             f"{storage} is a service, and this command works where the sealed rows are; expected STORAGE, such as "
-            "flights.db; ask whoever runs the service"
+            "flights.db; ask the administrator of the service"
         )
     url = storage_url(storage)
     with arguments_checked():

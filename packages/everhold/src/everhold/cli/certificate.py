@@ -65,7 +65,7 @@ def show(
       1  the file cannot be written
       2  wrong usage
       4  no such holdout
-      5  an answer is not in the ledger, or is no number with an interval
+      5  an answer is not in the ledger, or has no numeric answer
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
@@ -104,7 +104,7 @@ def save(
       1  the file cannot be written, or the authority gives no trusted time
       2  wrong usage
       4  no such holdout
-      5  an answer is not in the ledger, or is no number with an interval
+      5  an answer is not in the ledger, or has no numeric answer
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """

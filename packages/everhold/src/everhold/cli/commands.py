@@ -43,6 +43,7 @@ OWN = {
     "declare": ("declare", "Declare families of queries, whose members cost nothing from then on."),
     "append": ("append", "Append rows that arrived: old answers stay true, new ones are narrower."),
     "over-time": ("append", "Ask one question about the rows of each window of arrivals."),
+    "drift": ("append", "Compare the rows of an arrival with all before it."),
     "retire": ("append", "End the trees about rows before an arrival, and open those rows."),
     "allot": ("allotments", "Let an analyst spend a part of the budget, and no more."),
     "allotments": ("allotments", "Print what analysts may spend and have spent."),

@@ -71,8 +71,8 @@ def create(
         --training train.parquet --label late
 
     The rows are copied beside the database; put the originals away.
-    Rows that outgrow one machine stay in their engine, and whoever administers
-    it can read them:
+    Rows that outgrow one machine stay in their engine, and its administrators
+    can read them:
       everhold create flights.db flights --engine sc://spark:15002 \
         --table flights_sealed --training-table flights_open --label late
     Every other command finds the table again by what the ledger says of it, and

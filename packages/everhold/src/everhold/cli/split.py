@@ -55,7 +55,7 @@ def split(
     ] = None,
     gap: Annotated[
         float | None,
-        typer.Option(help="With --time: days (of numbers, units) between both files that nobody may see."),
+        typer.Option(help="With --time: days (of numbers, units) between both files that are given to no analyst."),
     ] = None,
     stretch: Annotated[
         float | None,
@@ -85,11 +85,11 @@ def split(
     Which rows are sealed follows from chance, groups, times or classes alone; no
     outcome decides. All columns are kept, and no file is ever overwritten.
     --groups seals whole groups. --time seals the last rows; those less than the
-    gap before them belong to nobody, and a column 'stretch' is added, by which
+    gap before them are left out, and a column 'stretch' is added, by which
     the command declares that stretches are independent of each other.
     --stratify tells how often each value is sealed; the command declares that, and
     answers are for rows with the values in these shares.
-    Put TABLE away when the rows are sealed: whoever has it has the sealed rows.
+    Put TABLE away when the rows are sealed: it contains the sealed rows.
 
     Exit codes:
       0  split
@@ -151,7 +151,7 @@ def _check(
     if time is not None and gap is None:
         raise Misuse(
             "--time is given without --gap; expected for how many days rows tell of each other, such as --gap 30: "
-            "nobody may see the rows in between"
+            "the rows in between are given to no analyst"
         )
     for option, length in (("--gap", gap), ("--stretch", stretch)):
         if length is not None and not 0.0 < length < float("inf"):
@@ -220,7 +220,7 @@ def _say(
     """Print further remarks on the error stream."""
     if time is not None:
         note(
-            f"{parts.left_out:,} rows within {gap:g} of the sealed ones belong to nobody: whoever asks must not have "
+            f"{parts.left_out:,} rows within {gap:g} of the sealed ones were left out: the analyst must not have "
             "seen them. Stretches are declared to be independent of each other, which is nearly so only if they are "
             "several times as long as rows remember. By default they are four gaps long; --stretch says otherwise. "
             "Or fit a model: see 'everhold dependence fit --help'."
@@ -231,4 +231,4 @@ def _say(
         note(f"The sealed rows are worth too few independent ones for {queries:,} questions; {allowed:,} are planned.")
     if parts.groups is not None and label is None and (allowed or 0) < queries:
         note("Give --label to plan with the spread of the label between training groups: more may be planned then.")
-    note(f"Put {table.name} away when the rows are sealed: whoever has it has the sealed rows.")
+    note(f"Put {table.name} away when the rows are sealed: it contains the sealed rows.")

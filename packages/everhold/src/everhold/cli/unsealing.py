@@ -52,7 +52,7 @@ def unseal(
     Exit codes:
       0  unsealed, now or before
       1  the answer was no; nothing was told or changed
-      2  nobody is there to confirm it, and there is no --yes
+      2  there is no terminal to confirm it, and no --yes
       4  no such holdout
       5  it rests on noise, or nothing was asked; nothing was told or changed
       7  the rows or the ledger were altered
@@ -74,19 +74,19 @@ def _confirm(losses: list[str], *, yes: bool) -> None:
     """Say what it means, and ask.
 
     Raises:
-        Misuse: If nobody can answer.
+        Misuse: If there is no terminal to answer in.
     """
     for text in (_FOR_EVER, *losses):
         note(f"warning: {text}")
     if yes:
         return
-    if not _somebody_is_there():
+    if not _has_terminal():
         raise Misuse(
-            "nobody is there to confirm it; expected a terminal, or --yes from whoever wants the study closed for "
-            "ever; nothing was told or changed"
+            "confirmation required; run it in a terminal, or pass --yes to close the study for ever; nothing was told "
+            "or changed"
         )
     typer.confirm("Unseal?", abort=True, err=True)
 
 
-def _somebody_is_there() -> bool:
+def _has_terminal() -> bool:
     return sys.stdin.isatty()

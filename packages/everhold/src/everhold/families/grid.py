@@ -257,7 +257,7 @@ def _versions(estimator: Any) -> dict[str, str]:
             found[f"{kind.__module__}.{kind.__qualname__}"] = digest([inspect.getsource(kind)])
         except (OSError, TypeError):
             raise QueryRejected(
-                f"nobody knows the code of {kind.__qualname__}, so it cannot be declared; expected a class of a "
+                f"the code of {kind.__qualname__} cannot be read, so it cannot be declared; expected a class of a "
                 "package or of a file; nothing was charged"
             ) from None
     return dict(sorted(found.items()))

@@ -75,7 +75,7 @@ class SubgroupFamily(Family):
             values = given.get(name) or categories_of(compiler, [name]).get(name)
             if not values:
                 raise QueryRejected(
-                    f"nobody knows the categories of {name!r}: it is no column of at most 1,000 texts in training "
+                    f"the categories of {name!r} are unknown: it is no column of at most 1,000 texts in training "
                     f"rows; expected them as values={{{name!r}: [...]}}; nothing was charged"
                 )
             found[name] = tuple(dict.fromkeys(values))

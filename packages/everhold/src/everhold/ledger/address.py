@@ -122,7 +122,7 @@ def _parsed(url: str) -> sa.URL:
     try:
         address = sa.make_url(url)
     except (ArgumentError, ValueError):
-        raise ValueError(f"the storage is not an address; {_expected()}") from None
+        raise ValueError(f"the storage is not a database URL; {_expected()}") from None
     if address.drivername in _OWN:
         return address
     scheme, _, _ = address.drivername.partition("+")

@@ -72,7 +72,7 @@ class Reached:
             hash_here: The hash of the database's entry of this number, if it goes further.
 
         Raises:
-            IntegrityError: If it was set back, or went another way.
+            IntegrityError: If it was set back, or diverged.
         """
         if found < self:
             raise IntegrityError(
@@ -84,9 +84,8 @@ class Reached:
             return
         if (found.entry_hash if found.sequence == self.sequence else hash_here()) != self.entry_hash:
             raise IntegrityError(
-                f"the ledger went another way: its entry {self.sequence} is not the one that was answered here; "
-                "expected the ledger that this folder belongs to; nothing was answered or charged; restore the newest "
-                "backup of database and folder together"
+                f"the ledger diverged: its entry {self.sequence} does not match the last entry recorded on this "
+                "machine; restore the newest backup of database and folder together; nothing was answered or charged"
             )
 
 

@@ -340,7 +340,7 @@ class Ledger:
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
-            IntegrityError: If the head does not carry this key's seal, is older, or went another way.
+            IntegrityError: If the head does not carry this key's seal, is older, or diverged.
         """
         known = None
         if self.head_file is not None and (known := self.head_file.find()) is None:  # first: it is never ahead

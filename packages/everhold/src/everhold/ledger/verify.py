@@ -37,7 +37,7 @@ _COUNTS = {"sequence", "charged"}
 _JSON = {"configuration", "state", "description", "answer"}
 _REPLACED = "the chain does not pass through the expected head: entries are gone or replaced"
 _SET_BACK = (
-    "the ledger was set back or went another way: it does not pass through entry {}, the newest one that was answered; "
+    "the ledger was set back or diverged: it does not pass through entry {}, the newest one that was answered; "
     "restore the newest backup, or run 'everhold ledger recover'"
 )
 

@@ -117,7 +117,7 @@ class Mechanism(ABC):
             )
         if self.statement_confidence >= 1.0:
             raise DependenceError(
-                f"the dependence of the rows alone leaves {self.statement_confidence - self.confidence:.3g} to chance, "
+                f"the dependence model fails with probability {self.statement_confidence - self.confidence:.3g}, "
                 f"and the promise may fail with probability {1.0 - self.confidence:.3g} at most; expected less; leave "
                 "a larger gap to the training rows, learn the model from more rows, or wish for less confidence"
             )

@@ -96,7 +96,7 @@ class Verdict(Display):
         charged: 1 for a promotion, and for a stop for futility; 0 for everything else.
         question: SHA-256 of the challenge; of the candidate, where it is the champion itself.
         repeated: Whether this challenger had been judged against this champion before.
-        refused: Whether it was refused because what is left does not surely pay for it, or the gate's limit is reached.
+        refused: Whether it was refused because what is left may not cover it, or the gate's limit is reached.
         analyst: On whose behalf it was asked; None for the steward.
         about: What the promise is about, where that is not the population.
         shown: The challenge as people read it.
@@ -153,7 +153,7 @@ class Verdict(Display):
         if self.refused:
             return (
                 "The challenge was refused because what is left of the budget, of the analyst's allotment or of the "
-                "gate's own limit does not surely pay for it. Nothing was charged, and the champion stays."
+                "gate's own limit may not cover it. Nothing was charged, and the champion stays."
             )
         if not self.promoted:
             return (

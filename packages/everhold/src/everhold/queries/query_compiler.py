@@ -553,8 +553,8 @@ class QueryCompiler:
         if guess is None:
             if self.mechanism.needs_guess and not self.silent and not self.answered(bound.question):
                 raise QueryRejected(
-                    f"{self.mechanism.name} needs a guess for this question, and there is no guess that the training "
-                    "rows could give; pass your own estimate, such as guess=0.8 (--guess 0.8), or predictions for the "
+                    f"{self.mechanism.name} needs a prior estimate for this query, and none could be computed from the "
+                    "training rows; pass your own, such as guess=0.8 (--guess 0.8), or predictions for the "
                     "training rows (training=, --training-predictions); nothing was charged"
                 )
             return -1

@@ -363,10 +363,10 @@ def _content(parent: Path, other: HoldoutRecord) -> Content | None:
 def sealed_already(names: Sequence[str]) -> HoldoutRejected:
     """Message about rows that are sealed already."""
     return HoldoutRejected(
-        f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, names))}; expected "
-        "rows that nobody has asked about: budgets do not add up, and what one holdout told is not counted by the "
-        "other; ask the one that is there, seal other rows, or say allow_resealing=True (--allow-resealing) if no "
-        "question will be chosen with answers of the other in hand; nothing was created",
+        f"these rows, or most of them, are sealed in this storage already, as {', '.join(map(repr, names))}: budgets "
+        "do not add up, and neither holdout counts what the other told; ask the one that is there, seal other rows, "
+        "or pass allow_resealing=True (--allow-resealing) if no query will be chosen with answers of the other in "
+        "hand; nothing was created",
         names=list(names),
     )
 

@@ -212,7 +212,7 @@ class SealedRows:
         facts: Public facts of the rows.
         structure: Their arrangement, for dependence models and for diagnosis.
         content: From the key of a storage, or None for a new one, to a sketch that tells equal rows.
-        check_still: Raises `HoldoutRejected` if somebody changed the rows meanwhile.
+        check_still: Raises `HoldoutRejected` if the rows were changed meanwhile.
     """
 
     facts: SealedFiles

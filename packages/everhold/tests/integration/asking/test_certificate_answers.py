@@ -145,7 +145,7 @@ def test_acts_challenges_and_histograms_are_no_numbers(holdout):
     gate = holdout.gate(eh.accuracy, champion=predictions(1), training=predictions(2))
     gate.challenge(predictions(3), training=predictions(4))
     for number in (1, 2):
-        refused(holdout, number, "is no number with an interval that can be shown")
+        refused(holdout, number, "has no numeric answer")
     histogram = eh.histogram("carrier", ["AA", "UA"])
     bins = holdout.ask(histogram)
     refused(holdout, histogram, "of a histogram choose single answers")

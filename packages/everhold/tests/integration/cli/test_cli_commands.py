@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -55,6 +56,15 @@ application.command()(hello)
 def test_the_list_has_the_line_that_the_command_has(name):
     """The list imports no command, so its lines are written a second time."""
     assert OWN[name][1] in " ".join(help_text((name,)).split())
+
+
+@pytest.mark.parametrize("module", sorted({module for module, _ in OWN.values()}))
+def test_whatever_a_module_registers_is_listed(module):
+    app = typer.Typer()
+    import_module(f"everhold.cli.{module}").register(app)
+    found = {each.name or each.callback.__name__ for each in app.registered_commands}
+    found |= {each.name or each.typer_instance.info.name for each in app.registered_groups}
+    assert found == {name for name, (home, _) in OWN.items() if home == module}
 
 
 def test_a_command_imports_its_own_module_alone():

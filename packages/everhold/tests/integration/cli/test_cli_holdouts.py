@@ -222,7 +222,7 @@ def test_a_refused_answer_is_no_error(study, everhold):
     table = everhold("ask", "new.db", "small", "--mean", "delay > 3").stdout.splitlines()
     assert table[2].split()[:4] == ["-", "-", "-", "refused"]
     strict = everhold("ask", "new.db", "small", "--mean", "delay > 4", "--strict", code=6)
-    assert strict.stderr.startswith("error: what is left of the budget does not surely pay")
+    assert strict.stderr.startswith("error: the remaining budget may not cover this query")
     assert strict.stdout == ""
 
 

@@ -42,7 +42,7 @@ def test_the_printed_command_seals_the_files(everhold, table, design):
     status = json.loads(everhold("status", "my-visits.db", "my-visits", "--format", "json").stdout)
     assert sealed in (None, status["rows"])
     assert "my visits.csv away" in done.stderr
-    assert ("belong to nobody" in done.stderr) == (design == "time")
+    assert ("were left out" in done.stderr) == (design == "time")
     assert ("only if they are several times as long" in " ".join(done.stderr.split())) == (design == "time")
 
 

@@ -68,7 +68,7 @@ def test_nobody_unseals_by_accident(asked):
 
 @pytest.mark.parametrize(("said", "closed"), [("n\n", False), ("y\n", True)])
 def test_a_person_is_asked(asked, monkeypatch, said, closed):
-    monkeypatch.setattr(unsealing, "_somebody_is_there", lambda: True)
+    monkeypatch.setattr(unsealing, "_has_terminal", lambda: True)
     result = asked(*UNSEAL, code=0 if closed else 1, input=said)
     assert "Unseal?" in result.stderr
     assert read(asked("status", "s.db", "flights", "--format", "json"))["closed"] == closed

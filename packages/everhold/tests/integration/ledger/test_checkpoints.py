@@ -123,7 +123,7 @@ def test_a_checkpoint_of_another_holdout_is_found(store, long_study, alter):
 
 @pytest.mark.parametrize("sequence", [8, 20])
 def test_a_sealed_checkpoint_that_the_chain_does_not_pass_through_is_not_used(store, long_study, sequence):
-    """As after a database was set back behind it, and went another way, or was set back without it."""
+    """As after a database was set back behind it, and diverged, or was set back without it."""
     found = checked(store, long_study).since
     elsewhere = type(found)(sequence, "ab" * 32, found.charged, found.accounts, found.tally, found.made_at)
     elsewhere.keep(store.database, holdout=long_study.id, seal_key=KEY)
