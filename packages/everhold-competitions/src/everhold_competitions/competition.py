@@ -11,6 +11,7 @@ from everhold.arguments import as_whole, brief
 from everhold.display import Display
 from everhold.errors import HoldoutRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
+from everhold.queries.score_means import MEANS, why_no_mean
 
 __all__ = ["FEEDBACK", "LEADER", "METRICS", "NOTHING", "SCORE", "Competition"]
 
@@ -34,8 +35,8 @@ class Competition(Display):
 
     Attributes:
         feedback: What a submission is told before the end: ``"none"``, ``"leader"`` or ``"score"``.
-        metric: ``"accuracy"``, ``"error"``, ``"brier"``, or the arguments of `everhold.risk` by name, such as
-            ``{"loss": "absolute", "high": 60}``.
+        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"neg_brier_score"``, ``"neg_log_loss"``, or the arguments of
+            `everhold.risk` by name, such as ``{"loss": "absolute", "high": 60}``.
         teams: Most teams.
         submissions: Most submissions of one team.
         surprises: Most surprises that telling one team may cost; None for the share that `share` states, and with
@@ -129,6 +130,9 @@ class Competition(Display):
         object.__setattr__(self, "surprises", int(self.surprises))
 
     def _check_metric(self) -> None:
+        if isinstance(self.metric, str) and self.metric in MEANS:
+            mean = MEANS[self.metric]
+            object.__setattr__(self, "metric", mean if isinstance(mean, str) else dict(mean))
         metric = self.metric
         named = isinstance(metric, str) and metric in METRICS[:-1]
         of_risk = (
@@ -139,7 +143,8 @@ class Competition(Display):
         )
         if not (named or of_risk):
             raise ValueError(
-                f"the metric is {brief(metric)}; expected 'accuracy', 'error', 'brier', or a loss with its range, as "
+                f"{why_no_mean(metric) or f'the metric is {brief(metric)}'}; expected 'accuracy', 'error', 'brier', "
+                "'neg_brier_score', 'neg_log_loss', or a loss with its range, as "
                 "in {'loss': 'absolute', 'low': 0, 'high': 60}; nothing was created"
             )
 

@@ -124,9 +124,10 @@ class HoldoutCompetition(HoldoutAccessor):
         return self._session().check(predictions, team=team)
 
     def submissions(self) -> list[dict[str, Any]]:
-        """All submissions in the order in which they were received: entry, time, team, its number, and the SHA-256.
+        """All submissions in the order in which they were received.
 
-        Free of charge; no label is looked at.
+        Free of charge; no label is looked at. Of each: its entry, the time, the team, its number among the team's own,
+        the SHA-256 of the predictions, and whether it is the team's final one.
 
         Raises:
             QueryRejected: If this holdout takes no submissions.
@@ -139,8 +140,11 @@ class HoldoutCompetition(HoldoutAccessor):
                 number[team] += 1
                 found.append({
                     "sequence": entry.sequence, "received_at": entry.asked_at, "team": team, "number": number[team],
-                    "predictions": entry.description["predictions"],
+                    "predictions": entry.description["predictions"], "final": False,
                 })  # fmt: skip
+        latest = {(row["team"], row["predictions"]): row for row in found}
+        for team in Accounts.from_state(executor.data()).of(Submissions).teams.values():
+            latest[team.name, team.final]["final"] = True
         return found
 
     def choose(self, *, team: str, number: int) -> None:

@@ -31,6 +31,8 @@ def test_a_team_chooses_an_earlier_submission(tmp_path):
         holdout.competition.choose(team="owls", number=1)  # it is final already
         owls = teams_of(holdout)["owls"]
         assert (owls.received, owls.chosen, owls.final) == (3, 1, holdout.competition.submissions()[0]["predictions"])
+        finals = [(row["team"], row["number"]) for row in holdout.competition.submissions() if row["final"]]
+        assert finals == [("owls", 1), ("larks", 1)]
         with pytest.raises(QueryRejected, match="all of its 3 submissions"):
             holdout.competition.submit(model(0.9, 5), team="owls")
         holdout.unseal()

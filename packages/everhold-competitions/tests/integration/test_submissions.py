@@ -450,7 +450,7 @@ def test_the_latest_submission_again_is_no_new_try_against_a_new_leader(tmp_path
 
 def test_scores_are_answers_as_usual(tmp_path):
     with contest(tmp_path, feedback="score") as holdout:
-        with pytest.raises(eh.QueryRejected, match="there is no guess"):
+        with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
             holdout.competition.submit(by_id(model(0.8, 1)), team="owls")
         told = holdout.competition.submit(by_id(model(0.8, 1)), team="owls", guess=0.8)
         assert (told.answer.source, told.answer.charged) == ("guess", 0)

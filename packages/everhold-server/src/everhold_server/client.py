@@ -465,6 +465,15 @@ class RemoteCompetition:
         report: FormatReport = result_from(self._holdout._send("/submissions/check", document, tables))
         return report
 
+    def submissions(self) -> list[dict[str, Any]]:
+        """See `holdout.competition.submissions` of a `Holdout`; an analyst gets those of the own team."""
+        rows: list[dict[str, Any]] = self._holdout._connection.get(f"{self._holdout._path}/submissions")["submissions"]
+        return rows
+
+    def choose(self, *, number: int, team: str | None = None) -> None:
+        """See `holdout.competition.choose` of a `Holdout`; an analyst chooses for the own team."""
+        self._holdout._send("/submissions/final", {"number": number, "team": team})
+
     def leaderboard(self) -> Leaderboard:
         """Ranking of the teams; free."""
         found = self._holdout._connection.get(f"{self._holdout._path}/leaderboard")

@@ -121,7 +121,7 @@ AUC_OF_FIRST = roc_auc_score(SEALED["y"][TAKING_PART], SEALED["x"][TAKING_PART])
 def test_a_guess_is_needed_and_a_tolerance_is_refused(holdout):
     query = eh.auc(SEALED["x"], **COUNTS)
     for attempt, words in (
-        (lambda: holdout.ask(query), "there is no guess"),
+        (lambda: holdout.ask(query), "needs a prior estimate"),
         (lambda: holdout.ask(query, guess=1.5), "outside the question's range"),
         (lambda: holdout.ask(area(tolerance=0.1)), "privacy_budget"),
         (lambda: holdout.ask(area(), tolerance=0.1), "privacy_budget"),

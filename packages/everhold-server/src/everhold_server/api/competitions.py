@@ -1,4 +1,4 @@
-"""Competitions over HTTP: hand in predictions, try whether they would be received, and see who stands where.
+"""Competitions over HTTP: submit predictions, check them first, choose the final ones, and read the leaderboard.
 
 A sender hands in for the team of their own name, which their token proves; so no team can spend another's
 submissions, or replace its final one. The steward may hand in for any team.
@@ -65,6 +65,10 @@ _RECEIVED = {
     "predictions": "9f1c...",
     "warnings": [],
 }
+_LINE = {
+    "sequence": 7, "received_at": "2026-01-31T12:00:00.000000+00:00", "team": "owls", "number": 1,
+    "predictions": "9f1c...", "final": True,
+}  # fmt: skip
 
 
 class HandedIn(Strict):
@@ -74,6 +78,65 @@ class HandedIn(Strict):
     team: str | None = Field(None, description="Your own name, for an analyst; that is the default.", max_length=1_000)
     guess: float | None = Field(None, description="Where scores are told: your own guess.")
     training: Annotated[Predictions, Field(default=None)]
+
+
+class FinalChoice(Strict):
+    """One of a team's submissions."""
+
+    number: int = Field(description="Of the submission, from 1, in the order of the team's own.", ge=1)
+    team: str | None = Field(None, description="Your own name, for an analyst; that is the default.", max_length=1_000)
+
+
+@router.get(
+    "/submissions",
+    summary="Submissions so far",
+    responses={
+        200: said("In the order in which they were received.", {"submissions": [_LINE], "warnings": []}),
+        **refusals(404, 409),
+    },
+)
+def submissions(name: HoldoutName, principal: Analyst, holdouts: Holdouts) -> JSONResponse:
+    """Submissions of your team; a steward sees those of all teams. Free."""
+    return result({"submissions": submissions_of(name, principal, holdouts)})
+
+
+def submissions_of(name: str, principal: Principal, holdouts: OpenHoldouts) -> list[dict[str, Any]]:
+    """Submissions that a principal may see."""
+    rows: list[dict[str, Any]] = holdouts.whole(name, principal).competition.submissions()
+    return [row for row in rows if principal.role is Role.STEWARD or row["team"] == principal.name]
+
+
+@router.post(
+    "/submissions/final",
+    summary="Choose the final submission",
+    openapi_extra=body_of(FinalChoice),
+    responses={
+        200: said("The team's submissions.", {"submissions": [_LINE], "warnings": []}),
+        **refusals(400, 404, 409, 413, 415),
+    },
+)
+def choose(
+    name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Make an earlier submission of your team its final one, until the team submits again. Free."""
+    wished = received.document(FinalChoice)
+    choose_final(request, (name, principal), holdouts, wished.team, wished.number)
+    return result({"submissions": submissions_of(name, principal, holdouts)})
+
+
+def choose_final(
+    request: Request, asked_by: tuple[str, Principal], holdouts: OpenHoldouts, team: str | None, number: int
+) -> None:
+    """Make a submission the final one of its team.
+
+    Raises:
+        Forbidden: If it is another's team. Nothing was changed.
+        QueryRejected: If there is no such submission, or the competition is over. Nothing was changed.
+    """
+    name, principal = asked_by
+    team = _own_team(team, principal)
+    holdouts.whole(name, principal).competition.choose(team=team, number=number)
+    noted(request, "choose a submission", team=team, number=number)
 
 
 @router.post(
@@ -137,18 +200,27 @@ def submission_of(name: str, principal: Principal, holdouts: OpenHoldouts, recei
         QueryRejected: If the predictions cannot be read.
     """
     handed_in, schema = received.document(HandedIn), holdouts.whole(name, principal).schema
-    team = handed_in.team or received.text("team") or principal.name
+    return {
+        "team": _own_team(handed_in.team or received.text("team"), principal),
+        "guess": _number(received.text("guess")) if handed_in.guess is None else handed_in.guess,
+        "predictions": _predictions(handed_in.predictions, _PREDICTIONS, schema, received),
+        "training": _predictions(handed_in.training, _TRAINING, schema, received),
+    }
+
+
+def _own_team(team: str | None, principal: Principal) -> str:
+    """The sender's team; a steward may name any.
+
+    Raises:
+        Forbidden: If an analyst names another one.
+    """
+    team = team or principal.name
     if principal.role is not Role.STEWARD and team != principal.name:
         raise Forbidden(
             f"you hand in as {principal.name!r}, and not for another team; expected your own name, or none; nothing "
             "was received or charged"
         )
-    return {
-        "team": team,
-        "guess": _number(received.text("guess")) if handed_in.guess is None else handed_in.guess,
-        "predictions": _predictions(handed_in.predictions, _PREDICTIONS, schema, received),
-        "training": _predictions(handed_in.training, _TRAINING, schema, received),
-    }
+    return team
 
 
 def _predictions(written: Any, part: str, schema: Schema, received: Received) -> Any:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from everhold.errors import QueryRejected
 from everhold.queries.risk import risk
+from everhold.queries.score_means import MEANS, why_no_mean
 from everhold_server.api.contract import (
     GateName,
     HoldoutName,
@@ -40,7 +41,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/holdouts/{name}/gates", tags=["gates"])
 
-_METRICS, _OF_RISK = ("accuracy", "error", "brier"), {"loss", "low", "high"}
+_METRICS, _OF_RISK = tuple(MEANS), {"loss", "low", "high"}
 _GATE = {"gate": "gate", "metric": "accuracy", "margin": 0.0, "champion": "5a0c...", "challenges": 12, "promotions": 2,
          "limit": None}  # fmt: skip
 
@@ -149,7 +150,7 @@ def _metric(metric: str | dict[str, str | float]) -> str | Callable[..., Any]:
         return metric
     if not isinstance(metric, dict) or not metric.keys() <= _OF_RISK:
         raise QueryRejected(
-            f"the metric cannot be compared; expected one of {', '.join(_METRICS)}, or a loss with its range such as "
-            '{"loss": "absolute", "low": 0, "high": 60}; nothing was changed'
+            f"{why_no_mean(metric) or 'the metric cannot be compared'}; expected one of {', '.join(_METRICS)}, or a "
+            'loss with its range such as {"loss": "absolute", "low": 0, "high": 60}; nothing was changed'
         )
     return partial(risk, **metric)  # type: ignore[arg-type]  # what does not fit is refused there

@@ -110,6 +110,11 @@ class HoldoutSettings(Strict):
     surprises: int | None = Field(
         None, description="Most surprises that telling one team may cost; a share by default."
     )
+    deadline: str | None = Field(
+        None, description="When a competition ends, with the offset from UTC.", max_length=100,
+        examples=["2026-12-01T12:00:00Z"],
+    )  # fmt: skip
+    rules: str | None = Field(None, description="Of a competition, as plain text.", max_length=20_000)
 
     @model_validator(mode="before")
     @classmethod

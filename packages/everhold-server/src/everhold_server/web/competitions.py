@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
 from markupsafe import Markup
 
 from everhold.errors import EverholdError, HoldoutNotFound
 from everhold_competitions.leaderboard_page import board_table
-from everhold_server.api.competitions import submission_of
+from everhold_server.api.competitions import choose_final, submission_of, submissions_of
 from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Principal, Role, Viewer
 from everhold_server.web.forms import ENDINGS, Fields, Form
 from everhold_server.web.published import Published
-from everhold_server.web.rendering import page
+from everhold_server.web.rendering import page, place
 from everhold_server.web.views import FEEDBACK_IN_WORDS, SAID_OF, View
 
 if TYPE_CHECKING:
@@ -51,6 +52,17 @@ def submit(request: Request, name: HoldoutName, holdouts: Holdouts, principal: A
     return _page(request, view, fields, submission=submission)
 
 
+@router.post("/holdouts/{name}/submit/final")
+def choose(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+    """Make a submission the final one of its team."""
+    number, _, team = fields.text("chosen").partition(" ")
+    try:
+        choose_final(request, (name, principal), holdouts, team, int(number) if number.isdecimal() else 0)
+    except EverholdError as fault:
+        return _page(request, View.of(holdouts, name, principal), Fields(), fault=fault.message, status=422)
+    return RedirectResponse(place("holdouts", name, "submit") + "#sent", 303)
+
+
 def _page(
     request: Request, view: View, fields: Fields, *, report: Any = None, submission: Any = None, fault: str = "",
     status: int = 200,
@@ -58,6 +70,7 @@ def _page(
     return page(
         request, "submit.html", status=status, view=view, contest=_contest(view), fields=fields, report=report,
         submission=submission, fault=fault, endings=ENDINGS, tab="submit",
+        submissions=submissions_of(view.name, view.principal, request.app.state.holdouts)[::-1],
         said_of=SAID_OF, row_id=view.whole.schema.row_id, feedback=FEEDBACK_IN_WORDS,
     )  # fmt: skip
 

@@ -29,6 +29,7 @@ __all__ = ["router"]
 router = APIRouter()
 
 _LATEST = 25
+_TEXTS = ("name", "label", "row_id", "mechanism", "feedback", "metric", "deadline", "rules")
 _FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by proof", "its score"), strict=True))
 
 
@@ -83,7 +84,7 @@ def _settings(fields: Fields) -> HoldoutSettings:
     Raises:
         HoldoutRejected: If it cannot be meant. Nothing was created.
     """
-    texts = {name: fields.some(name) for name in ("name", "label", "row_id", "mechanism", "feedback", "metric")}
+    texts = {name: fields.some(name) for name in _TEXTS}
     wholes = {name: fields.whole(name) for name in ("queries", "overfits", "teams", "submissions", "surprises")}
     wish: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
     if (classes := fields.some("classes")) is not None:

@@ -5,7 +5,22 @@ from concurrent.futures import ThreadPoolExecutor
 import holdout_samples as samples
 import numpy as np
 import pytest
-from service_samples import ADA, BOB, EVE, IDS, STEWARD, STUDY, as_csv, form, head, left_behind, opened, seal, serving
+from service_samples import (
+    ADA,
+    API,
+    BOB,
+    EVE,
+    IDS,
+    STEWARD,
+    STUDY,
+    as_csv,
+    form,
+    head,
+    left_behind,
+    opened,
+    seal,
+    serving,
+)
 
 from everhold_competitions.teams import Submissions
 
@@ -144,3 +159,69 @@ def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit
             assert (final in leads) if leads else (final in {each["predictions"] for each in received})
             contest = holdout.competition._session()
             assert set(contest.leaders()[1:]) <= {contest.question(each["predictions"]) for each in received}
+
+
+RULES = "Any model.\n<b>No</b> labels."
+
+
+@pytest.fixture
+def board(tmp_path):
+    seal(
+        tmp_path, ids=True, allot=(), feedback="none", features="public", teams=3, submissions=3, mechanism=None,
+        deadline="2999-12-01T12:00:00+02:00", rules=RULES,
+    )  # fmt: skip
+    with serving(tmp_path) as found:
+        yield found
+
+
+def submit(client, seed, **more):
+    files = {"predictions": ("x.csv", predictions(seed))}
+    return client.post(STUDY + "/submissions", files=files, **more).json()
+
+
+def test_a_team_lists_its_submissions_and_chooses_its_final_one(board, tmp_path):
+    ada, bob = board(ADA), board(BOB)
+    for seed in (0, 1):
+        submit(ada, seed)
+    submit(bob, 2)
+    assert [row["final"] for row in ada.get(STUDY + "/submissions").json()["submissions"]] == [False, True]
+    assert {row["team"] for row in bob.get(STUDY + "/submissions").json()["submissions"]} == {"bob"}
+    assert len(board(STEWARD).get(STUDY + "/submissions").json()["submissions"]) == 3
+    before = head(tmp_path)
+    for who, wish, status in (
+        (BOB, {"number": 1, "team": "ada"}, 403), (EVE, {"number": 1}, 403), (ADA, {"number": 3}, 422),
+        (ADA, {"number": 0}, 422), (ADA, {"number": "1; DROP"}, 422), (STEWARD, {"number": 1}, 422),
+    ):  # fmt: skip
+        assert board(who).post(STUDY + "/submissions/final", json=wish).status_code == status
+        assert head(tmp_path) == before
+    said = ada.post(STUDY + "/submissions/final", json={"number": 1})
+    assert [row["final"] for row in said.json()["submissions"]] == [True, False]
+    again, after = ada.post(STUDY + "/submissions/final", json={"number": 1}), head(tmp_path)
+    assert (again.json(), after) == (said.json(), head(tmp_path))
+    assert board(EVE).get(STUDY + "/submissions").status_code == 403
+
+
+def test_deadline_and_rules_are_set_and_told_over_http(board):
+    told = board(EVE).get(STUDY + "/leaderboard").json()
+    assert (told["rules"], told["deadline"]) == (RULES, "2999-12-01T10:00:00+00:00")
+
+
+@pytest.mark.parametrize("wish", [{"deadline": "tomorrow"}, {"deadline": "2026-12-01"}, {"rules": ""}, {"rules": 3}])
+def test_a_deadline_or_rules_that_cannot_be_meant_create_nothing(board, wish):
+    settings = {"name": "other", "label": "late", "row_id": "id", "features": "public", "feedback": "none", **wish}
+    table = {"id": IDS, "late": np.random.default_rng(5).integers(0, 2, samples.ROWS)}
+    said = board(STEWARD).post(f"{API}/holdouts", **form(settings, part="settings", holdout=as_csv(table)))
+    assert said.status_code == 422, said.text
+    assert board(STEWARD).get(f"{API}/holdouts/other").status_code == 404
+
+
+def test_scores_that_are_means_rank_and_others_are_refused_by_name(board):
+    table = {"id": IDS, "late": np.random.default_rng(5).integers(0, 2, samples.ROWS)}
+    for name, status in (("f1_macro", 422), ("neg_mean_squared_error", 422), ("neg_log_loss", 201)):
+        settings = {
+            "name": name, "label": "late", "row_id": "id", "features": "public", "feedback": "none", "metric": name,
+        }  # fmt: skip
+        said = board(STEWARD).post(f"{API}/holdouts", **form(settings, part="settings", holdout=as_csv(table)))
+        assert said.status_code == status, said.text
+        assert status == 201 or f"{name!r}" in said.json()["detail"]
+    assert board(STEWARD).get(f"{API}/holdouts/neg_log_loss/leaderboard").json()["metric"] == "log loss"

@@ -49,7 +49,7 @@ __all__ = ["CLOSED_STUDY", "QueryExecutor", "RowsArrived", "first_noise", "noise
 Result = TypeVar("Result")
 
 CLOSED_STUDY = (
-    "this study has been unsealed and accepts no new queries: the analyst may know what the sealed rows say; repeat an "
+    "the study was unsealed and accepts no new queries: the analyst may know what the sealed rows say; repeat an "
     "earlier query, which is free, or seal new rows; nothing was charged or changed"
 )
 """Message for a new query or allotment after the end."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_METRICS = ("accuracy", "error", "brier", "risk")
+_METRICS = ("accuracy", "error", "brier", "neg_brier_score", "neg_log_loss", "risk")
 _COLUMNS = ("gate", "metric", "margin", "champion", "challenges", "promotions", "limit")
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
@@ -195,7 +195,10 @@ def _read(path: Path | None, schema: Schema, column: str | None) -> Any:
 def _metric(metric: str, given: dict[str, Any]) -> str | Callable[..., Any]:
     """The metric, with its loss where it is a risk."""
     if metric not in _METRICS:
-        raise Misuse(f"--metric is {metric!r}; expected one of {', '.join(_METRICS)}")
+        from everhold.queries.score_means import why_no_mean
+
+        reason = why_no_mean(metric) or f"--metric is {metric!r}"
+        raise Misuse(f"{reason}; expected one of {', '.join(_METRICS)}")
     wished = {name: value for name, value in given.items() if value is not None}
     if metric != "risk":
         if wished:

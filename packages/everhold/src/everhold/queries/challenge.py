@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from everhold.queries.metrics import LabelQuery, accuracy, brier, error
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
 from everhold.queries.readings import GAIN_WIDTH
 from everhold.queries.risk import risk
+from everhold.queries.score_means import MEANS, why_no_mean
 from everhold.sealing.model_store import Champion, ModelStore, Written
 from everhold.sealing.sums import cells_of
 from everhold.values.evaluation import clip_to_grid
@@ -73,6 +74,12 @@ _OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
 _NAMED: Mapping[str, Callable[..., LabelQuery]] = {
     "accuracy": accuracy, "error": error, "brier": brier, "risk": risk,
 }  # fmt: skip
+
+
+def named_metric(name: str) -> Callable[..., LabelQuery] | None:
+    """A metric by its name, also the one that scikit-learn has for it; None if gates do not compare by it."""
+    mean = MEANS.get(name, name)
+    return _NAMED.get(mean) if isinstance(mean, str) else partial(risk, **mean)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -515,8 +522,9 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     """A metric as an analyst names it.
 
     Args:
-        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"risk"``, one of these functions, or a function from a
-            candidate to such a question; None for the one that is known.
+        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"neg_brier_score"``, ``"neg_log_loss"``, ``"risk"``; one of
+            the functions `accuracy`, `error` and `brier`; or a function from a candidate to such a question. None for
+            the one that is known.
         known: The description of the gate's metric, where there is a gate already.
 
     Raises:
@@ -524,7 +532,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     """
     if metric is None and known is not None:
         metric = _maker_of(known)
-    make = _NAMED.get(metric) if isinstance(metric, str) else metric
+    make = named_metric(metric) if isinstance(metric, str) else metric
     if make is None or isinstance(make, LabelQuery) or not callable(make):
         raise _no_metric(metric)
 
@@ -557,6 +565,8 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
 
 
 def _no_metric(thing: object) -> QueryRejected:
+    if (reason := why_no_mean(thing)) is not None:
+        return QueryRejected(f"{reason}; nothing was charged")
     return QueryRejected(
         f"the metric of a gate is {brief(thing)}; expected eh.accuracy, eh.error, eh.brier, their names, or a function "
         "from a candidate to such a question, as lambda model: eh.risk(model, 'log', high=5); nothing was charged"

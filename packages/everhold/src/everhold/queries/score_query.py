@@ -18,6 +18,7 @@ from everhold.queries.made_up_scores import made_up
 from everhold.queries.procedures import takes_statistics
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.score_kinds import Judged, ScoreKind, Setting, Sized
+from everhold.queries.score_means import LOG_CLIP
 from everhold.queries.scored_rows import BoundRows, ScoredRows, codes_of
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 __all__ = ["OneScore", "ScoreLook", "ScoreQuery"]
-
-_LOG_CLIP = math.log(1_000.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,7 +168,7 @@ class ScoreQuery(Query["Answer"]):
             clip = float(f"{farthest ** (1 if self.kind.name.endswith('absolute_error') else 2):.6g}")
             made = replace(made, low=low, high=high, centre=centre, clip=clip)
         if self.kind.outputs == "probabilities":
-            made = replace(made, clip=_LOG_CLIP)
+            made = replace(made, clip=LOG_CLIP)
         made = replace(made, clip=given.get("clip", made.clip), rate=given.get("rate", made.rate))
         if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or not 1 <= given.get("bins", 10) <= 100:
             raise QueryRejected(

@@ -170,6 +170,21 @@ def test_predictions_that_differ_nowhere_but_in_type_are_kept(holdout):
     assert not gate.challenge(champion.astype(bool)).promoted
 
 
+def test_a_gate_compares_by_scores_that_are_means_and_refuses_others_by_name(tmp_path):
+    _, champion = world(0)
+    with create(tmp_path) as holdout:
+        asked = holdout.status()["questions_asked"]
+        for name, nearest in (("f1_macro", "accuracy"), ("roc_auc", "neg_brier_score"), ("r2", "'squared'")):
+            with pytest.raises(eh.QueryRejected, match=f"{name}.*{nearest}.*nothing was charged"):
+                holdout.gate(name, champion=champion)
+        with pytest.raises(eh.QueryRejected, match="the metric of a gate is 'height'"):
+            holdout.gate("height", champion=champion)
+        assert holdout.status()["questions_asked"] == asked
+        gate = holdout.gate("neg_log_loss", champion=np.clip(champion, 0.1, 0.9))
+        assert holdout.gate(name="gate").champion == gate.champion
+        assert gate.challenge(np.full(len(champion), 0.5)).metric == "log loss"
+
+
 def test_a_gate_goes_on_after_a_restart_with_the_same_champion(tmp_path):
     sealed, champion = world(0)
     winner = better(champion, sealed["late"], by=120, seed=0)

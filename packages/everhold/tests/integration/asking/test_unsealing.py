@@ -379,7 +379,7 @@ def test_other_stretches_of_a_series_are_named(tmp_path):
 
 def test_a_silent_question_counts_costs_nothing_and_needs_no_guess(tmp_path):
     with create(tmp_path, training=None) as study:
-        with pytest.raises(QueryRejected, match="there is no guess"):
+        with pytest.raises(QueryRejected, match="needs a prior estimate"):
             study.ask(OPEN)
         study.allot("team-a", questions=1, charges=0)
         team = study.analyst("team-a")

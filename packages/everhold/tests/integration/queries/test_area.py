@@ -74,7 +74,7 @@ def test_identity_tells_blocks_from_ranks_and_from_counts(tmp_path):
     [
         ({"mechanism": "privacy_budget", "queries": 3}, lambda: eh.auc(model()), "guess_and_check"),
         ({"slack": 0.2}, lambda: eh.auc(model()), "without a slack"),
-        ({}, lambda: eh.auc(SEALED["x"]), "needs a guess"),
+        ({}, lambda: eh.auc(SEALED["x"]), "needs a prior estimate"),
         ({}, lambda: eh.auc(np.zeros(3)), "shape"),
         ({}, lambda: eh.auc(np.full(ROWS, np.nan)), "finite scores"),
     ],

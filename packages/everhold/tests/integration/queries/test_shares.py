@@ -113,7 +113,7 @@ def test_one_ratio_has_one_entry_however_it_is_spelled(tmp_path):
 
 def test_where_no_training_row_counts_a_guess_is_needed_and_no_sealed_row_excludes_nothing(tmp_path):
     with made(tmp_path) as holdout:
-        with pytest.raises(eh.QueryRejected, match="no guess that the training rows could give"):
+        with pytest.raises(eh.QueryRejected, match="none could be computed from the training rows"):
             holdout.ask(eh.mean("y = 1", given="x > 1e9"))
         prepared, evaluations, _ = looked(holdout, eh.mean("y = 1", given="x > 1e9"), 0.3)
         assert (prepared.from_training, evaluations.totals.tolist()) == (False, [[0]])
