@@ -255,6 +255,20 @@ def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):
     assert "the score is confirmed within [" in received.text
 
 
+def test_a_team_makes_an_earlier_submission_final(send, see, tmp_path):
+    for seed in (3, 4):
+        given = [("predictions", ("x.csv", written(tmp_path / "p.csv", model(0.8, seed)).read_bytes(), "text/csv"))]
+        send("/holdouts/cup/submit", {"act": "submit", "guess": "0.8"}, Role.ANALYST, "wrens", given)
+    assert "Make submission 1 of wrens final" in see("/holdouts/cup/submit", Role.ANALYST, "wrens").text
+    for chosen in ("9 wrens", "1 owls", "x", ""):
+        assert send("/holdouts/cup/submit/final", {"chosen": chosen}, Role.ANALYST, "wrens").status_code in (403, 422)
+    done = send("/holdouts/cup/submit/final", {"chosen": "1 wrens"}, Role.ANALYST, "wrens")
+    assert (done.status_code, done.headers["location"]) == (303, "/holdouts/cup/submit#sent")
+    page = see("/holdouts/cup/submit", Role.ANALYST, "wrens").text
+    assert "Make submission 2 of wrens final" in page
+    assert "owls" not in page
+
+
 def test_rows_are_sealed_whatever_they_and_their_files_are_called(send, see, tmp_path):
     given = [
         (part, ("../../../etc/passwd\0.csv", written(tmp_path / f"{part}.csv", rows(seed)).read_bytes(), "text/csv"))
