@@ -82,7 +82,7 @@ class Sealable:
 
 
 class Engine(Protocol):
-    """One table of rows and whoever adds it up; safe to be used by several threads.
+    """One table of rows and the engine that adds it up; safe to be used by several threads.
 
     An engine's own words never leave it: it quotes rows in its errors, so every foreign error becomes an
     `EverholdError` (`everhold.sealing.engines.errors`), and nothing that was read is logged.

@@ -79,7 +79,7 @@ class ClickHouse(Remote):
         text = isinstance(where, (str, os.PathLike))
         self._address = _address(where) if text else _address_of(where)
         if self._is_file and self._is_embedded:
-            self.table = str(Path(self.table).absolute())  # whoever opens it may be in another folder
+            self.table = str(Path(self.table).absolute())  # another process may run in another folder
         self._is_mine = text or self._is_embedded
         self._client: Any = None if self._is_mine else where
         _ = self._stored  # is it a name?

@@ -1,8 +1,8 @@
 """Predictions in a table of the engine that has the sealed rows: checked and known by their digests there.
 
 What is wrong with them is found in public facts before anything is charged, and said in the words that files of
-predictions get. Whoever asks so reads the table with the rights of the holdout's own connection; so the name of a table
-does not travel, and nobody asks it through a service.
+predictions get. The analyst reads the table with the rights of the holdout's own connection; so the name of a table
+does not travel, and no service takes it.
 """
 
 from __future__ import annotations

@@ -357,7 +357,7 @@ class Remote(Sealable, ABC):
             self._checked = key, state, digest  # it stays refused
             raise IntegrityError(
                 f"rows of {self.table!r} were changed {'while they were read' if when == 'while' else 'after sealing'};"
-                " expected the rows that were sealed, and nobody to write to them; nothing was charged; restore them"
+                " expected the rows that were sealed, without changes; nothing was charged; restore them"
             )
 
     def _watched(self) -> object:

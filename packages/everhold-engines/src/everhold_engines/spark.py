@@ -6,7 +6,7 @@ read as it was when it was sealed, by its snapshot (`VERSION AS OF`); this was w
 not been run here, where their libraries are not to be had.
 
 PySpark logs the text of a failed statement with the row that it quotes; that is kept quiet while everhold asks. What
-the driver and the executors log themselves, and Spark's history of statements, is for whoever runs Spark to decide.
+the driver and the executors log themselves, and Spark's history of statements, is for Spark's administrator to decide.
 """
 
 from __future__ import annotations

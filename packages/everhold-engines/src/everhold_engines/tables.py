@@ -193,7 +193,7 @@ def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
     """
     if keyed_fingerprint(engine, key) != sealed.fingerprint:
         raise HoldoutRejected(
-            "the holdout table was changed while it was being sealed; expected a table that nobody writes to; seal a "
+            "the holdout table was changed while it was being sealed; expected a table that does not change; seal a "
             "copy or a snapshot of it; nothing was created"
         )
 

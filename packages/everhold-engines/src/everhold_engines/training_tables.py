@@ -3,7 +3,7 @@
 Whatever the engine can count it counts in all of them. What needs rows in this process, such as estimators and the
 search for dependence, gets a public sample, which is kept as training rows from a file are: whole groups where rows are
 grouped or make several series, the stretch nearest to the sealed rows where they are one series, and else rows drawn at
-random. In a random sample of a long table neighbours and members of groups nobody named hardly ever meet.
+random. In a random sample of a long table neighbours and members of undeclared groups hardly ever meet.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _whole_groups(training: TableSide, column: str, share: float) -> str:
     if not 0 < found <= _AT_MOST * MOST_COPIED:
         raise HoldoutRejected(
             f"the groups of the column {column!r} are so large in the training table that no {MOST_COPIED:,} of its "
-            "rows are whole groups; expected smaller ones, or rows that are drawn by whoever knows them; hand in some "
+            "rows are whole groups; expected smaller ones, or rows drawn by hand; hand in some "
             "training rows as a file; nothing was created"
         )
     return some
@@ -104,7 +104,7 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
     """The table of training rows as it is now, after a look at its columns and the number of its rows.
 
     Rows that were changed in their place are not noticed: guesses are public, so they cost nothing but surprises
-    whatever they are made of, as long as nobody writes into the table what only the sealed rows say.
+    whatever they are made of, as long as nothing is written into the table what only the sealed rows say.
 
     Args:
         engine: That of the sealed rows.

@@ -86,7 +86,7 @@ def connect(
         transport: How httpx sends requests; for tests.
 
     Raises:
-        HoldoutNotFound: If there is no such holdout for whoever has this token.
+        HoldoutNotFound: If there is no such holdout for this token.
         AuthError: If the token is not valid, or would travel in the clear.
         EverholdError: If the service cannot be reached.
         ValueError: If it is no address.

@@ -44,7 +44,7 @@ PROBES = ("/healthz", "/readyz")
 
 _MOST_BUCKETS = 100_000
 _MINUTE = 60.0
-_MOST_OF_STRANGERS = 2**16  # bytes; whoever is not known has nothing to send but a token
+_MOST_OF_STRANGERS = 2**16  # bytes; an unknown sender has nothing to send but a token
 _MOST_AT_ONCE = 8  # requests of one token, of the 40 threads that endpoints share
 _MOST_WAITING = 100
 _FREE = "nothing was changed or charged"
@@ -111,7 +111,7 @@ class HostMiddleware(TrustedHostMiddleware):
 class BodyLimitMiddleware:
     """Counts a body while it is read; one that is too large or too slow ends there, and so does one of two lengths.
 
-    Of whoever is not known little is taken, wherever they send it: a body may be read before a route asks who sent it.
+    Of an unknown sender little is taken, on any route: a body may be read before a route asks who sent it.
 
     Args:
         app: What comes after it.
@@ -135,9 +135,9 @@ class BodyLimitMiddleware:
             return
         declared = headers.get("content-length", "0")
         if declared.isascii() and declared.isdigit() and int(declared[:20]) > most:
-            await body.refusal(413, most)(scope, receive, send)  # nobody is known yet
+            await body.refusal(413, most)(scope, receive, send)  # before authentication
             return
-        with contextlib.suppress(_Stopped):  # whether or not somebody caught it on its way
+        with contextlib.suppress(_Stopped):  # whether or not it was caught on its way
             await self.app(scope, body.receive, body.send)
         if body.refused and not body.started:
             await body.refusal(body.refused)(scope, receive, send)
@@ -148,7 +148,7 @@ class _Stopped(Exception):
 
 
 class _Body:
-    """One body on its way, and the answer, which is a refusal if the body was refused, whoever caught that."""
+    """One body on its way, and the answer, which is a refusal if the body was refused, wherever that was caught."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, most: int, settings: Settings) -> None:
         self._scope, self._receive, self._send = scope, receive, send
@@ -173,7 +173,7 @@ class _Body:
 
     async def _in_time(self) -> Message:
         settings = self._settings
-        if self._begun is None:  # whoever waits for their turn is not slow
+        if self._begun is None:  # a sender that waits for a turn is not slow
             self._begun = time.monotonic()
         late = self._begun + settings.patience + self._bytes / settings.slowest - time.monotonic()
         with anyio.move_on_after(max(0.0, min(settings.patience, late))):

@@ -20,7 +20,7 @@ _WRITING = (
     "SELECT pg_advisory_xact_lock({turn})"
 )
 _FOR_CRASHES = ("fsync", "full_page_writes")
-_USUAL = {  # of the connection, unless its address says otherwise: whoever vanished keeps no lock for ever
+_USUAL = {  # of the connection, unless its address says otherwise: a client that vanished keeps no lock for ever
     "application_name": "everhold", "client_encoding": "utf8", "keepalives_idle": "30", "keepalives_interval": "10",
     "keepalives_count": "3",
 }  # fmt: skip

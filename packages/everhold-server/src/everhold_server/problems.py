@@ -109,7 +109,7 @@ def _own(request: Request, fault: Exception) -> JSONResponse:
 def _malformed(_: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, RequestValidationError)
     places = [printable(".".join(map(str, error["loc"])))[:_LONGEST_PLACE] for error in fault.errors()]
-    where = list(dict.fromkeys(places))[:_MOST_PLACES]  # whoever sent them has chosen names and number
+    where = list(dict.fromkeys(places))[:_MOST_PLACES]  # the sender has chosen names and number
     detail = f"the request cannot be used: see {', '.join(where)}; expected what the API's page says"
     return problem(422, "MalformedRequest", f"{detail}; nothing was charged", places=where)
 

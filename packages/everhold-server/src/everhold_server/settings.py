@@ -25,7 +25,7 @@ class Settings:
         slowest: Bytes a second.
         requests_a_minute: Of one token; 0 for as many as it likes. So many may come at once.
         strangers_a_minute: The same for each client address that comes without a token or session.
-        failures_a_minute: Wrong tokens from one client address, until whoever sends more is told to come later.
+        failures_a_minute: Wrong tokens from one client address, until the sender is told to come later.
         sealings_an_hour: Of one token, whether or not they succeed; 0 for as many as it likes.
         answers_wait_for: Seconds; answers of unsafe methods leave at a multiple of this, counted from their request, so
             that the time which they took tells less. 0 for at once.

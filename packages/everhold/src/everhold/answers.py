@@ -68,7 +68,7 @@ def estimand_in_words(about: str | None) -> str:
     if about != FRESH_LABELS:
         return said
     return (
-        f"{said} If these predictions were made from the rows' features, whoever made them has seen what the promise "
+        f"{said} If these predictions were made from the rows' features, their maker has seen what the promise "
         "about the population takes as unseen: then every answer of this holdout is promised for labels drawn anew on "
         "these rows only."
     )

@@ -214,7 +214,7 @@ def is_of_everhold(frame: FrameType) -> bool:
 
 
 def warn_caller(warning: EverholdWarning) -> None:
-    """Warn at the caller's line, the first one outside everhold; or whoever collects warnings in this thread."""
+    """Warn at the caller's line, the first one outside everhold; or in this thread's list of warnings."""
     collected = _COLLECTED.get()
     if collected is not None:
         collected.append(warning)

@@ -175,8 +175,8 @@ class Holdout(GrowingHoldout):
             name: Name of the holdout, unique in that database.
             holdout: The rows to seal: a path to a Parquet or CSV file, a pandas or Polars frame, an Arrow table, or a
                 mapping from names to NumPy arrays. Or a table that stays in its engine, such as
-                ``everhold_engines.Spark(session, "table")``: nothing but what checks need is read from it, and whoever
-                administers the engine can read the rows.
+                ``everhold_engines.Spark(session, "table")``: nothing but what checks need is read from it, and the
+                engine's administrators can read the rows.
             training: Open rows of the same columns; they make the guesses that the holdout confirms. Or another table
                 of the engine that has the sealed rows: whatever the engine can count it counts in all of its rows, and
                 about 100,000 of them are copied for what needs rows here, such as estimators.
@@ -431,7 +431,7 @@ class Holdout(GrowingHoldout):
         return view
 
     def __deepcopy__(self, _: object) -> Self:
-        return self  # a handle: whoever copies what holds it asks the same ledger
+        return self  # a handle: a copy asks the same ledger
 
     def __reduce__(self) -> tuple[Callable[..., Holdout], tuple[type[Holdout], str, str, str | None]]:
         return _opened, (type(self), self._executor.store.url, self._executor.record.name, self._executor.analyst)

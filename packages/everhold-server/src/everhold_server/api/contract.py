@@ -149,8 +149,8 @@ def result(document: Any, warned: Sequence[EverholdWarning] = (), *, status: int
 def check_predictions_allowed(schema: Schema, principal: Principal, *predictions: Any) -> None:
     """Refuse predictions for rows whose features are sealed: they would weaken everybody's promise.
 
-    Whoever predicts these very rows has seen their features, and then every answer about the population, whoever asked,
-    would be promised for labels drawn anew on these rows only. A rule is computed where the rows are, so it is taken;
+    An analyst who predicts these very rows has seen their features. Then every answer about the population, to any
+    analyst, would be promised for labels drawn anew on these rows only. A rule is computed where the rows are, so it is taken;
     and the steward knows what they do.
 
     Args:

@@ -54,7 +54,7 @@ class PredictionsFolder:
             QueryRejected: If it is no plain file there, or cannot be read. Nothing is charged.
         """
         content = self._content(name)
-        with tempfile.TemporaryDirectory() as private:  # what is read is what was checked, whoever writes meanwhile
+        with tempfile.TemporaryDirectory() as private:  # what is read is what was checked
             copied = Path(private) / name
             copied.write_bytes(content)
             return self.read(copied, schema)

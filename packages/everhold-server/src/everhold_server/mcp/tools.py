@@ -2,7 +2,7 @@
 
 Their docstrings are what an agent reads before it calls, their results say what to do next, and so do their errors. All
 of them may be called from many threads at once. Whether a call was answered is decided by the ledger alone: a question
-is the same question another time, so whoever did not hear an answer asks again, for nothing.
+is the same question another time, so an agent that lost an answer asks again, for nothing.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _OF_THE_DOCUMENT = ("content-type", "content-length")
 
 
 class FaultPages:
-    """Turns problem documents into pages for browsers; whoever is not logged in is sent to where one can.
+    """Turns problem documents into pages for browsers; a visitor who is not logged in is sent to the login.
 
     Args:
         app: What comes after it; of all it is the first, so that it sees what anybody refuses.

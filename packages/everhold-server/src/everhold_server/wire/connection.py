@@ -82,7 +82,7 @@ class Connection:
         return f"Connection({self.address!r})"
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        return type(self), (self.address,)  # whoever opens it elsewhere has the token in the environment there
+        return type(self), (self.address,)  # elsewhere the token is in the environment
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457) as the errors that they were: whoever asks from elsewhere catches the same classes."""
+"""Problem documents (RFC 9457) as the errors that they were: clients catch the same classes."""
 
 from __future__ import annotations
 

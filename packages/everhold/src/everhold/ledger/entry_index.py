@@ -2,7 +2,7 @@
 
 A question that is gone from the database would be answered anew. The head of the ledger holds a digest of all questions
 under the steward's seal; a process that has checked it once reads only the questions that came later. That takes as
-long after a million questions as after the first, whoever else writes to the database. The first check of a process
+long after a million questions as after the first, also if others write to the database. The first check of a process
 reads 64 bytes of every entry, and what it remembers of each is 32.
 """
 

@@ -332,7 +332,7 @@ class Mechanism(ABC):
     def reachable(self, state: State) -> bool:
         """True if any course of questions and losses leads to these counts; here every answer costs one question.
 
-        From public state alone, for whoever checks what somebody else says was asked and charged.
+        From public state alone, to check what a ledger says was asked and charged.
         """
         return state.asked == state.charged <= self.queries
 
@@ -369,7 +369,7 @@ class Mechanism(ABC):
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """The state that goes on after answers of which only the number is known: the ledger lost them.
 
-        Whoever has seen them may use them, so they count like all others.
+        An analyst who has seen them may use them, so they count like all others.
 
         Args:
             state: The last state that is known.

@@ -66,7 +66,7 @@ class ContrastQuery(Query["Answer"]):
         return QuerySpec(f"risk_{self.how}", self.event, given)
 
     def parts(self, schema: Schema) -> tuple[ShareQuery, ShareQuery]:
-        """The conditional means of both arms; whoever has asked both, with guesses of their own, gets this one free.
+        """The conditional means of both arms; if both were asked, with own guesses, this one is free.
 
         Raises:
             QueryRejected: If there is no such column or arm. Nothing is charged.

@@ -120,7 +120,7 @@ class DerivedQuery(Query[Answer]):
         """
 
     def parts(self, schema: Schema) -> tuple[RowwiseQuery, ...]:
-        """The plain questions; whoever has asked them all, with guesses of their own, gets this one free.
+        """The plain questions; if all were asked, with own guesses, this one is free.
 
         Raises:
             QueryRejected: If it cannot be asked of such rows. Nothing is charged.

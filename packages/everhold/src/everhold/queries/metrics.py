@@ -385,7 +385,7 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
     """
     if not framed:
         return np.column_stack([table[name] for name in features])
-    import pandas as pd  # the extra [sklearn]; whoever fitted on a data frame has it
+    import pandas as pd  # the extra [sklearn]; needed to fit on a data frame
 
     columns: dict[str, Any] = {
         name: pd.Categorical(table[name], categories=list(schema.categories[name]))

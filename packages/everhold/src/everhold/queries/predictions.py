@@ -1,7 +1,7 @@
 """Predictions that an analyst hands in: whether they can be meant as such, and put in the order of the rows.
 
-They are judged by public facts, so what is refused here costs nothing. Row ids are public, too: whoever predicts has to
-know them, and what is wrong with them may be said.
+They are judged by public facts, so what is refused here costs nothing. Row ids are public, too: analysts who predict
+have to know them, and what is wrong with them may be said.
 """
 
 from __future__ import annotations

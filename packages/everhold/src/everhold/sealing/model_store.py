@@ -1,7 +1,7 @@
 """The champions of gates, kept in the holdout's private folder: what a challenger is compared with, row by row.
 
 A file is written before the transaction that names its champion is committed. It is named after the question about the
-champion and carries a keyed digest of what it holds, so whoever alters it is found out. Row values of sealed rows are
+champion and carries a keyed digest of what it holds, so changes are detected. Row values of sealed rows are
 as secret as the rows.
 """
 

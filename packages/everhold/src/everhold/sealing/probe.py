@@ -247,7 +247,7 @@ def try_estimator(function: Estimated, table: Table) -> NDArray[Any] | None:
     return None
 
 
-_warning_filters = threading.RLock()  # the filters belong to the whole process, and whoever changes them puts them back
+_warning_filters = threading.RLock()  # the filters belong to the whole process, and each change is undone
 
 
 def _after_fork_in_child() -> None:

@@ -21,7 +21,7 @@ class Rows:
 
     Attributes:
         row_id: Column that names rows, each once; no row may be in both sets. Predictions are joined by it. Row ids are
-            public: whoever hands in predictions has to know them, and no query may read them.
+            public: those who submit predictions have to know them, and no query may read them.
         classes: The classes of the label, which are public from now on: a prediction of any other class is refused, and
             nothing is charged. By default those of the training labels, where there are at least ten training rows for
             each. Needed where these do not say it, if labels are texts or classes are numbers other than 0 and 1;

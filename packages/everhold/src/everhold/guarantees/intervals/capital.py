@@ -2,7 +2,7 @@
 
 Units k = 1, 2, ... are independent: rows, or groups of rows. Each has a value Y_k with ``0 <= Y_k <= n_k``, and the
 population value is ``theta = sum E Y_k / sum E n_k``; the sizes n_k may be public or themselves random, as long as no
-unit can be larger than a public size N. Whoever bets that theta is smaller than claimed, with a public stake s and
+unit can be larger than a public size N. A bet that theta is smaller than claimed, with a public stake s and
 
     lambda(theta) = min(s, u / ((1 - theta) N)),        u < 1,
 
