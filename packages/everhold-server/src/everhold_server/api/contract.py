@@ -150,8 +150,8 @@ def check_predictions_allowed(schema: Schema, principal: Principal, *predictions
     """Refuse predictions for rows whose features are sealed: they would weaken everybody's promise.
 
     An analyst who predicts these very rows has seen their features. Then every answer about the population, to any
-    analyst, would be promised for labels drawn anew on these rows only. A rule is computed where the rows are, so it is taken;
-    and the steward knows what they do.
+    analyst, would be promised for labels drawn anew on these rows only. A rule is computed where the rows are, so it is
+    taken; and the steward knows what they do.
 
     Args:
         schema: What is known of the rows.

@@ -266,8 +266,7 @@ def _check_new(
         trained = [KnownRows.of(training_file(folder, each), schema.columns, key=key) for each in with_training[-1:]]
         if any(new["holdout"].repeats(before) for before in trained):
             raise HoldoutRejected(
-                "these rows, or most of them, are training rows of this holdout; expected new rows; "
-                f"{_DONE}"
+                f"these rows, or most of them, are training rows of this holdout; expected new rows; {_DONE}"
             )
         new["holdout"].save(folder / f"known-{number:06}-{duckdb.__version__}.npy")
 
