@@ -78,7 +78,7 @@ class Windows(Strict):
     guess: Guess = None
 
 
-class Compared(Strict):
+class ComparedArrival(Strict):
     """An arrival, and the queries by which it is compared with all rows before it."""
 
     arrival: int | None = Field(None, description="Its number; by default the latest one with sealed rows.", ge=1)
@@ -223,7 +223,7 @@ def over_time(
 
 
 @router.post(
-    "/drift", summary="Compare an arrival with all rows before it", openapi_extra=body_of(Compared),
+    "/drift", summary="Compare an arrival with all rows before it", openapi_extra=body_of(ComparedArrival),
     responses={200: said("Intervals before and since, by query.", _DRIFT), **refusals(404, 409, 413, 415)},
 )  # fmt: skip
 def drift(
@@ -234,7 +234,7 @@ def drift(
     Each comparison is two queries and is charged like them. Intervals that do not meet prove that the population
     changed.
     """
-    asked = received.document(Compared)
+    asked = received.document(ComparedArrival)
     holdout = holdouts.asked_by(name, principal)
     also = questions_of(asked.also, holdout, principal, received)
     with warned_of() as warned:

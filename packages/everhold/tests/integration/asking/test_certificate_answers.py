@@ -158,7 +158,7 @@ def test_a_choice_is_no_number(tmp_path):
         question = eh.private_choose(["delay > 1", "delay > 2"])
         holdout.ask(question)
         refused(holdout, question, "no single number")
-        refused(holdout, 1, "no number with an interval")
+        refused(holdout, 1, "has no numeric answer")
 
 
 def test_what_was_asked_silently_is_shown_only_when_it_was_told(holdout):

@@ -60,7 +60,7 @@ FAILURES = [
     (5, [*ASK, "--mean", "delay", "--low", "nan", "--high", "1"], "nothing was charged"),
     (5, [*ASK, "--mean", "late = 1", "--guess", "nan"], "outside the question's range"),
     (5, [*ASK, "--mean", "delay > 1", "--given", "delay"], "expected a condition that selects rows"),
-    (5, [*ASK, "--accuracy", "sealed_predictions.csv"], "no guess"),
+    (5, [*ASK, "--accuracy", "sealed_predictions.csv"], "prior estimate"),
     (5, [*ASK, "--accuracy", "none.csv"], "check the path"),
     (5, [*ASK, "--accuracy", "sealed.csv"], "leave the others out, or name it with --column"),
     (5, [*ASK, "--accuracy", "sealed.csv", "--column", "x"], "expected one of"),
