@@ -36,6 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="Seal the sealed tests with these results, and open a gate of this name.",
     )
+    group.addoption(
+        "--everhold-add",
+        metavar="NAME",
+        help="Add the sealed tests that the suite does not have, with these results of the champion of this gate.",
+    )
     group.addoption("--everhold-storage", metavar="URL", help="Storage; or set EVERHOLD_STORAGE.")
     group.addoption("--everhold-holdout", metavar="NAME", default="suite", help="Holdout of the cases (suite).")
     group.addoption("--everhold-challenger", metavar="NAME", help="Name of this version, such as its commit.")
@@ -53,12 +58,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and the collector of results where one of the options asks for it."""
     config.addinivalue_line("markers", "sealed(case=None): the test is a case of a suite that everhold has sealed.")
-    gate, seal = config.getoption("--everhold-gate"), config.getoption("--everhold-seal")
-    if gate and seal:
+    wished = [name for name in ("gate", "seal", "add") if config.getoption(f"--everhold-{name}")]
+    if len(wished) > 1:
         raise pytest.UsageError(
-            "--everhold-gate and --everhold-seal exclude each other. Seal once, challenge afterwards."
+            f"--everhold-{wished[0]} and --everhold-{wished[1]} exclude each other. Seal once, challenge afterwards."
         )
-    if gate or seal:
+    if wished:
         config.pluginmanager.register(SealedCases(config), "everhold-cases")
 
 
@@ -134,7 +139,8 @@ class SealedCases:
         from everhold.errors import BudgetExhausted, EverholdError
 
         try:
-            session.exitstatus = self._seal() if self._option("seal") else self._challenge()
+            act = self._seal if self._option("seal") else self._add if self._option("add") else self._challenge
+            session.exitstatus = act()
         except BudgetExhausted as fault:
             session.exitstatus, self._said = _SPENT, f"error: {fault}"
         except (EverholdError, OSError, ValueError) as fault:
@@ -157,6 +163,15 @@ class SealedCases:
         self._said = (
             f"sealed: {status['cases']} cases, {status['runs']} runs, gate {gate!r} about {status['population']}"
         )
+        return _PROMOTED
+
+    def _add(self) -> int:
+        from everhold.holdout import Holdout
+        from everhold.suites import add_cases
+
+        with Holdout.open(self._storage(), self._option("holdout")) as holdout:
+            arrived = add_cases(holdout, self._table(), gate=self._option("add"))
+        self._said = f"added: {arrived.rows} cases to gate {self._option('add')!r}, {arrived.total} in all"
         return _PROMOTED
 
     def _challenge(self) -> int:

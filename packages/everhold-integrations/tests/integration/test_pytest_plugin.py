@@ -70,6 +70,16 @@ def test_runs_are_repeated(session, tmp_path):
     assert session("--everhold-gate=main") == 2  # one run each
 
 
+def test_new_tests_are_added_with_the_results_of_the_champion(session, tmp_path):
+    session("--everhold-seal=main")
+    (tmp_path / "test_suite.py").write_text(SUITE.replace("range(40)", "range(50)"))
+    assert session("--everhold-gate=main", right=50) == 2
+    assert session("--everhold-add=main") == 0
+    assert "added: 10 cases to gate 'main', 50 in all" in session.output
+    assert session("--everhold-gate=main", right=50) == 0
+    assert session("--everhold-add=main", "--everhold-gate=main") == 4
+
+
 @pytest.mark.parametrize(
     ("options", "wish"),
     [

@@ -147,9 +147,10 @@ class RemoteCaseGate(RemoteGate):
         """See `CaseGate.cases_left`."""
         return list(self._get("missing")["cases"])
 
-    def complete(self, results: Any) -> None:
+    def complete(self, results: Any, *, baseline: Any = None) -> None:
         """See `CaseGate.complete`."""
-        self._post("missing", {"results": written_results(results)})
+        fixed = {} if baseline is None else {"baseline": written_results(baseline)}
+        self._post("missing", {"results": written_results(results), **fixed})
 
 
 class RemoteOpenChallenge:

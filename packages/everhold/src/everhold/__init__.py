@@ -36,7 +36,7 @@ _HOMES = {
     "everhold.queries.prediction_columns": "predictions_in",
     "everhold.queries.scores": "metric",
     "everhold.sealing.settings": "Planning Rows",
-    "everhold.suites": "seal_cases",
+    "everhold.suites": "add_cases seal_cases",
 }
 """Modules of the core's public names, beside its kinds of queries; each is imported when it is first used.
 

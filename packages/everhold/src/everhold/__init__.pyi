@@ -68,6 +68,7 @@ from everhold.queries.scores import metric as metric
 from everhold.queries.synthesis import synthesize as synthesize
 from everhold.sealing.settings import Planning as Planning
 from everhold.sealing.settings import Rows as Rows
+from everhold.suites import add_cases as add_cases
 from everhold.suites import seal_cases as seal_cases
 
 __version__: str

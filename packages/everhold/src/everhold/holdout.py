@@ -560,7 +560,7 @@ class Holdout(GrowingHoldout):
             name: Of the gate; a holdout may have several, and all share its budget.
             training: The champion's predictions for the training rows, where it is no estimator.
             better: Makes a gate about cases, whose challengers report results: the metric that has to be better than
-                the champion's by more than ``margin``.
+                the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means ``"a / b"``.
             any_of: In place of ``better``: metrics of which any one has to be better; they share the level.
             **claims: Of a gate about cases, see `everhold.asking.case_gate_opening.open_case_gate`: ``not_worse``
                 (slacks of guards, which share no level), ``baseline`` (results that guards are held against; those of
@@ -572,13 +572,13 @@ class Holdout(GrowingHoldout):
             ValueError: If the name or the limit cannot be used.
         """
         self._check_questions()
-        self._check_static("a gate")
         if metric is None and (better is not None or any_of is not None or self.gates.is_about_cases(name)):
             return self.gates.of_cases(
                 name, better=better, any_of=any_of, champion=champion, margin=margin, challenges=challenges, **claims
             )
         if claims:
             raise TypeError(f"{next(iter(claims))} belongs to a gate about cases; pass better= or any_of= with it")
+        self._check_static("a gate about rows")
         return self.gates.open(
             metric, champion=champion, training=training, margin=margin, challenges=challenges, name=name
         )

@@ -1,20 +1,23 @@
-"""A suite of cases with a gate in one step: what a repository with tests or evaluations needs."""
+"""A suite of cases with a gate: sealed in one step, and enlarged in one; for repositories with tests or evaluations."""
 
 from __future__ import annotations
 
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from everhold.errors import SmallHoldoutWarning, VacuousGuaranteeWarning
+from everhold.errors import QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.holdout import DEFAULT_STORAGE, Holdout
-from everhold.queries.case_results import CASE, ids_in
+from everhold.queries.case_results import CASE, ids_in, runs_by_case
 from everhold.sealing.settings import Planning, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["seal_cases"]
+    from everhold.asking.appending import Arrived
+    from everhold.asking.case_gate import CaseGate
+
+__all__ = ["add_cases", "seal_cases"]
 
 _GROUP = "group"
 
@@ -56,10 +59,7 @@ def seal_cases(
     """
     from everhold.dependence import Groups
 
-    ids = ids_in(results)
-    table: dict[str, Any] = {CASE: ids, "position": list(range(len(ids)))}
-    if groups is not None:
-        table[_GROUP] = [str(groups[case]) for case in ids]
+    table = _table(ids_in(results), groups, first=0)
     with warnings.catch_warnings():  # means over few cases say little, and a gate does not tell any
         warnings.simplefilter("ignore", SmallHoldoutWarning)
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)
@@ -70,3 +70,70 @@ def seal_cases(
         )  # fmt: skip
     holdout.gate(name=gate, champion=results, **claims)
     return holdout
+
+
+def add_cases(
+    holdout: Holdout, results: Any, *, gate: str = "main", baseline: Any = None, groups: Mapping[Any, Any] | None = None
+) -> Arrived:
+    """Add cases to a suite of `seal_cases`, with the results of the present champion on them.
+
+    Verdicts that were given stay true of the cases that were there. Later challenges have results of all cases. What is
+    added, and when, may depend on everything that was told, and on nothing else of the sealed results.
+
+    Args:
+        holdout: The suite.
+        results: Results of the champion, as for `CaseGate.challenge`; those of cases that are there are left out.
+        gate: Name of the gate. Others need `CaseGate.complete` before their next challenge.
+        baseline: The same of the baseline; needed where there are guards against it.
+        groups: Case id to group, as for `seal_cases`; a group arrives whole.
+
+    Returns:
+        The arrival.
+
+    Raises:
+        QueryRejected: If no case is new, a challenge is open, or the results cannot be used. Nothing was changed.
+        HoldoutRejected: If the cases cannot be appended. Nothing was changed.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> passed = {f"test_{n}": n % 3 > 0 for n in range(90)}
+        >>> first = {case: passed[case] for case in list(passed)[:60]}
+        >>> suite = seal_cases(f"{folder.name}/suite.db", results=first, better="passed")
+        >>> add_cases(suite, passed).total
+        90
+        >>> suite.close(); folder.cleanup()
+    """
+    found: CaseGate = holdout.gate(name=gate)  # type: ignore[assignment]  # it is about cases, or has no suite
+    cases, added = _added(found, results, "the champion")
+    _, fixed = ([], None) if baseline is None else _added(found, baseline, "the baseline", cases)
+    found.check_addition(fixed)
+    if {CASE, "position"} != set(holdout.schema.columns) - {_GROUP}:
+        raise QueryRejected(
+            "the holdout has columns that seal_cases does not make; expected a suite of seal_cases; append the rows "
+            "with append(), and pass the champion's results to complete(); nothing was changed"
+        )
+    arrived = holdout.append(_table(cases, groups, first=len(found.suite.ids)))
+    found.complete(added, baseline=fixed)
+    return arrived
+
+
+def _added(
+    gate: CaseGate, results: Any, whose: str, cases: Sequence[Any] | None = None
+) -> tuple[list[Any], dict[Any, list[Any]]]:
+    """Results of the cases that a suite does not have, checked; other cases are left out."""
+    known = set(gate.suite.ids)
+    added = {case: runs for case, runs in runs_by_case(results).items() if case not in known}
+    if not added:
+        raise QueryRejected(f"{whose} has no result of a new case; expected some; nothing was changed")
+    wanted = list(added) if cases is None else list(cases)
+    gate.suite.values(added, wanted)
+    return wanted, added
+
+
+def _table(ids: Sequence[Any], groups: Mapping[Any, Any] | None, *, first: int) -> dict[str, Any]:
+    """The rows of cases."""
+    table: dict[str, Any] = {CASE: list(ids), "position": list(range(first, first + len(ids)))}
+    if groups is not None:
+        table[_GROUP] = [str(groups[case]) for case in ids]
+    return table

@@ -289,7 +289,7 @@ def test_after_an_arrival_gates_and_families_are_refused(holdout):
     holdout.append(table(100, 3))
     with pytest.raises(QueryRejected, match="declaring a family does not know"):
         holdout.declare("f", eh.texts())
-    with pytest.raises(QueryRejected, match="a gate does not know"):
+    with pytest.raises(QueryRejected, match="a gate about rows does not know"):
         holdout.gate("accuracy", champion="late == 1")
 
 

@@ -7,22 +7,26 @@ import numpy as np
 
 import everhold as eh
 from everhold.asking import case_gate, open_challenge
+from everhold.guarantees.intervals import ratio_claims
 from everhold.queries import case_challenge, case_evidence
 
 
 @dataclass(frozen=True)
 class LedgerNight:
-    """One kind of night; every second challenge is open, and every twentieth may be stopped for futility.
+    """One kind of night; every second challenge is open, and some may be stopped for futility.
 
     Attributes:
         world: ``"cases"`` (new cases, none of them open), ``"groups"`` (new cases in groups of 6 that win or lose
-            together), ``"runs"`` (new runs of these cases, four each) or ``"guards"`` (a success that is true, and a
-            guard that is violated by a hair).
+            together), ``"runs"`` (new runs of these cases, four each), ``"guards"`` (a success that is true, and a
+            guard that is violated by a hair), ``"ratios"`` (the cost of a success) or ``"arrivals"`` (new cases; after
+            each fourth of the night as many are added as there were at first).
         challenges: Challenges in the night.
+        stops: Every so many challenges one may be stopped for futility, which costs a surprise.
     """
 
     world: str
     challenges: int = 200
+    stops: int = 20
 
     @property
     def cases(self):
@@ -31,7 +35,11 @@ class LedgerNight:
 
     def remove(self, patch, protection):
         """Take one protection away, inside the package."""
-        if protection == "levels":  # each challenge at 5 %, as if it were the only one
+        if protection == "arrivals":  # of the cases that could be added, those come that the champion fails
+            patch.setattr(LedgerNight, "_of_new_case", lambda *_: {"a": 0})
+        elif protection == "ratio":  # by the scores alone
+            patch.setattr(ratio_claims.RatioUnits, "first_look", _lower_score)
+        elif protection == "levels":  # each challenge at 5 %, as if it were the only one
             for module in (case_challenge, open_challenge):
                 patch.setattr(module, "next_nats", lambda *_: float(np.log(20.0)))
         elif protection == "order":  # groups are handed out as the file has them
@@ -48,19 +56,24 @@ class LedgerNight:
         rng = np.random.default_rng([seed, 28])
         runs = 4 if self.world == "runs" else 1
         groups = {f"t{n}": f"g{n // 6}" for n in range(self.cases)} if self.world == "groups" else None
-        wish = {"not_worse": {"cost": 0.25}} if self.world == "guards" else {}
+        wish = {"better": "a", **({"not_worse": {"cost": 0.25}} if self.world == "guards" else {})}
+        if self.world == "ratios":
+            wish = {"better": "cost / a"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", eh.EverholdWarning)
             suite = eh.seal_cases(
-                f"{folder}/night.db", results=self._results(rng, first=True), better="a", groups=groups,
+                f"{folder}/night.db", results=self._results(rng, first=True), groups=groups,
                 challenges=self.challenges, units="runs" if runs > 1 else "cases", **wish,
             )  # fmt: skip
             with suite:
-                return self._play(suite.gate(name="main"), rng)
+                return self._play(suite, suite.gate(name="main"), rng)
 
-    def _play(self, gate, rng):
+    def _play(self, suite, gate, rng):
         for number in range(self.challenges):
-            results = self._results(rng)
+            if self.world == "arrivals" and number and number % (self.challenges // 4) == 0:
+                there = len(gate.suite.ids)
+                eh.add_cases(suite, {f"t{n}": self._of_new_case(rng) for n in range(there, there + self.cases)})
+            results = self._results(rng, cases=len(gate.suite.ids))
             try:
                 if self._challenge(gate, results, number).promoted:
                     return 1
@@ -73,13 +86,17 @@ class LedgerNight:
     def _challenge(self, gate, results, number):
         if number % 2 or self.world == "cases":
             return gate.challenge(results, challenger=f"c{number}")
-        opened = gate.open(f"c{number}", futility=number % 20 == 0)
+        opened = gate.open(f"c{number}", futility=number % self.stops == 0)
         while True:
             reply = opened.report({case: results[case] for case in opened.next_cases()})
             if not reply.goes_on:
                 return reply.verdict
 
-    def _results(self, rng, *, first=False):
+    def _of_new_case(self, rng):
+        """The champion's result on a case that is added."""
+        return {"a": int(rng.integers(0, 2))}
+
+    def _results(self, rng, *, first=False, cases=0):
         """Results of a version that is as good as every other one, for labels or runs drawn anew."""
         if self.world == "runs":
             values = rng.integers(0, 2, (self.cases, 4))
@@ -87,12 +104,20 @@ class LedgerNight:
         if self.world == "guards":
             dear = rng.random(self.cases) < (0.0 if first else 0.25)  # the mean is what the guard allows at most
             return {f"t{n}": {"a": int(not first), "cost": float(bad)} for n, bad in enumerate(dear)}
-        if self.world == "cases":
-            return {f"t{n}": {"a": int(value)} for n, value in enumerate(rng.integers(0, 2, self.cases))}
+        if self.world == "ratios":
+            won, cost = rng.integers(0, 2, self.cases), rng.random(self.cases)
+            return {f"t{n}": {"a": int(a), "cost": c} for n, (a, c) in enumerate(zip(won, cost, strict=True))}
+        if self.world in ("cases", "arrivals"):
+            return {f"t{n}": {"a": int(value)} for n, value in enumerate(rng.integers(0, 2, cases or self.cases))}
         won = np.repeat(rng.integers(0, 2, self.cases // 6), 6)
         if not first and rng.random() < 0.5:  # easy groups come first in the file
             won = np.repeat(np.arange(self.cases // 6) < self.cases // 12, 6).astype(int)
         return {f"t{n}": {"a": int(value)} for n, value in enumerate(won)}
+
+
+def _lower_score(units, claim, *, looks, **known):
+    top, other_top, bottom, other_bottom = units.sums.sum(axis=1)
+    return 0 if top * other_bottom < other_top * bottom else len(looks)
 
 
 def _guards_by_score(claims, units, **known):

@@ -91,6 +91,7 @@ class MissingResults(Strict):
     """Results that the champion does not have yet."""
 
     results: Results
+    baseline: NewResults
 
 
 @router.post(
@@ -212,7 +213,7 @@ def withdraw(
     responses={200: said("Cases to run before the next challenge.", _CASES), **refusals(404, 409)},
 )  # fmt: skip
 def cases_left(name: HoldoutName, gate: GateName, principal: Analyst, holdouts: Holdouts) -> JSONResponse:
-    """List the cases that a champion has left to run, as it was promoted early. Free."""
+    """List the cases that a champion has left to run, as it was promoted early or cases were added. Free."""
     return result({"cases": _gate(holdouts, name, principal, gate).cases_left()})
 
 
@@ -227,7 +228,7 @@ def complete(
     wished = received.document(MissingResults)
     with warned_of() as warned:
         found = _gate(holdouts, name, principal, gate)
-        found.complete(results_from(wished.results))
+        found.complete(results_from(wished.results), baseline=_new(wished.baseline))
         left = found.cases_left()
     noted(request, "complete results", gate=gate)
     return result({"cases": left}, warned)

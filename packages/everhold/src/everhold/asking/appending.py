@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.asking.gate_facts import CASES
 from everhold.asking.growth import Growth, arrival_question, latest_until, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
 from everhold.dependence import Groups, Independent
@@ -20,6 +21,8 @@ from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.arrivals import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Arrivals, arrived
+from everhold.ledger.gates import Gates
+from everhold.ledger.open_challenges import OpenChallenges
 from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens
@@ -29,10 +32,12 @@ from everhold.sealing.configuration import GROWS, recorded_extensions
 from everhold.sealing.resealing import arrived_elsewhere
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Head
+    from everhold.ledger.extension import LedgerExtension
     from everhold.sealing.arriving import ArrivedFiles
     from everhold.sealing.reading import RowSource
 
@@ -106,7 +111,7 @@ def check_grows(executor: QueryExecutor) -> None:
     configuration, mechanism = executor.record.configuration, executor.mechanism
     head = executor.head()
     others = sorted(
-        {e.name for e in head.accounts.extensions.values()} - {Arrivals.name}
+        {e.name for e in head.accounts.extensions.values() if not _knows_arrivals(e, configuration)}
         | recorded_extensions(configuration).keys()
     )
     reasons = {
@@ -129,6 +134,28 @@ def check_grows(executor: QueryExecutor) -> None:
                 "with guess_and_check and nothing else; nothing was changed; seal the new rows as another holdout"
             )
     _check_steward(executor, head, "append rows")
+    _check_no_open_challenge(head.accounts)
+
+
+def _knows_arrivals(extension: LedgerExtension, configuration: Mapping[str, Any]) -> bool:
+    """True for what goes on when rows arrive: gates about cases do, where all rows have one tree."""
+    if isinstance(extension, Gates):
+        about_cases = all(gate.metric.get("kind") == CASES for gate in extension.by_name.values())
+        return about_cases and not configuration.get(GROWS)
+    return isinstance(extension, (Arrivals, OpenChallenges))
+
+
+def _check_no_open_challenge(accounts: Accounts) -> None:
+    """Refuse to append while cases are handed out, as the order of the challenge is that of the cases there.
+
+    Raises:
+        QueryRejected: If a challenge is open. Nothing was changed.
+    """
+    for gate in accounts.of(OpenChallenges).by_gate:
+        raise QueryRejected(
+            f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; nothing was "
+            "changed"
+        )
 
 
 def _in_named_groups(dependence: Any, configuration: Any) -> bool:
@@ -304,6 +331,7 @@ def _record(
         accounts = Accounts.from_state(transaction.state)
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
+        _check_no_open_challenge(accounts)
         if State.from_dict(transaction.state["mechanism"]) != state:
             return False
         accounts.of(Arrivals).replay(public, ARRIVAL)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.asking.gate_facts import described_gate, history_of, promotions_of
+from everhold.asking.grown import SeesArrivals, current
 from everhold.dependence import Groups, Independent
 from everhold.display import Facts
 from everhold.errors import QueryRejected
@@ -42,16 +43,29 @@ if TYPE_CHECKING:
     from everhold.queries.case_shares import VarianceShares
     from everhold.queries.gate_history import GateHistory
 
-__all__ = ["CaseGate", "baseline_file", "groups_of", "result_store_of"]
+__all__ = ["CaseGate", "baseline_file", "groups_of", "result_files", "result_store_of"]
 
 
-class CaseGate:
+class CaseGate(SeesArrivals):
     """A champion, a baseline, and claims about cases; made by `Holdout.gate(better=...)`."""
 
     def __init__(self, executor: QueryExecutor, store: ResultStore, name: str) -> None:
         """Use `Holdout.gate` instead."""
         self._executor, self._store, self._name = executor, store, name
+        self._folder = store.folder
         self._units = units_of(executor, self._now().metric)
+
+    def _see_arrivals(self) -> None:
+        super()._see_arrivals()
+        self._units = units_of(self._executor, self._now().metric)
+
+    def _check_arrivals(self) -> None:
+        """Check that no cases came since they were counted.
+
+        Raises:
+            RowsArrived: If some came, which `current` mends.
+        """
+        self._executor.state()
 
     def __repr__(self) -> str:
         return f"CaseGate({self._name!r})"
@@ -67,10 +81,17 @@ class CaseGate:
         return self._now().champion
 
     @property
+    @current
     def suite(self) -> CaseSuite:
         """The cases and claims."""
+        self._check_arrivals()
+        return self._suite
+
+    @property
+    def _suite(self) -> CaseSuite:
         return self._units.suite
 
+    @current
     def challenge(
         self, results: Any, *, challenger: str | None = None, champion: Any = None, baseline: Any = None,
         strict: bool = False,
@@ -91,7 +112,8 @@ class CaseGate:
             CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was charged.
             BudgetExhausted: If it was refused, where that was wished for.
         """
-        values = self.suite.values(results)
+        self._check_arrivals()
+        values = self._suite.values(results)
         rerun = self.rerun(champion, baseline)
         name = f"run {secrets.token_hex(4)}" if challenger is None else checked_challenger(challenger)
         while True:
@@ -103,18 +125,19 @@ class CaseGate:
             self.check_complete(gate)
             evidence = Evidence(
                 self._units, values,
-                self._store.find(gate.champion) if rerun is None else rerun[0],
+                self.stored(gate.champion) if rerun is None else rerun[0],
                 self._baseline(gate) if rerun is None else rerun[1],
             )  # fmt: skip
             plan = CaseChallenge(
-                gate, self.suite, self._units, name, self._executor.mechanism, self._store,  # type: ignore[arg-type]
-                evidence.proves, values,
+                gate, self._suite, self._units, name, self._executor.mechanism, self._store,  # type: ignore[arg-type]
+                evidence.proves, values, self.file_of(challenger_digest(gate.name, name)), self._executor.schema.about,
             )  # fmt: skip
             try:
                 return self._executor.ask(plan, strict=strict)
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 continue
 
+    @current
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> OpenChallenge:
         """Open a challenge that is decided as early as possible; it takes one place among the queries.
 
@@ -133,10 +156,10 @@ class CaseGate:
         """
         from everhold.asking.open_challenge import open_challenge
 
-        return open_challenge(
-            self, self._executor, self._store, checked_challenger(challenger), batch=batch, futility=futility
-        )
+        self._check_arrivals()
+        return open_challenge(self, checked_challenger(challenger), batch=batch, futility=futility)
 
+    @current
     def find_open(self, challenger: str) -> OpenChallenge | None:
         """The challenge that is open under this name, or ended under it against this champion; None if there is none.
 
@@ -145,7 +168,8 @@ class CaseGate:
         """
         from everhold.asking.open_challenge import OpenChallenge
 
-        found = OpenChallenge(self, self._executor, self._store, checked_challenger(challenger))
+        self._check_arrivals()
+        found = OpenChallenge(self, checked_challenger(challenger))
         return found if found.next_cases() or found.verdict is not None else None
 
     def rerun(
@@ -163,29 +187,71 @@ class CaseGate:
         """
         if champion is None and baseline is None:
             return None
-        if champion is None or (baseline is None) == bool(self.suite.not_worse):
+        if champion is None or (baseline is None) == bool(self._suite.not_worse):
             raise QueryRejected(
                 "new runs of the champion and of the baseline belong together, and the baseline only to guards; "
-                f"expected champion={'..., baseline=...' if self.suite.not_worse else '...'}; nothing was charged"
+                f"expected champion={'..., baseline=...' if self._suite.not_worse else '...'}; nothing was charged"
             )
-        first = self.suite.values(champion, cases)
-        return first, first if baseline is None else self.suite.values(baseline, cases)
+        first = self._suite.values(champion, cases)
+        return first, first if baseline is None else self._suite.values(baseline, cases)
 
+    @current
     def cases_left(self) -> list[Any]:
-        """Ids of cases that the champion has no results for, as it was promoted early; see `complete`."""
-        return [self.suite.ids[place] for place in self._places_left(self._now())]
+        """Ids of cases without results of the champion, as it was promoted early or cases were added; see `complete`.
 
-    def complete(self, results: Any) -> None:
+        Those without results of the baseline are among them.
+        """
+        self._check_arrivals()
+        return [self._suite.ids[place] for place in self._places_left(self._now())]
+
+    def check_addition(self, baseline: Any) -> None:
+        """Check that cases can be added with results of the champion and, where guards need it, of the baseline.
+
+        Args:
+            baseline: Results of the baseline on the added cases; None without.
+
+        Raises:
+            QueryRejected: If not. Nothing was changed.
+        """
+        self.check_complete(self._now())
+        if (baseline is None) == bool(self._suite.not_worse):
+            raise QueryRejected(
+                "the baseline's results on the added cases belong to guards against it; expected "
+                f"{'baseline=...' if baseline is None else 'no baseline='}; nothing was changed"
+            )
+
+    @current
+    def complete(self, results: Any, *, baseline: Any = None) -> None:
         """Add the champion's results on `cases_left`; a gate answers no challenge before.
+
+        Args:
+            results: As for `challenge`, of exactly these cases.
+            baseline: The same for the baseline; needed for cases that were added, where there are guards against it.
 
         Raises:
             CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was changed.
+            QueryRejected: If results of the baseline are needed and not given, or the other way round.
         """
+        self._check_arrivals()
         gate = self._now()
-        places = self._places_left(gate)
-        values = self._store.find(gate.champion).copy()
-        values[places] = self.suite.values(results, [self.suite.ids[place] for place in places])
-        self._store.keep(gate.champion, values)
+        left = self._places_left(gate)
+        added = self._added_to_baseline()
+        if added and baseline is None:
+            raise QueryRejected(
+                "cases were added and the guards need the baseline's results on them; expected baseline=..., the same "
+                "results again where the champion is the baseline; nothing was changed"
+            )
+        if baseline is not None and not added:
+            raise QueryRejected("the baseline has results on all cases; expected no baseline=; nothing was changed")
+        made = self._suite.values(results, [self._suite.ids[place] for place in left])
+        if baseline is not None:
+            fixed = self._baseline(gate)
+            missing = np.flatnonzero(np.isnan(fixed).any(axis=(1, 2))).tolist()
+            fixed[missing] = self._suite.values(baseline, [self._suite.ids[place] for place in missing])
+            self._store.keep(self.file_of(baseline_file(gate.name)), fixed)
+        values = self.stored(gate.champion)
+        values[left] = made
+        self._store.keep(self.file_of(gate.champion), values)
 
     def check_complete(self, gate: GateAccount) -> None:
         """Refuse challenges of a champion that was promoted early and did not run all cases.
@@ -195,37 +261,66 @@ class CaseGate:
         """
         if left := len(self._places_left(gate)):
             raise QueryRejected(
-                f"the champion was promoted early and has no results for {left} cases; expected them first; run "
-                "cases_left() and pass the results to complete(); nothing was charged"
+                f"the champion has no results for {left} cases, as it was promoted early or cases were added; expected "
+                "them first; run cases_left() and pass the results to complete(); nothing was charged"
             )
 
-    def _places_left(self, gate: GateAccount) -> list[int]:
-        values = self._store.find(gate.champion)
-        return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()
+    def file_of(self, name: str) -> str:
+        """Name of the file of results on the cases that are there now.
 
+        Args:
+            name: Digest of a champion's name, or that of the baseline's file.
+        """
+        return result_files(self._executor, name)[0]
+
+    def stored(self, name: str) -> NDArray[np.float64]:
+        """Results that were kept, shape (cases, runs, metrics); nan where there are none, as for added cases. Secret.
+
+        Args:
+            name: As for `file_of`.
+        """
+        files = result_files(self._executor, name)
+        values = self._store.find(next(filter(self._store.has, files), files[-1]))
+        added = np.full((len(self._suite.ids) - len(values), *values.shape[1:]), np.nan)
+        return np.concatenate([values, added])
+
+    def _places_left(self, gate: GateAccount) -> list[int]:
+        missing = np.isnan(self.stored(gate.champion)).any(axis=(1, 2))
+        if self._suite.not_worse:
+            missing |= np.isnan(self._baseline(gate)).any(axis=(1, 2))
+        return np.flatnonzero(missing).tolist()
+
+    def _added_to_baseline(self) -> bool:
+        """True if there are guards against the baseline, and cases were added since it ran."""
+        return bool(self._suite.not_worse) and bool(np.isnan(self.stored(baseline_file(self._name))).any())
+
+    @current
     def shares(self, results: Any) -> VarianceShares:
         """Shares of variance between cases and between runs of a case, from these results alone; nothing is asked."""
         from everhold.queries.case_shares import variance_shares
 
-        return variance_shares(self.suite, self.suite.values(results), nats=self._nats())
+        self._check_arrivals()
+        return variance_shares(self._suite, self._suite.values(results), nats=self._nats())
 
+    @current
     def status(self) -> Facts:
         """The gate in public facts: claims, population, champion, challenges, what is left, the smallest step.
 
         ``sees`` is the smallest gain in the first metric that the next challenge could prove if no unit spread at all;
-        None where not even a perfect challenger could be proved.
+        None for a ratio, and where not even a perfect challenger could be proved (then ``provable`` is False).
         """
         data = self._executor.data()
-        gate, remaining = self._now(data), self._executor.remaining(data)
+        gate, remaining = self._now(data), self._executor.remaining(data)  # checks arrivals, too
         limits = {} if gate.limit is None else {"challenges": gate.left}
         opened = Accounts.from_state(data).of(OpenChallenges).by_gate.get(gate.name)
         return Facts({
             **described_gate(gate),
             "holdout": self._executor.record.name,
-            "cases": len(self.suite.ids),
-            "runs": self.suite.runs,
-            "population": self.suite.population,
+            "cases": len(self._suite.ids),
+            "runs": self._suite.runs,
+            "population": self._suite.population,
             "open": opened is not None,
+            "provable": self._units.can_prove(self._nats()),
             "sees": self._sees(),
             "remaining": {**remaining, **limits},
             "statement": self._executor.promise.statement,
@@ -236,6 +331,7 @@ class CaseGate:
         """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
         return promotions_of(self._executor, self._name)
 
+    @current
     def history(self) -> GateHistory:
         """All champions with the intervals of their gains, and what was spent."""
         return history_of(self._executor, self._name)
@@ -250,9 +346,11 @@ class CaseGate:
     def _sees(self) -> float | None:
         from everhold.planning.case_steps import smallest_step
 
-        first = self.suite.claims[0]
-        step = smallest_step(self._units.all_at_once, first.floor, self._nats())
-        return None if step is None else step * self.suite.metrics[0].width
+        first = self._suite.first
+        if first is None:
+            return None
+        step = smallest_step(self._units.all_at_once, self._suite.claims[0].floor, self._nats())
+        return None if step is None else step * first.width
 
     def _check_none_open(self, data: dict[str, Any]) -> None:
         opened = Accounts.from_state(data).of(OpenChallenges).by_gate.get(self._name)
@@ -267,12 +365,12 @@ class CaseGate:
         executor = self._executor
         told = ExecutionResult([], executor.remaining(executor.data()), executor.promise.statement, executor.analyst)
         return case_verdict(
-            gate, self.suite, told, promoted=bool(gate.before), question=gate.champion, repeated=True,
+            gate, self._suite, told, promoted=bool(gate.before), question=gate.champion, repeated=True,
             confidence=executor.mechanism.confidence, shown=f"gate {gate.name!r}: {name}, the champion",
         )  # fmt: skip
 
     def _baseline(self, gate: GateAccount) -> NDArray[np.float64]:
-        return self._store.find(baseline_file(gate.name))
+        return self.stored(baseline_file(gate.name))
 
     def _now(self, data: dict[str, Any] | None = None) -> GateAccount:
         state = self._executor.data() if data is None else data
@@ -282,6 +380,17 @@ class CaseGate:
 def baseline_file(gate: str) -> str:
     """Name of the file of a gate's baseline."""
     return f"baseline-{digest({'gate': gate})}"
+
+
+def result_files(executor: QueryExecutor, name: str) -> list[str]:
+    """Names of files that may have results, the newest first.
+
+    Each arrival of cases has files of its own, known by the digest of its rows. After a loss other cases may arrive,
+    and results on those that were lost are not theirs.
+    """
+    growth = executor.growth
+    arrivals = [] if growth is None else [each["fingerprint"] for each in growth.facts() if each["fingerprint"]]
+    return [*(f"{name}-{fingerprint[:32]}" for fingerprint in reversed(arrivals)), name]
 
 
 def result_store_of(executor: QueryExecutor, folder: Path) -> ResultStore:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.asking.case_gate import CaseGate, baseline_file, groups_of, result_store_of
+from everhold.asking.case_gate import CaseGate, baseline_file, groups_of, result_files, result_store_of
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import QueryRejected
 from everhold.ledger import EntryDraft, Outcome
@@ -19,6 +20,7 @@ from everhold.queries.case_challenge import challenger_digest, claims_in_words
 from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, limits_for, metrics_for, runs_in
 from everhold.queries.challenge import check_gates
 from everhold.queries.question import MOST_SHOWN, digest
+from everhold.sealing.configuration import GROWS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +48,11 @@ def open_case_gate(
         QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
     """
     check_gates(executor.mechanism)
+    if executor.growth is not None and executor.record.configuration.get(GROWS):
+        raise QueryRejected(
+            "rows arrived in this holdout and have trees of their own; expected a holdout without grows=True; nothing "
+            "was changed"
+        )
     store = result_store_of(executor, folder)
     known = Accounts.from_state(executor.data()).of(Gates).by_name.get(name)
     if better is None and any_of is None:
@@ -92,8 +99,8 @@ def _suite(
     if units not in _POPULATIONS:
         raise QueryRejected(f"units is {brief(units)}; expected 'cases' or 'runs'; nothing was changed")
     successes = (better,) if better is not None else tuple(any_of or ())
-    metrics = metrics_for(successes, not_worse, ranges=ranges, lower=lower, limits=limits)
-    width = {metric.name: metric.width for metric in metrics}
+    metrics, ratios = metrics_for(successes, not_worse, ranges=ranges, lower=lower, limits=limits)
+    width = {metric.name: metric.width for metric in metrics} | dict.fromkeys(ratios, math.inf)
     if set(successes) & set(not_worse):
         raise QueryRejected("a metric is a success and a guard at once; expected one of them; nothing was changed")
     if not all(0.0 <= as_float(margin) < width[name] for name in successes):
@@ -102,7 +109,7 @@ def _suite(
         raise QueryRejected("a guard's slack has to be above 0 and within its range; nothing was changed")
     slacks = {name: float(slack) for name, slack in not_worse.items()}
     ids = tuple(executor.sealed.row_ids(executor.schema.row_id))
-    return CaseSuite(ids, tuple(metrics), successes, float(margin), slacks, 1, _POPULATIONS[units])
+    return CaseSuite(ids, tuple(metrics), successes, float(margin), slacks, 1, _POPULATIONS[units], ratios=ratios)
 
 
 def _with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
@@ -130,7 +137,7 @@ def _open(
     fixed = first if baseline is None else suite.values(baseline)
     groups_of(executor, suite.population)
     identity = challenger_digest(name, "the first champion")
-    margin = suite.margin / suite.metrics[0].width
+    margin = 0.0 if suite.first is None else suite.margin / suite.first.width
     public = {
         "kind": GATE, "gate": name, "metric": suite.describe(), "margin": margin, "challenges": limit,
         "champion": identity,
@@ -143,8 +150,8 @@ def _open(
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
         accounts.of(Gates).replay(public, GATE)
-        store.keep(identity, first)
-        store.keep(baseline_file(name), fixed)
+        store.keep(result_files(executor, identity)[0], first)
+        store.keep(result_files(executor, baseline_file(name))[0], fixed)
         return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
 
     executor.ledger.commit([act], step)

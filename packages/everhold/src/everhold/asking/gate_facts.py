@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.ledger.allotments import Accounts
+from everhold.ledger.arrivals import Arrivals
 from everhold.ledger.gates import PROMOTED, GateAccount, Gates
 from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck
@@ -31,7 +32,7 @@ def described_gate(gate: GateAccount) -> dict[str, Any]:
     return {
         "gate": gate.name,
         "metric": metric_in_words(gate.metric),
-        "margin": gate.margin * most_gain(gate.metric),
+        "margin": gate.margin * (most_gain(gate.metric) or 1.0),
         "champion": gate.champion,
         "first_champion": gate.first,
         "challenges": gate.challenges,
@@ -51,7 +52,8 @@ def promotions_of(executor: QueryExecutor, name: str) -> list[dict[str, Any]]:
 def history_of(executor: QueryExecutor, name: str) -> GateHistory:
     """The champions of a gate, with the intervals of their gains and what was spent."""
     data = executor.data()
-    gate, state = Accounts.from_state(data).of(Gates).by_name[name], executor.state_from(data)
+    accounts, state = Accounts.from_state(data), executor.state_from(data)
+    gate = accounts.of(Gates).by_name[name]
     promoted = [
         entry for entry in executor.charged_entries()
         if entry.answer.get("source") == PROMOTED and entry.description.get("gate") == name
@@ -65,7 +67,8 @@ def history_of(executor: QueryExecutor, name: str) -> GateHistory:
         promotions=gate.promotions, remaining={**executor.remaining(data), **limits},
         nats=float(executor.mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6)),
         about=RUNS_OF_THESE if new_runs else None, confidence=executor.promise.confidence,
-        statement=executor.promise.statement, champions=champions_of(gate, margin, promoted[: gate.promotions]),
+        statement=executor.promise.statement,
+        champions=champions_of(gate, margin, promoted[: gate.promotions], adds=_gains_add(gate, accounts)),
     )  # fmt: skip
 
 
@@ -75,14 +78,22 @@ def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, 
     found = []
     for gate in accounts.of(Gates).by_name.values():
         said = described_gate(gate)
+        adds = _gains_add(gate, accounts)
         steps = [
-            {**step, **gain_bounds(gate, said["margin"], number)}
+            {**step, **gain_bounds(gate, said["margin"], number, adds=adds)}
             for number, step in enumerate(promotions.get(gate.name, []), 1)
         ]
         about = f"; about {RUNS_OF_THESE}" if gate.metric.get("population") == NEW_RUNS else ""
         facts = {**{name: said[name] for name in named}, "metric": said["metric"] + about}
         found.append({**facts, "first": gate.first, "promotions": steps})
     return found
+
+
+def _gains_add(gate: GateAccount, accounts: Accounts) -> bool:
+    """True if all promotions of a gate are about the same mean: one success, about cases that stayed the same."""
+    if gate.metric.get("kind") != CASES or len(gate.metric["better"]) > 1:
+        return False
+    return gate.metric.get("population") != NEW_RUNS or not accounts.of(Arrivals).arrivals
 
 
 def _described_case_gate(gate: GateAccount) -> dict[str, Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from everhold.queries.question import Query
     from everhold.sealing.reading import RowSource
 
-__all__ = ["GrowingHoldout", "current"]
+__all__ = ["GrowingHoldout", "SeesArrivals", "current"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ def current(method: Method) -> Method:
     """The method, done again with the rows that are there now where another process appended some."""
 
     @wraps(method)
-    def done(self: GrowingHoldout, *args: Any, **named: Any) -> Any:
+    def done(self: SeesArrivals, *args: Any, **named: Any) -> Any:
         for _ in range(_TRIES):
             try:
                 return method(self, *args, **named)
@@ -41,11 +41,29 @@ def current(method: Method) -> Method:
     return cast("Method", done)
 
 
-class GrowingHoldout:
-    """The part of `everhold.holdout.Holdout` that is about rows that arrive."""
+class SeesArrivals:
+    """An object that answers about the rows that are there, also after another process appended some."""
 
     _executor: QueryExecutor
     _folder: Path
+
+    @property
+    def _first(self) -> QueryExecutor:
+        """The executor of the holdout as it was created."""
+        growth = self._executor.growth
+        return replace(self._executor, analyst=None) if growth is None else growth.first
+
+    def _see_arrivals(self) -> None:
+        """Go on with the rows that the ledger says are there."""
+        from everhold.asking.growth import Growth
+
+        growth = Growth.of(self._first, self._folder, known=self._executor.growth)
+        if growth.changes:
+            self._executor = growth.oldest(self._executor.analyst)
+
+
+class GrowingHoldout(SeesArrivals):
+    """The part of `everhold.holdout.Holdout` that is about rows that arrive."""
 
     def append(
         self, rows: RowSource | None = None, training: RowSource | None = None, *, until: str | None = None
@@ -153,25 +171,11 @@ class GrowingHoldout:
 
         return diagnose_drift(self._executor, arrival=arrival, columns=columns, also=also)
 
-    @property
-    def _first(self) -> QueryExecutor:
-        """The executor of the holdout as it was created."""
-        growth = self._executor.growth
-        return replace(self._executor, analyst=None) if growth is None else growth.first
-
     def _as_steward(self, what: str) -> None:
         if self._executor.analyst is not None:
             raise QueryRejected(
                 f"an analyst cannot {what}; expected the holdout itself, as the steward opens it; nothing was changed"
             )
-
-    def _see_arrivals(self) -> None:
-        """Go on with the rows that the ledger says are there."""
-        from everhold.asking.growth import Growth
-
-        growth = Growth.of(self._first, self._folder, known=self._executor.growth)
-        if growth.changes:
-            self._executor = growth.oldest(self._executor.analyst)
 
     def _asked_of(self, as_of: int | None) -> QueryExecutor:
         """The executor that answers next; with an arrival the one that knows what was answered then."""

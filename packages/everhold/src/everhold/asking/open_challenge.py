@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms import State
     from everhold.queries.case_evidence import UnitPlan
     from everhold.queries.challenge import Verdict
-    from everhold.sealing.result_store import ResultStore
 
 __all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge"]
 
@@ -76,10 +75,10 @@ class Progress(Display):
 class OpenChallenge:
     """A challenge while its cases are handed out; made by `CaseGate.open`."""
 
-    def __init__(self, gate: CaseGate, executor: QueryExecutor, store: ResultStore, challenger: str) -> None:
+    def __init__(self, gate: CaseGate, challenger: str) -> None:
         """Use `CaseGate.open` instead."""
-        self._gate, self._executor, self._store, self._challenger = gate, executor, store, challenger
-        self._units = gate._units
+        self._gate, self._challenger = gate, challenger
+        self._executor, self._store, self._units = gate._executor, gate._store, gate._units
         self._verdict: Verdict | None = None
         self._drawn: dict[int, list[int]] = {}
 
@@ -201,7 +200,7 @@ class OpenChallenge:
 
         def evidence() -> Evidence:
             assert values is not None
-            champion, baseline = self._store.find(gate.champion), self._gate._baseline(gate)
+            champion, baseline = self._gate.stored(gate.champion), self._gate._baseline(gate)
             stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
             return Evidence(self._units, *np.where(np.isnan(values), stored, values))
 
@@ -217,7 +216,8 @@ class OpenChallenge:
 
         challenge = CaseChallenge(
             gate, self._units.suite, self._units, self._challenger, self._executor.mechanism,  # type: ignore[arg-type]
-            self._store, proves, None if values is None else values[0], opened,
+            self._store, proves, None if values is None else values[0],
+            self._gate.file_of(challenger_digest(gate.name, self._challenger)), self._executor.schema.about, opened,
         )  # fmt: skip
         return _Plan(proves, challenge, evidence)
 
@@ -271,17 +271,14 @@ class _Plan:
         return evidence.hopeless(evidence.plan.last_nats(opened.nats, opened.looks), ~np.isnan(values[:, 0, 0]))
 
 
-def open_challenge(
-    gate: CaseGate, executor: QueryExecutor, store: ResultStore, challenger: str, *, batch: int | None,
-    futility: bool = False,
-) -> OpenChallenge:  # fmt: skip
+def open_challenge(gate: CaseGate, challenger: str, *, batch: int | None, futility: bool = False) -> OpenChallenge:
     """Open a challenge, or go on with the one that is open under this name.
 
     Raises:
         QueryRejected: If another one is open. Nothing was charged.
         BudgetExhausted: If no results could prove the claims any more. Nothing was charged.
     """
-    made = OpenChallenge(gate, executor, store, challenger)
+    made, executor = OpenChallenge(gate, challenger), gate._executor
     data = executor.data()
     identity, now = challenger_digest(gate.name, challenger), made._now()
     if made._opened(data) is not None or made.verdict is not None or identity == now.champion:
@@ -303,7 +300,8 @@ def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, 
     if executor.analyst is not None:
         public[ANALYST] = executor.analyst
     shown = f"gate {gate.name!r}: {challenger} is open, {looks} looks at most"
-    identity = {"kind": OPENED, "gate": opened.gate, "champion": opened.champion, "challenger": opened.challenger}
+    identity = {"kind": OPENED, "gate": opened.gate, "champion": opened.champion, "challenger": opened.challenger,
+                **dict(executor.schema.about)}  # fmt: skip
     with executor.ledger.transaction([EntryDraft(digest(identity), {**public, "shown": shown[:MOST_SHOWN]})]) as found:
         if not found.new or found.state != head.state:
             return not found.new

@@ -115,14 +115,14 @@ def _by_source(value: object) -> bool:
 
 _texts = _list(_text)
 _promoted_of_before = _object(sequence=_count, challenger=_hash, over=_hash)
-_promoted_now = _object(
-    sequence=_count, challenger=_hash, over=_hash, low=_number, high=_number, since_first=_optional(_number)
-)
+_GAIN: Mapping[str, Fits] = {"low": _number, "high": _optional(_number), "since_first": _optional(_number)}
+_promoted_with_gain = _object(sequence=_count, challenger=_hash, over=_hash, **_GAIN)
+_promoted_now = _object(sequence=_count, challenger=_hash, over=_hash, nats=_number, **_GAIN)
 
 
 def _promoted(value: object) -> bool:
-    """A promotion, with the interval of its gain unless it was certified before that was told."""
-    return _promoted_of_before(value) or _promoted_now(value)
+    """A promotion with the interval of its gain and its level, unless it was certified before those were told."""
+    return _promoted_of_before(value) or _promoted_with_gain(value) or _promoted_now(value)
 
 
 _gate = _object(

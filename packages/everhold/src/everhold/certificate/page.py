@@ -375,12 +375,14 @@ def _gate_items(gates: Sequence[Mapping[str, Any]], *, edition: int) -> Iterator
 
 
 def _gain_of(promotion: Mapping[str, Any]) -> str:
-    """Bounds of a gain; nothing in certificates of before that was told."""
+    """Bounds of a gain and the level of the promotion; nothing in certificates of before that was told."""
     if "high" not in promotion:
         return ""
     since = promotion["since_first"]
     total = "" if since is None else f"; than the first champion by {at_least(since)} at least"
-    return f", at most {at_most(promotion['high'])}{total}"
+    most = "" if promotion["high"] is None else f", at most {at_most(promotion['high'])}"
+    level = f"; proved at the level e^-{promotion['nats']:.1f}" if "nats" in promotion else ""
+    return f"{most}{total}{level}"
 
 
 def _competition_items(competition: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:

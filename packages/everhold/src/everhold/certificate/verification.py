@@ -614,11 +614,14 @@ def _succession_findings(gate: Mapping[str, Any]) -> Iterator[str]:
         yield "a challenger was promoted over another model than the champion of its gate"
     told = [(number, promotion) for number, promotion in enumerate(promotions, 1) if "low" in promotion]
     if not all(
-        promotion["low"] == gate["margin"] <= promotion["high"]
+        promotion["low"] == gate["margin"]
+        and (promotion["high"] is None or promotion["low"] <= promotion["high"])
         and promotion["since_first"] in (None, number * gate["margin"])
         for number, promotion in told
     ):
         yield "the gain of a champion has bounds that do not follow from the margin of its gate"
+    if any(promotion.get("nats", 1.0) <= 0.0 for promotion in promotions):
+        yield "a promotion was proved at a level that no promotion has"
 
 
 def _allotment_findings(allotments: Mapping[str, Any], *, answered: int, charged: int) -> Iterator[str]:

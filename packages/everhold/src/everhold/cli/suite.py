@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, FormatOption, opened
+from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, FormatOption, opened, opened_here
 from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.output import Format, note, show_record, show_sentence
 from everhold.errors import BudgetExhausted, EverholdError
@@ -35,7 +35,10 @@ def register(app: typer.Typer) -> None:
 
 
 def suite(
-    file: FileArgument, *, better: Annotated[str, typer.Option(help="Metric that has to get better.")] = "passed",
+    file: FileArgument, *,
+    better: Annotated[
+        str, typer.Option(help="Metric that has to get better: a column, or 'a - b' or 'a / b' of two.")
+    ] = "passed",
     not_worse: Annotated[
         list[str] | None, typer.Option(help="A guard, as METRIC=SLACK: at most so much worse than now.")
     ] = None,
@@ -49,16 +52,26 @@ def suite(
     units: Annotated[str, typer.Option(help="'runs': these cases, new runs; 'cases': cases like these.")] = "runs",
     margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0,
     challenges: Annotated[int, typer.Option(help="Challenges that are planned.")] = 200,
+    add: Annotated[
+        bool, typer.Option("--add", help="Add the cases that the suite does not have, with the champion's results.")
+    ] = False,
+    baseline_results: Annotated[
+        Path | None, typer.Option(help="With --add: results of the baseline, where there are guards.")
+    ] = None,
     gate: GateOption = "main", holdout: HoldoutOption = "suite", storage: StorageOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:  # fmt: skip
     r"""Seal the cases of a suite with the results of the present version, and open a gate.
+
+    With --add the suite and its gate are there already, and new cases of the file
+    are added: run them with the champion's version first.
 
     Example:
       pytest --junitxml results.xml
       everhold suite results.xml --better passed --not-worse duration=0.5 \
         --range duration=0:10 --storage suite.db
       everhold challenge results.xml --gate main --storage suite.db
+      everhold suite more.xml --add --storage suite.db
 
     Exit codes:
       0  sealed
@@ -68,8 +81,16 @@ def suite(
       5  the results or claims cannot be used
     """
     from everhold.queries.case_files import read_case_file
-    from everhold.suites import seal_cases
+    from everhold.suites import add_cases, seal_cases
 
+    if add:
+        with arguments_checked(), opened_here(_storage(storage), holdout) as found:
+            fixed = baseline_results and read_case_file(baseline_results)
+            add_cases(found, read_case_file(file), gate=gate, baseline=fixed)
+            show_record(found.gate(name=gate).status(), form)
+        return
+    if baseline_results is not None:
+        raise Misuse("--baseline-results belongs to --add; pass both, or none")
     slacks = {name: _number(value) for name, value in map(_pair, not_worse or [])}
     most, least = ({name: _number(value) for name, value in map(_pair, each or [])} for each in (at_most, at_least))
     limits = {name: _range(value) for name, value in map(_pair, ranges or [])}

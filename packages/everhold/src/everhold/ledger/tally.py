@@ -36,7 +36,8 @@ class Tally:
         by_position: How many of them are about predictions by position.
         unsealing: Number of the entry that told all sealed numbers; None before.
         unsealed: How many it told.
-        promotions: By gate, in order: number of the entry, the challenger, and the champion that it beat.
+        promotions: By gate, in order: number of the entry, the challenger, the champion that it beat, and ``nats``, the
+            ln(1 / level) at which that was proved, where the mechanism has levels.
     """
 
     sources: Counter[str] = field(default_factory=Counter)
@@ -55,7 +56,11 @@ class Tally:
             self.sources[str(source)] += 1
             self.by_position += ABOUT in description
         if source == PROMOTED:
-            promoted = {"challenger": description.get("challenger"), "over": description.get("champion")}
+            nats = (answer.get("node") or {}).get("nats")
+            promoted = {
+                "challenger": description.get("challenger"), "over": description.get("champion"),
+                **({} if nats is None else {"nats": nats}),
+            }  # fmt: skip
             self.promotions.setdefault(str(description.get("gate")), []).append({"sequence": sequence, **promoted})
 
     def to_dict(self) -> dict[str, Any]:

@@ -72,6 +72,8 @@ class CaseChallenge(QueryPlan[Verdict]):
         store: The results of the gate's champions.
         proves: Whether the claims are proved at ln(1 / level). Secret.
         values: The challenger's results, kept if it is promoted; None where they are not complete. Secret.
+        file: Name under which these results are kept.
+        about: What identifies the cases, where some were added; part of the challenge's identity.
         opened: The open challenge that this closes; None for one that was given all results at once.
         futile: True if it is ended as kept by what the results say, before all cases were handed out.
     """
@@ -84,6 +86,8 @@ class CaseChallenge(QueryPlan[Verdict]):
     store: ResultStore
     proves: Callable[[float], bool] = field(repr=False)
     values: NDArray[np.float64] | None = field(repr=False)
+    file: str
+    about: tuple[tuple[str, int], ...] = ()
     opened: Opened | None = None
     futile: bool = False
 
@@ -99,15 +103,19 @@ class CaseChallenge(QueryPlan[Verdict]):
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """One entry."""
-        public = {**challenge_of(self.gate, self.gate.champion, self.digest), "margin": self.gate.margin}
+        public = {**self._identity, "margin": self.gate.margin}
         if self.opened is not None:
             public["opened"] = self.opened.entry
         return [EntryDraft(self.question, {**public, "shown": self.shown[:MOST_SHOWN]})]
 
     @property
     def question(self) -> str:
-        """SHA-256 of gate, champion and challenger."""
-        return digest(challenge_of(self.gate, self.gate.champion, self.digest))
+        """SHA-256 of gate, champion and challenger, and of what was added to the cases."""
+        return digest(self._identity)
+
+    @property
+    def _identity(self) -> dict[str, Any]:
+        return {**challenge_of(self.gate, self.gate.champion, self.digest), **dict(self.about)}
 
     @property
     def shown(self) -> str:
@@ -144,7 +152,7 @@ class CaseChallenge(QueryPlan[Verdict]):
         nats = next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
         promoted = self.values is not None and not self.futile and self.proves(nats)
         if promoted and self.values is not None:
-            self.store.keep(self.digest, self.values)
+            self.store.keep(self.file, self.values)
         answer = {
             "value": None, "low": self.gate.margin if promoted else None, "high": None,
             "source": PROMOTED if promoted else KEPT,
@@ -186,7 +194,7 @@ def case_verdict(
     own = {} if gate.limit is None else {"challenges": gate.left}
     return Verdict(
         promoted=promoted, low=suite.margin if promoted else None,
-        high=max(metric.width for metric in suite.metrics[: len(suite.better)]) if promoted else None,
+        high=suite.most_gain if promoted else None,
         champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
         remaining={**told.remaining, **own}, statement=told.statement, confidence=confidence, gate=gate.name,
         margin=suite.margin, metric=claims_in_words(gate.metric), charged=charged, question=question, repeated=repeated,

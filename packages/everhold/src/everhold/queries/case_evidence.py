@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.guarantees.intervals.claims import ClaimUnits, first_proof, least_gain, most_nats
+from everhold.guarantees.intervals.ratio_claims import RatioUnits
 from everhold.queries.case_results import NEW_RUNS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from everhold.queries.case_results import CaseSuite
+    from everhold.guarantees.intervals.claims import GateClaim, UnitValues
+    from everhold.queries.case_results import CaseMetric, CaseSuite
 
 __all__ = ["EARLY_PART", "Evidence", "UnitPlan", "run_chunks"]
 
@@ -90,7 +92,7 @@ class UnitPlan:
 
     def can_prove(self, nats: float) -> bool:
         """True if any results at all could prove the claims at this level."""
-        floors = [claim.floor for claim in self.suite.claims]
+        floors = [0.0 if claim.ratio else claim.floor for claim in self.suite.claims]
         return all(most_nats(self.all_at_once, floor) >= nats for floor in floors)
 
 
@@ -146,19 +148,21 @@ class Evidence:
             draws: Units as they were drawn, all of them reported.
             whole: True if all results are there.
         """
-        chunks = run_chunks(self.plan.suite.runs)
-        counts = np.zeros(self.plan.count, dtype=np.intp)
+        plan, chunks = self.plan, run_chunks(self.plan.suite.runs)
+        units, sizes = np.asarray(draws, dtype=np.intp), plan.sizes
+        counts = np.zeros(plan.count, dtype=np.intp)
         used = np.empty(len(draws), dtype=np.intp)
         for place, unit in enumerate(draws):
             used[place] = counts[unit]
             counts[unit] += 1
-        units, sizes = np.asarray(draws, dtype=np.intp), self.plan.sizes
-        values = []
-        for each in self._values():
-            sums = [np.bincount(self.plan.groups, weights=each[:, chunk].mean(axis=1)) for chunk in chunks]
-            by_chunk = np.stack([*sums, np.zeros(self.plan.count)])  # the worst, when no runs are left
-            values.append(ClaimUnits(by_chunk[np.minimum(used, len(chunks)), units], sizes[units], float(sizes.max())))
-        early, planned = nats - math.log(EARLY_PART), max(self.plan.count // 2, 1)
+        last = np.minimum(used, len(chunks) - 1)
+
+        def drawn(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            by_chunk = [np.bincount(plan.groups, weights=values[:, chunk].mean(axis=1)) for chunk in chunks]
+            return np.asarray(np.stack(by_chunk)[last, units])
+
+        values = self._units(drawn, sizes[units], largest=float(sizes.max()), spent=used == len(chunks))
+        early, planned = nats - math.log(EARLY_PART), max(plan.count // 2, 1)
         if len(draws) and self._proof(values, planned, early, range(1, len(draws) + 1)) is not None:
             return True
         return whole and self.proves(nats - math.log(1.0 - EARLY_PART))
@@ -176,7 +180,11 @@ class Evidence:
         if 4 * seen.sum() < len(seen):
             return False
         lost: dict[bool, list[bool]] = {True: [], False: []}
-        for claim, values in zip(plan.suite.claims, self._values(), strict=True):
+        for claim in plan.suite.claims:
+            if claim.ratio:  # how far it could still come is not estimated
+                lost[claim.guard].append(False)
+                continue
+            (values,) = self._columns(claim)
             gains = 2.0 * values[seen] - 1.0
             means = gains.mean(axis=1)
             best = means.mean() + 2.0 * means.std() / math.sqrt(len(means))
@@ -188,36 +196,61 @@ class Evidence:
             )
         return any(lost[True]) or all(lost[False])
 
-    def _proof(self, units: Sequence[ClaimUnits], planned: int, nats: float, looks: Sequence[int]) -> int | None:
+    def _proof(self, units: Sequence[UnitValues], planned: int, nats: float, looks: Sequence[int]) -> int | None:
         return first_proof(self.plan.suite.claims, units, planned=planned, nats=nats, looks=looks)
 
-    def _values(self) -> list[NDArray[np.float64]]:
-        """``(1 + gain) / 2`` of each claim, shape (cases, runs)."""
-        names = {metric.name: (place, metric) for place, metric in enumerate(self.plan.suite.metrics)}
-        found = []
-        for claim in self.plan.suite.claims:
-            place, metric = names[claim.metric]
-            own = metric.scaled(self.challenger[:, :, place])
-            if claim.fixed:
-                found.append(own)
-                continue
-            other = self.baseline if claim.guard else self.champion
-            found.append((1.0 + own - metric.scaled(other[:, :, place])) / 2.0)
+    def _columns(self, claim: GateClaim) -> list[NDArray[np.float64]]:
+        """Numbers of a claim, each of shape (cases, runs): ``(1 + gain) / 2``, or the four columns of a ratio."""
+        suite = self.plan.suite
+        other = self.baseline if claim.guard else self.champion
+        if claim.ratio:
+            ratio = suite.ratios[claim.metric]
+            columns = [suite.metric(name) for name in (ratio.top, ratio.bottom)]
+            return [
+                np.clip(of[:, :, self._place(c)], c.low, c.high) for c in columns for of in (self.challenger, other)
+            ]
+        metric = suite.metric(claim.metric)
+        own = metric.scaled(self.challenger[:, :, self._place(metric)])
+        return [own if claim.fixed else (1.0 + own - metric.scaled(other[:, :, self._place(metric)])) / 2.0]
+
+    def _place(self, metric: CaseMetric) -> int:
+        return self.plan.suite.metrics.index(metric)
+
+    def _units(
+        self, summed: Callable[[NDArray[np.float64]], NDArray[np.float64]], sizes: NDArray[np.float64], *,
+        largest: float = 1.0, signs: bool = False, spent: NDArray[np.bool_] | None = None,
+    ) -> list[UnitValues]:  # fmt: skip
+        """Values of each claim by unit.
+
+        Args:
+            summed: From numbers of shape (cases, runs) to sums of shape (units,).
+            sizes: Shape (units,): cases in each unit.
+            largest: The largest size of all units.
+            signs: True if a unit is one run of one independent case of one law.
+            spent: Shape (units,): True for draws without a run left, which count as the worst.
+        """
+        suite, gone = self.plan.suite, np.zeros(len(sizes), dtype=bool) if spent is None else spent
+        found: list[UnitValues] = []
+        for claim in suite.claims:
+            sums = np.stack([summed(each) for each in self._columns(claim)])
+            if claim.ratio:
+                ratio = suite.ratios[claim.metric]
+                top, bottom = ((m.low, m.high) for m in map(suite.metric, (ratio.top, ratio.bottom)))
+                found.append(RatioUnits(sums, sizes, top, bottom, ratio.lower, largest, gone))
+            else:
+                exact = signs and suite.metric(claim.metric).yes_no
+                found.append(ClaimUnits(np.where(gone, 0.0, sums[0]), sizes, largest, signs=exact))
         return found
 
-    def _whole(self) -> list[ClaimUnits]:
+    def _whole(self) -> list[UnitValues]:
         if self.plan.suite.population == NEW_RUNS:
-            return [ClaimUnits(values.ravel(), np.ones(values.size)) for values in self._values()]
+            return self._units(np.ravel, np.ones(self.plan.all_at_once))
         return self._handed_out(range(self.plan.count), signs=self.plan.yes_no)
 
-    def _handed_out(self, order: Sequence[int], *, signs: bool = False) -> list[ClaimUnits]:
-        places, sizes = np.asarray(order, dtype=np.intp), self.plan.sizes
-        yes_no = {metric.name: metric.yes_no for metric in self.plan.suite.metrics}
-        return [
-            ClaimUnits(
-                np.bincount(self.plan.groups, weights=values.mean(axis=1)).astype(np.float64)[places],
-                sizes[places], float(sizes.max()),
-                signs=signs and yes_no[claim.metric],
-            )
-            for claim, values in zip(self.plan.suite.claims, self._values(), strict=True)
-        ]  # fmt: skip
+    def _handed_out(self, order: Sequence[int], *, signs: bool = False) -> list[UnitValues]:
+        plan, places = self.plan, np.asarray(order, dtype=np.intp)
+
+        def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.asarray(np.bincount(plan.groups, weights=values.mean(axis=1))[places])
+
+        return self._units(summed, plan.sizes[places], largest=float(plan.sizes.max()), signs=signs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ __all__ = [
     "NEW_RUNS",
     "RUN",
     "CaseMetric",
+    "CaseRatio",
     "CaseSuite",
     "ids_in",
     "limits_for",
@@ -120,6 +121,21 @@ class CaseMetric:
 
 
 @dataclass(frozen=True, slots=True)
+class CaseRatio:
+    """A ratio of the means of two columns, such as the cost of a success.
+
+    Attributes:
+        top: Name of the metric above.
+        bottom: Name of the metric below.
+        lower: True if less is better.
+    """
+
+    top: str
+    bottom: str
+    lower: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CaseSuite:
     """The cases of a gate and what it claims of them; public except for the ids.
 
@@ -132,6 +148,7 @@ class CaseSuite:
         runs: Runs of each case.
         population: `NEW_CASES` or `NEW_RUNS`.
         limits: Guards against a fixed number: by the name of a metric, the number that its mean has to be above.
+        ratios: By the name of a success or guard that is a ratio of means, its columns.
     """
 
     ids: Sequence[Any] = field(repr=False)
@@ -142,19 +159,40 @@ class CaseSuite:
     runs: int
     population: str
     limits: Mapping[str, float] = field(default_factory=dict)
+    ratios: Mapping[str, CaseRatio] = field(default_factory=dict)
 
     @property
     def claims(self) -> list[GateClaim]:
         """Successes first, then guards, then limits."""
-        by_name = {metric.name: metric for metric in self.metrics}
         fixed = [
-            GateClaim(name, 2.0 * float(by_name[name].scaled(np.asarray(number))) - 1.0, guard=True, fixed=True)
+            GateClaim(name, 2.0 * float(self.metric(name).scaled(np.asarray(number))) - 1.0, guard=True, fixed=True)
             for name, number in self.limits.items()
         ]
-        width = {metric.name: metric.width for metric in self.metrics}
-        successes = [GateClaim(name, self.margin / width[name]) for name in self.better]
-        guards = [GateClaim(n, -slack / width[n], guard=True) for n, slack in self.not_worse.items()]
+        successes = [self._claim(name, self.margin) for name in self.better]
+        guards = [self._claim(name, -slack, guard=True) for name, slack in self.not_worse.items()]
         return successes + guards + fixed
+
+    def _claim(self, name: str, floor: float, *, guard: bool = False) -> GateClaim:
+        """A claim; its floor in units of the metric's range, or of the ratio."""
+        if name in self.ratios:
+            return GateClaim(name, floor, guard=guard, ratio=True)
+        return GateClaim(name, floor / self.metric(name).width, guard=guard)
+
+    def metric(self, name: str) -> CaseMetric:
+        """The metric of that name."""
+        return next(metric for metric in self.metrics if metric.name == name)
+
+    @property
+    def first(self) -> CaseMetric | None:
+        """The metric of the first success; None for a ratio."""
+        return None if self.better[0] in self.ratios else self.metric(self.better[0])
+
+    @property
+    def most_gain(self) -> float | None:
+        """The largest gain of a success that there can be, in its units; None for ratios, which have no largest one."""
+        if any(name in self.ratios for name in self.better):
+            return None
+        return max(self.metric(name).width for name in self.better)
 
     def describe(self) -> dict[str, Any]:
         """All but the ids, as the ledger holds it."""
@@ -164,6 +202,7 @@ class CaseSuite:
             "margin": self.margin, "not_worse": dict(self.not_worse),
             "metrics": [each.described() for each in self.metrics],
             "low": first.low, "high": first.high, **({"limits": dict(self.limits)} if self.limits else {}),
+            **({"ratios": {name: asdict(ratio) for name, ratio in self.ratios.items()}} if self.ratios else {}),
         }  # fmt: skip
 
     @classmethod
@@ -173,6 +212,7 @@ class CaseSuite:
             ids, tuple(map(CaseMetric.read, described["metrics"])), tuple(described["better"]),
             described["margin"], described["not_worse"], described["runs"], described["population"],
             described.get("limits", {}),
+            {name: CaseRatio(**ratio) for name, ratio in described.get("ratios", {}).items()},
         )  # fmt: skip
 
     def values(self, results: Any, cases: Sequence[Any] | None = None) -> NDArray[np.float64]:
@@ -307,8 +347,11 @@ def _rejected(case: Any, fault: str, why: str) -> CaseRejected:
 def metrics_for(
     better: Iterable[str], guards: Iterable[str], *, ranges: Mapping[str, Any], lower: Iterable[str] | None,
     limits: Iterable[str] = (),
-) -> list[CaseMetric]:  # fmt: skip
-    """The metrics of claims, each once; what is 0 or 1 throughout is seen later."""
+) -> tuple[list[CaseMetric], dict[str, CaseRatio]]:  # fmt: skip
+    """The metrics of claims, each once, and the ratios of two of them; what is 0 or 1 throughout is seen later.
+
+    A ratio is lower-better if its name is in ``lower``, or, without ``lower``, if its numerator's is in `LOWER`.
+    """
     names = list(dict.fromkeys([*better, *guards]))
     less = LOWER if lower is None else frozenset(lower)
     columns = {part for name in [*names, *limits] for part in re.split(" [-/] ", name)}
@@ -317,12 +360,27 @@ def metrics_for(
             f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}; nothing was "
             "charged"
         )
-    if ratio := next((name for name in names if _RATIO in name), None):
+    ratios = {name: _ratio(name, ranges, less) for name in names if _RATIO in name}
+    read = [name for name in names if name not in ratios]
+    read += [column for ratio in ratios.values() for column in (ratio.top, ratio.bottom)]
+    return [_metric(name, ranges, lower=name in less) for name in dict.fromkeys(read)], ratios
+
+
+def _ratio(name: str, ranges: Mapping[str, Any], lower: Container[str]) -> CaseRatio:
+    """The two columns of a ratio, whose numbers are never below 0."""
+    top, _, bottom = name.partition(_RATIO)
+    if any(sign in part for sign in (_DIFFERENCE, _RATIO) for part in (top, bottom)) or not (top and bottom):
         raise QueryRejected(
-            f"{brief(ratio)} is a ratio, and a ratio of means is held against a number, not against another version; "
-            f"expected at_most={{{ratio!r}: number}} or at_least=...; nothing was charged"
+            f"{brief(name)} cannot be compared with another version; expected a ratio of two columns, 'a / b'; nothing "
+            "was changed"
         )
-    return [_metric(name, ranges, lower=name in less) for name in names]
+    for column in (top, bottom):
+        if _metric(column, ranges, lower=False).low < 0.0:
+            raise QueryRejected(
+                f"{brief(column)} of the ratio {brief(name)} can be below 0; expected a range from 0 or more; nothing "
+                "was changed"
+            )
+    return CaseRatio(top, bottom, lower=name in lower or top in lower)
 
 
 def limits_for(

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from everhold.display import Display
 from everhold.guarantees.intervals.claims import MOST_STAKE
 from everhold.queries.case_results import NEW_RUNS
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from everhold.queries.case_results import CaseSuite
@@ -57,6 +58,16 @@ _ADVICE = {
 }
 
 
+def _first_numbers(suite: CaseSuite, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers of the first success, shape (cases, runs); a ratio by its deviations from the ratio of these results."""
+    name = suite.better[0]
+    places = {metric.name: place for place, metric in enumerate(suite.metrics)}
+    if name not in suite.ratios:
+        return values[:, :, places[name]]
+    top, bottom = (values[:, :, places[part]] for part in (suite.ratios[name].top, suite.ratios[name].bottom))
+    return np.asarray(top - bottom * (top.mean() / max(bottom.mean(), 1e-300)))
+
+
 def variance_shares(suite: CaseSuite, values: NDArray[np.float64], *, nats: float) -> VarianceShares:
     """Shares of variance in the first metric.
 
@@ -65,7 +76,7 @@ def variance_shares(suite: CaseSuite, values: NDArray[np.float64], *, nats: floa
         values: Results, shape (cases, runs, metrics).
         nats: ln(1 / level) of the next challenge.
     """
-    first, runs = values[:, :, 0], suite.runs
+    first, runs = _first_numbers(suite, values), suite.runs
     between: float | None = None
     if runs > 1:
         within = float(first.var(axis=1, ddof=1).mean())
@@ -77,6 +88,6 @@ def variance_shares(suite: CaseSuite, values: NDArray[np.float64], *, nats: floa
     else:
         helps = "runs" if (1.0 - between) / runs > between and nats < bound else "cases"
     return VarianceShares(
-        suite.metrics[0].name, between, None if between is None else 1.0 - between, len(suite.ids), runs,
+        suite.better[0], between, None if between is None else 1.0 - between, len(suite.ids), runs,
         suite.population, helps,
     )  # fmt: skip

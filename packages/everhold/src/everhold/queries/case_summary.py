@@ -21,7 +21,9 @@ def markdown_of(verdict: Verdict, status: Mapping[str, Any]) -> str:
     """
     word = "refused" if verdict.refused else "promoted" if verdict.promoted else "kept"
     sees = status.get("sees")
-    step = "no gain can be proved any more: seal new cases" if sees is None else f"a gain of {sees:.3g} or more"
+    step = "no gain can be proved any more: seal new cases"
+    if sees is not None or status.get("provable"):
+        step = "ratios, by how far cases spread" if sees is None else f"a gain of {sees:.3g} or more"
     rows = [
         ("claims", f"{_escaped(verdict.metric)}, margin {verdict.margin:g}"),
         ("population", str(status.get("population"))),

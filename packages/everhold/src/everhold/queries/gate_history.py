@@ -35,9 +35,10 @@ class GateHistory(Display):
         confidence: Probability with which all intervals hold at once, together with all answers of the holdout.
         statement: The statement that the promise rests on.
         champions: The first champion and one row for each promotion: ``number``, ``champion`` and ``over`` (SHA-256),
-            ``entry`` of the ledger, ``asked_at`` (UTC), the gain over the champion before in [``low``, ``high``], the
-            least gain over the first champion ``since_first`` (None where gains do not add up), and ``nats``, the
-            ln(1 / level) at which it was proved (None where a query has no level of its own).
+            ``entry`` of the ledger, ``asked_at`` (UTC), the gain over the champion before in [``low``, ``high``]
+            (``high`` is None for ratios), the least gain over the first champion ``since_first`` (None where gains do
+            not add up), and ``nats``, the ln(1 / level) at which it was proved (None where a query has no level of its
+            own).
     """
 
     gate: str
@@ -60,9 +61,10 @@ class GateHistory(Display):
         """In words: what holds, and what was spent."""
         last = self.champions[-1]
         since = last["since_first"]
-        total = "" if since is None else (
-            f" The present champion is better than the first one by {at_least(since)} to {at_most(last['high'])}."
-        )  # fmt: skip
+        most = " or more" if last["high"] is None else f" to {at_most(last['high'])}"
+        total = (
+            "" if since is None else f" The present champion is better than the first one by {at_least(since)}{most}."
+        )
         return (
             f"{self.promotions} of {self.challenges} challenges were promoted. Each champion is better than the one "
             f"before by more than {at_least(self.margin)}, by {self.metric}; all at once with probability "
@@ -71,35 +73,36 @@ class GateHistory(Display):
         ).strip()
 
 
-def most_gain(metric: Mapping[str, Any]) -> float:
-    """The largest gain that there can be, in the metric's units: the width of its range."""
+def most_gain(metric: Mapping[str, Any]) -> float | None:
+    """The largest gain that there can be, in the metric's units: the width of its range; None for ratios of means."""
     if metric.get("kind") == _CASES:
+        if not set(metric["better"]).isdisjoint(metric.get("ratios", ())):
+            return None
         widths = {each["name"]: float(each["high"]) - float(each["low"]) for each in metric["metrics"]}
         return max(widths[name] for name in metric["better"])
     return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0
 
 
-def gain_bounds(gate: GateAccount, margin: float, number: int) -> dict[str, float | None]:
+def gain_bounds(gate: GateAccount, margin: float, number: int, *, adds: bool) -> dict[str, float | None]:
     """Bounds of the gain of one champion: over the one before, and from below over the first.
-
-    Gains add up where each promotion is about the same mean: at a gate about cases with one success.
 
     Args:
         gate: The gate.
         margin: Its margin in the metric's units.
         number: Promotions up to this champion, from 1.
+        adds: True if gains add up, as each promotion is about the same mean.
     """
-    adds = gate.metric.get("kind") == _CASES and len(gate.metric["better"]) == 1
     return {"low": margin, "high": most_gain(gate.metric), "since_first": number * margin if adds else None}
 
 
-def champions_of(gate: GateAccount, margin: float, promoted: Sequence[Entry]) -> list[dict[str, Any]]:
+def champions_of(gate: GateAccount, margin: float, promoted: Sequence[Entry], *, adds: bool) -> list[dict[str, Any]]:
     """The rows of a history.
 
     Args:
         gate: The gate.
         margin: Its margin in the metric's units.
         promoted: The entries of its promotions in order.
+        adds: As for `gain_bounds`.
     """
     first: dict[str, Any] = {
         "number": 0, "champion": gate.first, "over": None, "entry": None, "asked_at": None, "low": None, "high": None,
@@ -107,7 +110,7 @@ def champions_of(gate: GateAccount, margin: float, promoted: Sequence[Entry]) ->
     }  # fmt: skip
     return [first] + [
         {**first, "number": number, "champion": entry.description["challenger"], "over": entry.description["champion"],
-         "entry": entry.sequence, "asked_at": entry.asked_at, **gain_bounds(gate, margin, number),
+         "entry": entry.sequence, "asked_at": entry.asked_at, **gain_bounds(gate, margin, number, adds=adds),
          "nats": entry.answer.get("node", {}).get("nats")}
         for number, entry in enumerate(promoted, 1)
     ]  # fmt: skip

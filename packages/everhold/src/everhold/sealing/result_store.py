@@ -72,6 +72,10 @@ class ResultStore:
             whose="results of cases", done="answered",
         )["values"]  # fmt: skip
 
+    def has(self, name: str) -> bool:
+        """True if there is a file under a name."""
+        return self._path(name).exists()
+
     def digest_of(self, values: NDArray[np.float64]) -> str:
         """Keyed digest of results, in hex: it tells nothing to those without the key."""
         return hmac.digest(self._key, repr(values.shape).encode() + values.tobytes(), "sha256").hex()

@@ -9,6 +9,7 @@ import pytest
 
 import everhold as eh
 from everhold.asking.open_challenge import OpenChallenge
+from everhold.queries.case_summary import markdown_of
 
 CASES = 60
 KNOWN = 36  # a seed with which the stored runs are unlucky enough
@@ -91,6 +92,38 @@ def test_a_ratio_is_held_against_a_number(holdout):
     assert holdout.gate(**wish, champion=priced(0.9, passed=0.1), name="ratio").name == "ratio"
 
 
+def test_a_ratio_is_compared_with_the_champion_and_with_the_baseline(tmp_path):
+    with create(tmp_path) as holdout:
+        ratios = ["cost / accuracy", "refund / accuracy"]
+        wish = {"better": ratios[0], "margin": 0.1, "not_worse": {ratios[1]: 0.5}, "lower": ratios}
+        gate = holdout.gate(**wish, champion=priced(0.8, passed=0.5), name="ratio")
+        assert gate.challenge(priced(0.8, passed=0.6), challenger="hardly").promoted is False
+        verdict = gate.challenge(priced(0.1, passed=0.9), challenger="cheap")
+        assert (verdict.promoted, verdict.low, verdict.high) == (True, 0.1, None)
+        assert gate.challenge(priced(0.0, passed=0.3), challenger="refunds too much").promoted is False
+        assert (gate.status()["sees"], gate.status()["provable"]) == (None, True)
+        assert "better than the first one by 0.1 or more" in gate.history().explain()
+        assert "ratios, by how far cases spread" in markdown_of(verdict, gate.status())
+        assert holdout.gate(name="ratio").suite == gate.suite
+        certificate = holdout.certificate()
+        certificate.save(tmp_path / "study.json")
+        assert eh.verify_certificate(tmp_path / "study.json", public_key=certificate.public_key).ok
+        assert "than the first champion by 0.1 at least; proved at the level e^-" in certificate.to_html()
+
+
+@pytest.mark.parametrize("runs", [1, 4])
+def test_a_ratio_is_proved_early(tmp_path, runs):
+    with create(tmp_path) as holdout:
+        first = {case: [row] * runs for case, row in priced(0.8, passed=0.5).items()}
+        gate = holdout.gate(better="cost / accuracy", champion=first, name="ratio", units="runs")
+        better = {case: [row] * runs for case, row in priced(0.0, passed=1.0).items()}
+        opened = gate.open("early", batch=5)
+        while (reply := opened.report({case: better[case] for case in opened.next_cases()})).goes_on:
+            pass
+        assert reply.verdict.promoted
+        assert reply.reported < CASES
+
+
 def test_a_difference_of_columns_is_a_metric(holdout):
     gate = holdout.gate(better="refund - cost", margin=0.1, champion=priced(0.9, share=0.1), name="net")
     assert [(metric.low, metric.high) for metric in gate.suite.metrics] == [(-1.0, 1.0)]
@@ -104,8 +137,9 @@ def test_a_difference_of_columns_is_a_metric(holdout):
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        ({"better": "accuracy / cost"}, "is a ratio"),
-        ({"better": "accuracy", "not_worse": {"cost / accuracy": 0.1}}, "held against a number"),
+        ({"better": "refund - cost / accuracy"}, "expected a ratio of two columns"),
+        ({"better": "accuracy", "not_worse": {"cost / accuracy": -0.1}}, "slack has to be above 0"),
+        ({"better": "cost / accuracy", "ranges": {"cost": (-1, 1)}}, "can be below 0"),
         ({"better": "accuracy", "at_most": {"cost": 2.0}}, "inside of what the ranges allow"),
         ({"better": "accuracy", "at_most": {"cost / accuracy": math.nan}}, "finite number"),
         ({"better": "accuracy", "at_least": {"a / b / c": 0.1}}, "cannot be read"),
@@ -400,7 +434,8 @@ def test_the_history_has_an_interval_for_each_champion_and_the_certificate_the_s
     assert [(each["low"], each["high"], each["since_first"]) for each in told] == [(0.1, 1.0, 0.1), (0.1, 1.0, 0.2)]
     certificate.save(tmp_path / "study.json")
     assert eh.verify_certificate(tmp_path / "study.json", public_key=certificate.public_key).ok
-    assert "than the first champion by 0.2 at least" in certificate.to_html()
+    assert [each["nats"] for each in told] == [one["nats"], two["nats"]]
+    assert "than the first champion by 0.2 at least; proved at the level e^-" in certificate.to_html()
 
 
 def test_gains_of_any_of_several_successes_do_not_add_up(holdout):

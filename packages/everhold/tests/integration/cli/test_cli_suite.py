@@ -61,6 +61,20 @@ def test_an_error_has_the_code_2_and_charges_nothing(storage, tmp_path, content,
     assert json.loads(call("status", storage, "suite", "--format", "json").stdout)["questions_asked"] == 0
 
 
+def test_cases_are_added_with_the_results_of_the_champion(storage, tmp_path):
+    more = '<testcase classname="tests.t" name="new"/>'
+    added = call(
+        "suite", junit(tmp_path / "more.xml", 10, more=more), "--add", "--storage", storage, "--format", "json"
+    )
+    assert added.exit_code == 0, added.output
+    assert json.loads(added.stdout)["cases"] == 41
+    assert call("challenge", junit(tmp_path / "a.xml", 40), "--storage", storage).exit_code == 2
+    assert call("challenge", junit(tmp_path / "a.xml", 40, more=more), "--storage", storage).exit_code == 0
+    assert call("suite", junit(tmp_path / "b.xml", 10), "--add", "--storage", storage).exit_code == 5
+    wrong = call("suite", tmp_path / "b.xml", "--baseline-results", tmp_path / "b.xml", "--storage", storage)
+    assert wrong.exit_code == 2
+
+
 def test_a_spent_budget_has_the_code_3(tmp_path):
     storage = f"{tmp_path}/suite.db"
     assert call("suite", junit(tmp_path / "a.xml", 39), "--storage", storage, "--margin", 0.9).exit_code == 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import scipy
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_STAKE",
+    "ROUNDING",
     "ClaimUnits",
     "GateClaim",
+    "UnitValues",
     "first_proof",
     "least_gain",
     "log_capital",
@@ -36,7 +38,8 @@ MOST_STAKE = 0.95
 """Largest part of the capital that is bet on one unit; a unit with the gain -1 then leaves a twentieth of it."""
 
 _RATIO = 0.6  # of neighbouring stakes: a bet loses little where the best stake lies between two
-_ROUNDING = 1e-9  # nats that sums of logarithms may be off
+ROUNDING = 1e-9
+"""Nats that sums of logarithms may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,26 @@ class GateClaim:
         floor: The mean gain is claimed to be above this, in [-1, 1), in units of the metric's range.
         guard: True for a guard, against the baseline; False for a success, against the champion.
         fixed: True for a guard against a number: the floor is ``2 mean - 1`` of the metric in [0, 1].
+        ratio: True if the metric is a ratio of means; then the floor is in its own units.
     """
 
     metric: str
     floor: float
     guard: bool = False
     fixed: bool = False
+    ratio: bool = False
 
     @property
     def null(self) -> float:
         """The floor as a mean of values ``(1 + gain) / 2`` in (0, 1)."""
         return (1.0 + self.floor) / 2.0
+
+
+class UnitValues(Protocol):
+    """Values of one claim, unit by unit."""
+
+    def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
+        """Index of the first look at which the claim is proved; the number of looks if never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,21 @@ class ClaimUnits:
     sizes: NDArray[np.float64]
     largest: float = 1.0
     signs: bool = False
+
+    def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
+        """Index of the first look at which the capital has reached the level; the number of looks if never.
+
+        Args:
+            claim: The claim.
+            planned: Number of units if all are evaluated.
+            nats: ln(1 / level).
+            looks: Numbers of units after which the capital is compared, rising.
+        """
+        if self.signs and claim.floor == 0.0 and len(looks) == 1:
+            return 0 if sign_nats(self.sums) >= nats + ROUNDING else 1
+        capital = log_capital(self, claim.null, stakes_for(planned, nats))
+        reached = capital[np.asarray(looks, dtype=np.intp) - 1] >= nats + ROUNDING
+        return int(np.argmax(reached)) if bool(reached.any()) else len(looks)
 
 
 def stakes_for(units: int, nats: float) -> NDArray[np.float64]:
@@ -120,7 +147,7 @@ def log_capital(units: ClaimUnits, null: float, stakes: NDArray[np.float64]) -> 
 
 
 def first_proof(
-    claims: Sequence[GateClaim], units: Sequence[ClaimUnits], *, planned: int, nats: float, looks: Sequence[int]
+    claims: Sequence[GateClaim], units: Sequence[UnitValues], *, planned: int, nats: float, looks: Sequence[int]
 ) -> int | None:
     """Index of the first look at which all claims are proved; None if there is none.
 
@@ -135,7 +162,7 @@ def first_proof(
         looks: Numbers of units after which the capital is compared, rising.
     """
     proved = [
-        _looks_proved(claim, values, planned=planned, nats=nats + _extra(claims, claim), looks=looks)
+        values.first_look(claim, planned=planned, nats=nats + _extra(claims, claim), looks=looks)
         for claim, values in zip(claims, units, strict=True)
     ]
     guards = [each for claim, each in zip(claims, proved, strict=True) if claim.guard]
@@ -147,15 +174,6 @@ def first_proof(
 def _extra(claims: Sequence[GateClaim], claim: GateClaim) -> float:
     """Nats that a success pays because any of several is enough; guards pay nothing."""
     return 0.0 if claim.guard else math.log(sum(not each.guard for each in claims))
-
-
-def _looks_proved(claim: GateClaim, units: ClaimUnits, *, planned: int, nats: float, looks: Sequence[int]) -> int:
-    """Index of the first look at which the capital has reached the level; the number of looks if never."""
-    if units.signs and claim.floor == 0.0 and len(looks) == 1:
-        return 0 if sign_nats(units.sums) >= nats + _ROUNDING else 1
-    capital = log_capital(units, claim.null, stakes_for(planned, nats))
-    reached = capital[np.asarray(looks, dtype=np.intp) - 1] >= nats + _ROUNDING
-    return int(np.argmax(reached)) if bool(reached.any()) else len(looks)
 
 
 def sign_nats(values: NDArray[np.float64]) -> float:
