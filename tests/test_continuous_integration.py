@@ -51,7 +51,8 @@ def test_the_guide_leads_from_a_fresh_repository_to_verdicts(tmp_path):
     verdicts = {name.rpartition("=")[2]: code for name, code in codes.items() if "--everhold-challenger" in name}
     assert verdicts == {"commit-1": 1, "commit-2": 0}
     assert [code for name, code in codes.items() if "--everhold-seal" in name] == [0]
-    assert [code for name, code in codes.items() if name.startswith("everhold suite")] == [0]
+    assert [code for name, code in codes.items() if name.startswith("everhold suite")] == [0, 0]
+    assert [code for name, code in codes.items() if "--everhold-add" in name] == [0]
     assert [code for name, code in codes.items() if name.startswith("everhold challenge")] == [1]
     summary = (repository / "summary.md").read_text()
     assert summary.startswith("### Gate main: kept")
