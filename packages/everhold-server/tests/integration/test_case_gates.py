@@ -100,3 +100,18 @@ def test_what_are_no_results_is_refused(gate, sent):
     with pytest.raises(eh.QueryRejected, match="nothing was charged"):
         gate._post("results", {"results": sent, "challenger": "odd"})
     assert gate.status() == before
+
+
+def test_cases_that_are_appended_need_results_of_champion_and_baseline(service, gate, asked, tmp_path):
+    (tmp_path / "more.csv").write_text("case,position\nt40,40\nt41,41\n")
+    with service.connect(service.root) as holdout:
+        holdout.append(tmp_path / "more.csv")
+    assert asked.cases_left() == ["t40", "t41"]
+    added = only(results(40, range(42)), ["t40", "t41"])
+    with pytest.raises(eh.QueryRejected, match="no results for 2 cases"):
+        asked.challenge(results(40, range(42)), challenger="late")
+    with pytest.raises(eh.QueryRejected, match="guards need the baseline's results"):
+        gate.complete(added)
+    gate.complete(added, baseline=added)
+    assert gate.status()["cases"] == 42
+    assert not asked.challenge(results(40, range(42)), challenger="late").promoted

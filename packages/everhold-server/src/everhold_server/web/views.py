@@ -278,7 +278,9 @@ def _reigns(champions: list[dict[str, Any]], head: int) -> list[dict[str, Any]]:
     drawn = []
     for row, start, end in zip(champions, starts, [*starts[1:], head], strict=True):
         since = row["low"] if row["since_first"] is None else row["since_first"]
-        most = row["high"] or 2.0 * since or 1.0  # a ratio has no largest gain
-        gain = None if row["low"] is None else (min(since / most, 1.0), 1.0)
+        gain = None
+        if row["low"] is not None:
+            most = row["high"] or 2.0 * since or 1.0  # a ratio has no largest gain
+            gain = (min(since / most, 1.0), 1.0)
         drawn.append({**row, "reign": (start / head, max(end, start) / head), "gain": gain})
     return drawn

@@ -476,6 +476,15 @@ def passed(right):
     return {f"t{n}": {"passed": int(n < right), "cost": 0.2 if right < 50 else 0.9} for n in range(50)}
 
 
+def test_the_page_of_a_gate_about_a_ratio(tmp_path):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    with seal_cases(storage, "suite", results=passed(5), better="cost / passed", margin=0.01) as suite:
+        assert suite.gate(name="main").challenge(passed(49), challenger="commit-1").promoted
+    page = Elements(seen(make(storage), "/holdouts/suite/gates").text).text
+    assert re.search(r"commit-1\s*the first champion\s*more than 0.01\s*more than 0.01\s", page)
+    assert "ratios, by how far cases spread" in page
+
+
 def test_the_page_of_a_gate_about_cases(tmp_path):
     storage = f"sqlite:///{tmp_path}/s.db"
     wish = {"better": "passed", "not_worse": {"cost": 0.4}, "units": "runs", "margin": 0.1}
