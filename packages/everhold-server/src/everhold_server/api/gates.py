@@ -11,8 +11,9 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.errors import QueryRejected
+from everhold.queries.challenge import GATE_METRICS
 from everhold.queries.risk import risk
-from everhold.queries.score_means import MEANS, why_no_mean
+from everhold.queries.score_means import why_no_mean
 from everhold_server.api.contract import (
     GateName,
     HoldoutName,
@@ -41,7 +42,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/holdouts/{name}/gates", tags=["gates"])
 
-_METRICS, _OF_RISK = tuple(MEANS), {"loss", "low", "high"}
+_METRICS, _OF_RISK = GATE_METRICS, {"loss", "low", "high"}
 _GATE = {"gate": "gate", "metric": "accuracy", "margin": 0.0, "champion": "5a0c...", "challenges": 12, "promotions": 2,
          "limit": None}  # fmt: skip
 

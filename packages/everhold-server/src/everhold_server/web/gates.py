@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
 from everhold.queries.case_files import read_case_file
-from everhold_competitions.competition import METRICS
+from everhold.queries.challenge import GATE_METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
@@ -107,5 +107,5 @@ def _page(request: Request, view: View, *, fault: str = "", verdict: Any = None)
     return page(
         request, "gates.html", status=422 if fault else 200, view=view, gates=found, fault=fault,
         verdict=verdict, said_of=SAID_OF,
-        endings=ENDINGS, metrics=METRICS[:-1], challenges=view.named(view.challenges()[:_LATEST]), tab="gates",
+        endings=ENDINGS, metrics=GATE_METRICS, challenges=view.named(view.challenges()[:_LATEST]), tab="gates",
     )  # fmt: skip

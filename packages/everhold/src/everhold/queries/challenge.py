@@ -24,6 +24,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding
+from everhold.guarantees.intervals.ratio_gain import RATIOS, RatioGain
 from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
@@ -31,6 +32,7 @@ from everhold.ledger.gates import PROMOTED, Gates
 from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.metrics import LabelQuery, accuracy, brier, error
+from everhold.queries.outcomes import OutcomeQuery
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
 from everhold.queries.readings import GAIN_WIDTH
 from everhold.queries.risk import risk
@@ -54,12 +56,14 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
+    "GATE_METRICS",
     "Candidate",
     "Challenge",
     "GateMetric",
     "Verdict",
     "challenge_of",
     "check_gates",
+    "check_ratio",
     "checked_margin",
     "metric_in_words",
     "metric_of",
@@ -73,11 +77,19 @@ _OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
 
 _NAMED: Mapping[str, Callable[..., LabelQuery]] = {
     "accuracy": accuracy, "error": error, "brier": brier, "risk": risk,
+    **{name: partial(OutcomeQuery, name) for name in RATIOS},
 }  # fmt: skip
+
+_FINE_GRID = 2**12  # steps with which a pair of outcomes lies well inside its cell
+
+GATE_METRICS = (*MEANS, *RATIOS)
+"""Names of metrics that gates about rows compare by."""
 
 
 def named_metric(name: str) -> Callable[..., LabelQuery] | None:
     """A metric by its name, also the one that scikit-learn has for it; None if gates do not compare by it."""
+    if name in RATIOS:
+        return _NAMED[name]
     mean = MEANS.get(name, name)
     return _NAMED.get(mean) if isinstance(mean, str) else partial(risk, **mean)
 
@@ -347,7 +359,10 @@ class Challenge(QueryPlan[Verdict]):
         unit, procedure = self.mechanism.unit, self.procedure
         values = sealed.row_values(self.candidate.bound, unit=unit)
         written = self.champions.written(self.candidate.as_champion(values))  # for every verdict: failing tells nothing
-        both = paired(values, self.champion.values, rises=self.candidate.rises, unit=unit)
+        if isinstance(procedure, RatioGain):
+            both = procedure.paired(values, self.champion.values, unit=unit)
+        else:
+            both = paired(values, self.champion.values, rises=self.candidate.rises, unit=unit)
         total, seen = sealed.summary(
             procedure.needs, both, group_by=self.mechanism.dependence.group_column, unit=unit
         )  # fmt: skip
@@ -381,6 +396,8 @@ class Challenge(QueryPlan[Verdict]):
             by = {"by": self.procedure.name, "nats": nats, "one_sided": True}
             answer["node"] = {**by, **self.procedure.stakes(nats - math.log(2.0))}
         kept = np.clip(replies.sealed[0], 0.0, 1.0).tolist()  # one-sided: the upper end is 1
+        if isinstance(self.procedure, RatioGain) and evaluations.seen is not None:
+            kept[0] = (1.0 + self.procedure.gain(evaluations.seen[0])) / 2.0
         return state, [Outcome(answer, int(replies.charged[0]), None if kept[0] != kept[0] else tuple(kept))]
 
     def present(self, told: ExecutionResult) -> Verdict:
@@ -426,6 +443,8 @@ def procedure_for_gain(
     mechanism, schema = compiler.mechanism, compiler.schema
     dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
     independent, group_by = dependence.binomial_tails, dependence.group_column
+    if (score := challenger.metric["kind"]) in RATIOS:
+        return RatioGain(str(score), schema.rows)
     if independent and public is not None and _is_sign(challenger, schema):
         differing = int(np.count_nonzero(challenger.predictions != public.predictions))
         return SignTest(rows=schema.rows, training=schema.rows, differing=differing)
@@ -518,13 +537,28 @@ def check_gates(mechanism: Mechanism) -> None:
         )
 
 
+def check_ratio(candidate: Candidate, mechanism: Mechanism) -> None:
+    """Check that the rows of a holdout can compare by a ratio of outcomes, where that is the metric.
+
+    Raises:
+        QueryRejected: If they cannot. Nothing is charged.
+    """
+    score = candidate.metric["kind"]
+    if score not in RATIOS or (mechanism.dependence.binomial_tails and mechanism.unit >= _FINE_GRID):
+        return
+    raise QueryRejected(
+        f"a gate compares {score} on independent rows with the default grid, and this holdout has others; expected a "
+        "metric that is a mean, such as accuracy; nothing was changed"
+    )
+
+
 def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric:
     """A metric as an analyst names it.
 
     Args:
-        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"neg_brier_score"``, ``"neg_log_loss"``, ``"risk"``; one of
-            the functions `accuracy`, `error` and `brier`; or a function from a candidate to such a question. None for
-            the one that is known.
+        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"neg_brier_score"``, ``"neg_log_loss"``, ``"risk"``,
+            ``"f1"``, ``"precision"``, ``"recall"``; one of the functions `accuracy`, `error` and `brier`; or a function
+            from a candidate to such a question. None for the one that is known.
         known: The description of the gate's metric, where there is a gate already.
 
     Raises:

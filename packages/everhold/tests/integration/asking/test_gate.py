@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gate_children import challenge_all
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, precision_score, recall_score
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
@@ -183,6 +184,48 @@ def test_a_gate_compares_by_scores_that_are_means_and_refuses_others_by_name(tmp
         gate = holdout.gate("neg_log_loss", champion=np.clip(champion, 0.1, 0.9))
         assert holdout.gate(name="gate").champion == gate.champion
         assert gate.challenge(np.full(len(champion), 0.5)).metric == "log loss"
+
+
+SCORES = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_gate_compares_ratios_of_outcomes(tmp_path, name):
+    sealed, champion = world(0)
+    labels = sealed["late"]
+    with create(tmp_path) as holdout:
+        gate = holdout.gate(name, champion=champion, margin=0.01)
+        assert not gate.challenge(champion).promoted
+        assert not any(gate.challenge(lucky(champion, 0.02, seed)).promoted for seed in range(5))
+        winner = better(champion, labels, by=250, seed=0)
+        verdict = gate.challenge(winner)
+        assert (verdict.promoted, verdict.low, verdict.metric) == (True, 0.01, name)
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as holdout:
+        gate = holdout.gate(name="gate")
+        assert not gate.challenge("x > 0").promoted  # a rule
+        training, _ = world(1)
+        fitted = LogisticRegression().fit(np.stack([training["x"], training["z"]], axis=1), training["late"])
+        assert not gate.challenge(fitted).promoted
+        holdout.unseal()
+        gains = [row for row in holdout.transcript().rows if row["source"] in ("promoted", "kept")]
+        sealed_gain = next(row["sealed"] for row in gains if row["source"] == "promoted")
+        score = SCORES[name]
+        assert sealed_gain == pytest.approx(score(labels, winner) - score(labels, champion), abs=1e-9)
+        assert all(row["sealed_low"] <= row["sealed"] + 1e-9 for row in gains)
+
+
+def test_ratios_of_outcomes_need_independent_rows_and_two_classes(tmp_path):
+    sealed, champion = world(0)
+    with create(tmp_path, dependence=eh.Groups(2)) as holdout:
+        with pytest.raises(eh.QueryRejected, match="on independent rows"):
+            holdout.gate("f1", champion=champion)
+        assert "gates" not in holdout.status()
+    labels = np.where(sealed["x"] > 1.0, 2, sealed["late"])
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/three.db", "three", holdout={**sealed, "late": labels}, label="late", queries=1_000,
+        mechanism="guess_and_check", rows=eh.Rows(features="public"),
+    ) as holdout, pytest.raises(eh.QueryRejected, match="labels 0 and 1"):  # fmt: skip
+        holdout.gate("f1", champion=champion)
 
 
 def test_a_gate_goes_on_after_a_restart_with_the_same_champion(tmp_path):

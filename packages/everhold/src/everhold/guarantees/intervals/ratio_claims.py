@@ -45,6 +45,8 @@ class RatioUnits:
         lower: True if a lower ratio is better.
         largest: The largest size of all units of the suite.
         spent: Shape (units,): True for draws without a run left, which count as the worst.
+        most_floor: Bets are scaled for floors up to this; then a floor that is proved proves all below it.
+        counts: Shape (units,): how many units are alike; None for one each.
     """
 
     sums: NDArray[np.float64] = field(repr=False)
@@ -54,6 +56,8 @@ class RatioUnits:
     lower: bool
     largest: float
     spent: NDArray[np.bool_]
+    most_floor: float = 0.0
+    counts: NDArray[np.float64] | None = field(default=None, repr=False)
 
     def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
         """Index of the first look at which the claim is proved; the number of looks if never.
@@ -98,7 +102,7 @@ class RatioUnits:
         most_a, most_b = points.max(axis=0)
         losses = [
             most_a * (self.top[1] - self.top[0]) + most_b * (self.bottom[1] - self.bottom[0])
-            + most_a * max(floor, 0.0) * self.bottom[1],
+            + most_a * max(floor, self.most_floor) * self.bottom[1],
             most_b * self.bottom[1],
             most_a * self.top[1],
         ]  # fmt: skip
@@ -107,4 +111,6 @@ class RatioUnits:
         excess = np.stack([gain / (loss * self.largest) for gain, loss in zip(gains, losses, strict=True)])
         excess = np.where(self.spent, -self.sizes / self.largest, excess)
         steps = np.log1p(stakes[:, None] * excess[:, :, None, :])
+        if self.counts is not None:
+            steps = steps * self.counts
         return np.asarray(np.cumsum(steps, axis=-1) + _WEIGHTS[:, None, None, None])

@@ -1,0 +1,131 @@
+"""Interval of the gain in a ratio of two means of outcomes, such as F1, from the counts of pairs of outcomes (Lemma R).
+
+Each row has an outcome for each of two models: a fault, a true negative, a false positive, a false negative or a true
+positive. Numerator and denominator of the ratio follow from the outcome. Rows are independent, so the 25 counts of
+pairs are all that the bets need.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.guarantees.intervals.base import CELLS, Cells, Needs, Procedure
+from everhold.guarantees.intervals.claims import GateClaim
+from everhold.guarantees.intervals.ratio_claims import RatioUnits
+
+__all__ = ["OUTCOMES", "RATIOS", "RatioGain"]
+
+OUTCOMES = ("fault", "true negative", "false positive", "false negative", "true positive")
+"""Outcomes of a row, by their codes from 0."""
+
+RATIOS = {
+    "f1": ((0.0, 0.0, 0.0, 0.0, 1.0), (1.0, 0.0, 0.5, 0.5, 1.0)),
+    "precision": ((0.0, 0.0, 0.0, 0.0, 1.0), (1.0, 0.0, 1.0, 0.0, 1.0)),
+    "recall": ((0.0, 0.0, 0.0, 0.0, 1.0), (1.0, 0.0, 0.0, 1.0, 1.0)),
+}
+"""By score: numerator and denominator in [0, 1] by the code of the outcome; a fault counts as the worst."""
+
+_STEPS = 16  # of a bisection of the gain
+
+
+@dataclass(frozen=True)
+class RatioGain(Procedure):
+    """Bets on the gain of a ratio over that of another model; one-sided, so the upper end is always 1.
+
+    Attributes:
+        score: Name of the ratio, one of `RATIOS`.
+        rows: Sealed rows.
+
+    Examples:
+        >>> better = RatioGain("f1", 20_000)
+        >>> outcomes = np.repeat([4, 3, 1], [3_000, 1_000, 16_000])  # F1 .857
+        >>> champion = np.repeat([4, 3, 1], [2_000, 2_000, 16_000])  # F1 .667
+        >>> low, high = better.interval(better.cells(outcomes, champion), 11.0)
+        >>> round(2 * low - 1, 3), high
+        (0.157, 1.0)
+    """
+
+    score: str
+    rows: int
+
+    name: ClassVar[str] = "ratio_gain"
+    title: ClassVar[str] = "betting on the gain at each ratio that the other model may have"
+    needs: ClassVar[Needs] = "cells"
+    why: ClassVar[str] = (
+        "at the true ratio of the other model, fair bets on it and on the paired mean gain that much with this "
+        "probability at most"
+    )
+
+    @staticmethod
+    def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, unit: int) -> NDArray[np.int64]:
+        """Pairs of outcomes as row values in grid units, each in a cell of its own.
+
+        Args:
+            challenger: Shape (rows,): codes of outcomes as values ``code / 4`` in grid units.
+            champion: The same.
+            unit: Grid steps between 0 and 1.
+        """
+        kinds = len(OUTCOMES)
+        codes = [(values * (kinds - 1) + unit // 2) // unit for values in (challenger, champion)]
+        return np.asarray((2 * (kinds * codes[0] + codes[1]) + 1) * unit // (2 * kinds**2))
+
+    def cells(self, challenger: NDArray[np.int64], champion: NDArray[np.int64]) -> Cells:
+        """Counts of pairs of outcomes, given by their codes, shape (rows,)."""
+        counts = np.zeros(CELLS, dtype=np.int64)
+        np.add.at(counts, _CELL_OF_PAIR[len(OUTCOMES) * challenger + champion], 1)
+        return Cells(counts, np.zeros(CELLS, dtype=np.int64), CELLS)
+
+    def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; a mean stands for the gain, as ``(1 + gain) / 2``."""
+        low, high = -1.0, 1.0  # a gain that is proved proves all smaller ones
+        for _ in range(_STEPS):
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if self.proves(seen, middle, nats + math.log(2.0)) else (low, middle)
+        return (1.0 + low) / 2.0, 1.0
+
+    def proves(self, seen: Cells, gain: float, nats: float) -> bool:
+        """True if the gain is proved to be above a number.
+
+        Args:
+            seen: Counts of pairs of outcomes.
+            gain: In (-1, 1).
+            nats: ln(1 / level), on one side.
+        """
+        top, bottom = (np.array(part) for part in RATIOS[self.score])
+        own, other = np.divmod(np.arange(len(_CELL_OF_PAIR)), len(OUTCOMES))
+        units = RatioUnits(
+            np.stack([top[own], top[other], bottom[own], bottom[other]]), np.ones(len(own)), (0.0, 1.0), (0.0, 1.0),
+            lower=False, largest=1.0, spent=np.zeros(len(own), dtype=bool), most_floor=1.0,
+            counts=np.asarray(seen.counts[_CELL_OF_PAIR], dtype=np.float64),
+        )  # fmt: skip
+        claim = GateClaim(self.score, gain, ratio=True)
+        return units.first_look(claim, planned=self.rows, nats=nats, looks=[len(own)]) == 0
+
+    def gain(self, seen: Cells) -> float:
+        """The gain on the sealed rows; 0 where a ratio has no row below."""
+        top, bottom = (np.array(part) for part in RATIOS[self.score])
+        counts = seen.counts[_CELL_OF_PAIR].reshape(len(OUTCOMES), len(OUTCOMES))
+        ratios = [of @ top / max(of @ bottom, 1e-300) for of in (counts.sum(axis=1), counts.sum(axis=0))]
+        return float(ratios[0] - ratios[1])
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`: nothing is known beforehand."""
+        return 0.0, 1.0
+
+    def standard_error(self, guess: float) -> float:
+        """See `Procedure.standard_error`: no gain is guessed."""
+        return 0.5
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`: rows are as many as there are."""
+        return float(self.rows)
+
+
+_CELL_OF_PAIR = ((2 * np.arange(len(OUTCOMES) ** 2) + 1) * CELLS) // (2 * len(OUTCOMES) ** 2)
+"""Cell of each pair of outcomes."""
