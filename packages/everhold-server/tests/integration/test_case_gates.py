@@ -102,16 +102,20 @@ def test_what_are_no_results_is_refused(gate, sent):
     assert gate.status() == before
 
 
-def test_cases_that_are_appended_need_results_of_champion_and_baseline(service, gate, asked, tmp_path):
+def test_cases_that_are_appended_need_results_of_champion_and_baseline(tmp_path):
+    wish = {"results": results(4), "better": "accuracy", "not_worse": {"cost": 0.5}}
+    with eh.seal_cases(f"{tmp_path}/study.db", "study", **wish) as suite:
+        suite.allot("ada", questions=9, charges=3)
     (tmp_path / "more.csv").write_text("case,position\nt40,40\nt41,41\n")
-    with service.connect(service.root) as holdout:
+    added = results(40, (40, 41))
+    with serving(tmp_path) as service, service.connect(service.root) as holdout:
         holdout.append(tmp_path / "more.csv")
-    assert asked.cases_left() == ["t40", "t41"]
-    added = only(results(40, range(42)), ["t40", "t41"])
-    with pytest.raises(eh.QueryRejected, match="no results for 2 cases"):
-        asked.challenge(results(40, range(42)), challenger="late")
-    with pytest.raises(eh.QueryRejected, match="guards need the baseline's results"):
-        gate.complete(added)
-    gate.complete(added, baseline=added)
-    assert gate.status()["cases"] == 42
-    assert not asked.challenge(results(40, range(42)), challenger="late").promoted
+        gate = holdout.gate(name="main")
+        assert gate.cases_left() == ["t40", "t41"]
+        with pytest.raises(eh.QueryRejected, match="no results for 2 cases"):
+            gate.challenge(results(40, range(42)))
+        with pytest.raises(eh.QueryRejected, match="guards need the baseline's results"):
+            gate.complete(added)
+        gate.complete(added, baseline=added)
+        assert gate.status()["cases"] == 42
+        assert gate.challenge(results(40, range(42))).promoted
