@@ -60,7 +60,8 @@ PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_tim
 
 def test_migrations_make_the_tables_that_the_code_expects(store, path):
     pytest.importorskip("fastapi")
-    importlib.import_module("everhold_server.tables")  # what the service keeps beside the ledger
+    for module in ("everhold_server.tables", "everhold_server.web.published"):
+        importlib.import_module(module)  # what the service keeps beside the ledger
     engine = create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
