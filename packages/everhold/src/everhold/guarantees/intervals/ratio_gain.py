@@ -47,7 +47,7 @@ class RatioGain(Procedure):
         >>> champion = np.repeat([4, 3, 1], [2_000, 2_000, 16_000])  # F1 .667
         >>> low, high = better.interval(better.cells(outcomes, champion), 11.0)
         >>> round(2 * low - 1, 3), high
-        (0.157, 1.0)
+        (0.159, 1.0)
     """
 
     score: str
