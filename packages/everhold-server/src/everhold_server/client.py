@@ -393,6 +393,12 @@ class RemoteHoldout:
         found: Drift = result_from(self._send("/drift", document, tables))
         return found
 
+    def retire(self, before: int) -> Any:
+        """See `Holdout.retire`; for stewards."""
+        from pyarrow import BufferReader, parquet
+
+        return parquet.read_table(BufferReader(self._connection.content(f"{self._path}/retire", {"before": before})))
+
     def timeline(self) -> list[dict[str, Any]]:
         """See `holdout.arrivals.timeline` of a `Holdout`."""
         rows: list[dict[str, Any]] = self._connection.get(f"{self._path}/arrivals")["arrivals"]

@@ -134,14 +134,27 @@ class Connection:
 
         return self._json(form, repeatable=repeatable)
 
+    def content(self, path: str, document: Mapping[str, Any]) -> bytes:
+        """Send a document and return the content of the response, such as a file.
+
+        Args:
+            path: Below the API's own.
+            document: Plain data.
+
+        Raises:
+            EverholdError: As the service says, or that it cannot be reached.
+        """
+        with progress("asking the service"):
+            response = self._response(partial(self._client.post, path, json=dict(document)), repeatable=True)
+        if not response.is_success:
+            raise error_from(response.status_code, _document_of(response))
+        return response.content
+
     def _json(self, attempt: Callable[[], httpx.Response], *, repeatable: bool = True) -> dict[str, Any]:
         """The document of a response, without what it warns of."""
         with progress("asking the service"):
             response = self._response(attempt, repeatable=repeatable)
-        try:
-            document = response.json()
-        except ValueError:
-            document = None
+        document = _document_of(response)
         if not response.is_success or not isinstance(document, dict):
             raise error_from(response.status_code, document)
         for text in document.pop("warnings", None) or ():
@@ -174,6 +187,14 @@ class Connection:
             f"the service at {self.address} cannot be reached ({type(fault).__name__}); check the address and the "
             f"network; {again}"
         )
+
+
+def _document_of(response: httpx.Response) -> Any:
+    """The document of a response; None if there is none."""
+    try:
+        return response.json()
+    except ValueError:
+        return None
 
 
 def _httpx() -> Any:

@@ -152,6 +152,26 @@ def test_the_client_and_the_command_line_ask_for_drift(tmp_path, monkeypatch):
         assert list(found.changed[:1]) == json.loads(said.stdout)["changed"]
 
 
+def test_the_client_and_the_command_line_retire_rows(tmp_path, monkeypatch):
+    seal(tmp_path, **GROWS)
+    with serving_clients(tmp_path) as service, service.connect(service.root) as remote:
+        for late in (10, 20):  # surprises, so that a tree opens
+            remote.ask(f"delay > {late}", guess=0.97)
+        (tmp_path / "new.csv").write_bytes(as_csv(rows(3)))
+        remote.append(tmp_path / "new.csv")
+        with pytest.raises(eh.QueryRejected):
+            remote.retire(5)
+        with service.connect(service.ada) as analyst, pytest.raises(eh.AuthError):
+            analyst.retire(1)
+        opened = remote.retire(1)
+        assert opened.num_rows == len(rows(0)["delay"])
+        monkeypatch.setenv("EVERHOLD_TOKEN", service.root)
+        to = tmp_path / "old.parquet"
+        said = CliRunner().invoke(app, ["retire", service.address, "study", "1", "--to", str(to)])
+        assert said.exit_code == 0, said.output
+        assert parquet.read_table(to).equals(opened)
+
+
 def test_stewards_open_old_rows_and_hear_the_same_again(http_client, tmp_path):
     steward = http_client(STEWARD)
     for late in (10, 20):  # surprises, so that a tree opens

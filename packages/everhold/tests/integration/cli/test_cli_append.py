@@ -64,8 +64,3 @@ def test_widths_over_time_are_planned(run):
     quiet = json.loads(run("plan", *arguments, "--months", "12", "--surprises", "0").stdout)["months"]
     assert quiet[-1]["unsealed"] < 0.0085
     assert "belong together" in run("plan", *arguments, code=2).output
-
-
-def test_a_service_opens_no_sealed_rows(run):
-    place = ("https://holdouts.example", "h", "1", "--to", "old.parquet")
-    assert "where the storage is" in run("retire", *place, code=2).output
