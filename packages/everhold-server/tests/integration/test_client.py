@@ -77,6 +77,7 @@ def scenario(holdout):
     yield from holdout.ask_many(["delay > 20", eh.accuracy(GUESSED, training=TRAINED)], guesses=[0.5, None])
     yield from holdout.ask_many(["delay > 21", "delay > 22"], reveal="all")
     yield holdout.compare(GUESSED, BY_ID["said"], guess=0.0)
+    yield holdout.compare(GUESSED, 1 - np.asarray(GUESSED), "f1", guess=0.0)
     yield holdout.ask("delay > 33", silent=True)
     yield holdout.allot("mia", questions=4)
     yield holdout.allotments()

@@ -17,11 +17,15 @@ __all__ = ["register"]
 
 
 class RowMetric(StrEnum):
-    """Metrics that are means of rows."""
+    """Metrics by which two files are compared."""
 
     ACCURACY = "accuracy"
     ERROR = "error"
     BRIER = "brier"
+    PRECISION = "precision"
+    RECALL = "recall"
+    F1 = "f1"
+    ROC_AUC = "roc_auc"
     RISK = "risk"
 
 

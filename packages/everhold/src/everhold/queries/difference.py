@@ -16,6 +16,8 @@ from everhold.values.base import BoundQuery, Pair
 if TYPE_CHECKING:
     from everhold.queries.area_difference import AreaDifference
     from everhold.queries.ranking_scores import RankingQuery
+    from everhold.queries.ratio_difference import RateDifference
+    from everhold.queries.shares import ShareQuery
 
 __all__ = ["DifferenceQuery", "difference"]
 
@@ -98,17 +100,19 @@ def _bracketed(bound: BoundQuery) -> str:
 def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> DifferenceQuery: ...
 @overload
 def difference(first: RankingQuery, second: RankingQuery) -> AreaDifference: ...
+@overload
+def difference(first: ShareQuery, second: ShareQuery) -> RateDifference: ...
 def difference(
-    first: RowwiseQuery | RankingQuery | str, second: RowwiseQuery | RankingQuery | str
-) -> DifferenceQuery | AreaDifference:
+    first: RowwiseQuery | RankingQuery | ShareQuery | str, second: RowwiseQuery | RankingQuery | ShareQuery | str
+) -> DifferenceQuery | AreaDifference | RateDifference:
     """The mean of a paired difference: how much better or larger the first is, row by row.
 
     One question, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
     sharply than by their two scores: only the rows on which they differ spread.
 
     Args:
-        first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`; or
-            an `auc` without class counts.
+        first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`; an
+            `auc` without class counts; or a `precision`, `recall` or `f1`.
         second: What is subtracted: one of the same units, with a range of the same width.
 
     Returns:
@@ -131,6 +135,11 @@ def difference(
 
         if isinstance(first, AreaQuery) and isinstance(second, AreaQuery):
             return AreaDifference(first, second)
+        from everhold.queries.rates import RateQuery
+        from everhold.queries.ratio_difference import RateDifference
+
+        if isinstance(first, RateQuery) and isinstance(second, RateQuery):
+            return RateDifference(first, second)
     return DifferenceQuery(as_rowwise(first), as_rowwise(second))
 
 

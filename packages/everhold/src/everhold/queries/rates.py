@@ -114,6 +114,11 @@ class CountQuery(LabelQuery):
 class RateQuery(ShareQuery):
     """A share of counts of predicted labels; made by `precision`, `recall` and `f1`."""
 
+    @property
+    def score(self) -> str:
+        """Its name as scikit-learn has it: ``"precision"``, ``"recall"`` or ``"f1"``."""
+        return self.name.split()[1].lower()
+
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
@@ -127,14 +132,14 @@ class RateQuery(ShareQuery):
         from everhold.queries.scored_rows import ScoredRows
         from everhold.queries.scores import SCORES
 
-        kind = SCORES[self.name.split()[1].lower()]
+        kind = SCORES[self.score]
         query = ScoreQuery(kind, ScoredRows(kind.outputs, predictions), {})
         return query.compile(compiler, guess=guess, tolerance=tolerance)
 
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
         assert isinstance(self.part, CountQuery)
-        return QuerySpec(self.name.split()[1].lower(), self.part.predictions, {"training": self.part.training})
+        return QuerySpec(self.score, self.part.predictions, {"training": self.part.training})
 
 
 def _share(

@@ -24,6 +24,7 @@ from everhold.queries.metrics import LabelQuery
 from everhold.queries.models import Judge, cross_validated
 from everhold.queries.question import Query
 from everhold.queries.ranking_scores import RankingQuery
+from everhold.queries.rates import RateQuery
 from everhold.queries.risk import risk
 from everhold.queries.score_query import ScoreQuery
 from everhold.queries.scores import scored
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.ratio_difference import RateDifference
 
 __all__ = [
     "SliceAnswers", "batch_of_slices", "comparison", "evaluation", "in_slice", "metric_by", "of_predictions",
@@ -110,7 +112,7 @@ def evaluation(
 
 def comparison(
     compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
-) -> DifferenceQuery | AreaDifference:
+) -> DifferenceQuery | AreaDifference | RateDifference:
     """Query about the difference of two models or sets of predictions, row by row.
 
     Args:
@@ -138,7 +140,7 @@ def comparison(
         else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
         for each in asked
     ]  # fmt: skip
-    found: DifferenceQuery | AreaDifference = difference(*questions)
+    found: DifferenceQuery | AreaDifference | RateDifference = difference(*questions)
     return found
 
 
@@ -148,7 +150,7 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
     Raises:
         QueryRejected: If it is no mean of rows. Nothing is charged.
     """
-    if isinstance(predictions, LabelQuery | AreaQuery):
+    if isinstance(predictions, LabelQuery | AreaQuery | RateQuery):
         return predictions
     make = scored(metric) if isinstance(metric, str) else metric_by(metric)
     made = make(predictions)  # type: ignore[operator]  # a function by now
@@ -245,9 +247,10 @@ def _check_comparable(question: Any) -> None:
     Raises:
         QueryRejected: If it is neither. Nothing is charged.
     """
-    if not isinstance(question, LabelQuery | AreaQuery):
+    if not isinstance(question, LabelQuery | AreaQuery | RateQuery):
         raise QueryRejected(
-            f"{_named(question)} is not compared row by row; {_OF_SEVERAL}, or roc_auc; nothing was charged"
+            f"{_named(question)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc; nothing "
+            "was charged"
         )
 
 
@@ -257,6 +260,8 @@ def _named(question: Any) -> str:
         return question.kind.name
     if isinstance(question, RankingQuery):
         return "AUC with counts"
+    if not isinstance(question, RowwiseQuery | ShareQuery):
+        return "a difference of such scores"
     return "a ratio such as precision" if isinstance(question, ShareQuery) else type(question).__name__
 
 

@@ -52,6 +52,13 @@ def test_two_files_are_one_question_about_these_rows(run):
     assert squared["question"] != told["question"]
 
 
+@pytest.mark.parametrize("metric", ["f1", "precision", "recall", "roc_auc"])
+def test_two_files_are_compared_by_scores_that_are_no_means(run, metric):
+    told = json.loads(run("a.csv", "b.csv", "--metric", metric, "--guess", "0.1", "--format", "json").stdout)
+    assert told["low"] <= told["value"] <= told["high"]
+    assert told["high"] - told["low"] < 0.8
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

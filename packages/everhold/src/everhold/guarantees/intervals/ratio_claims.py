@@ -11,7 +11,6 @@ neighbouring points it is at least the smaller one of its values there.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ __all__ = ["RatioUnits"]
 _OCTAVES = 10  # of ratios above and below the ratio of the largest numerator to the largest denominator
 _BLOCKS = 4  # in an octave; the points of a block share the scale of its bets
 _POINTS = 5  # in a block, its ends included
+_MOST_NUMBERS = 2**21  # computed at a time
 _WEIGHTS = np.log([0.5, 0.25, 0.25])  # of the paired mean, and of the equation from both sides
 
 
@@ -73,33 +73,38 @@ class RatioUnits:
         stakes = stakes_for(planned, nats + math.log(2.0))
         ends = np.asarray(looks, dtype=np.intp) - 1
         first = 0
-        for points in self._blocks():
+        for points in self._blocks(len(stakes)):
             bets = self._log_capital(points, claim.floor, stakes)[..., ends]
-            between = np.minimum(bets[:, :-1], bets[:, 1:])  # over the segment, by concavity
-            capital = np.logaddexp.reduce(np.logaddexp.reduce(between, axis=2), axis=0) - math.log(len(stakes))
+            between = np.minimum(bets[:, :, :-1], bets[:, :, 1:])  # over the segment, by concavity
+            capital = np.logaddexp.reduce(np.logaddexp.reduce(between, axis=3), axis=0) - math.log(len(stakes))
             reached = capital >= nats + ROUNDING
-            at = np.where(reached.any(axis=1), reached.argmax(axis=1), len(looks))
+            at = np.where(reached.any(axis=-1), reached.argmax(axis=-1), len(looks))
             first = max(first, int(at.max()))  # all blocks are computed, so that the time tells nothing
         return first
 
-    def _blocks(self) -> Iterator[NDArray[np.float64]]:
-        """Points (a, b) for ratios b / a from 0 to infinity, shape (points, 2); neighbours span a segment."""
+    def _blocks(self, stakes: int) -> Iterator[NDArray[np.float64]]:
+        """Points (a, b) for ratios b / a from 0 to infinity, shape (blocks, points, 2); neighbours span a segment.
+
+        Args:
+            stakes: Number of stakes, by which few or many blocks are computed at a time.
+        """
         middle = self.top[1] / self.bottom[1]
         edges = middle * 2.0 ** (np.arange(-_OCTAVES * _BLOCKS, _OCTAVES * _BLOCKS + 1) / _BLOCKS)
-        yield np.array([[1.0, 0.0], [1.0, edges[0]]])
-        for low, high in itertools.pairwise(edges):
-            ratios = np.linspace(low, high, _POINTS)
-            yield np.stack([np.ones(_POINTS), ratios], axis=1)
-        yield np.array([[1.0 / edges[-1], 1.0], [0.0, 1.0]])
+        yield np.array([[[1.0, 0.0], [1.0, edges[0]]]])
+        ratios = np.linspace(edges[:-1], edges[1:], _POINTS, axis=1)
+        points = np.stack([np.ones_like(ratios), ratios], axis=-1)
+        at_once = max(_MOST_NUMBERS // (len(_WEIGHTS) * _POINTS * stakes * len(self.sizes)), 1)
+        yield from (points[start : start + at_once] for start in range(0, len(points), at_once))
+        yield np.array([[[1.0 / edges[-1], 1.0], [0.0, 1.0]]])
 
     def _log_capital(
         self, points: NDArray[np.float64], floor: float, stakes: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Logarithms of weighted capital, shape (bets, points, stakes, units); bets of one block share their scales."""
+        """Logarithms of weighted capital, shape (bets, blocks, points, stakes, units); bets of a block share scales."""
         own, other, below, below_other = self.sums
         sign = -1.0 if self.lower else 1.0
-        a, b = points[:, :1], points[:, 1:]
-        most_a, most_b = points.max(axis=0)
+        a, b = points[..., :1], points[..., 1:]
+        most_a, most_b = np.moveaxis(points.max(axis=1, keepdims=True)[..., None], 2, 0)
         losses = [
             most_a * (self.top[1] - self.top[0]) + most_b * (self.bottom[1] - self.bottom[0])
             + most_a * max(floor, self.most_floor) * self.bottom[1],
@@ -110,7 +115,7 @@ class RatioUnits:
         gains = [sign * (a * (own - other) - b * (below - below_other)) - floor * a * below, equation, -equation]
         excess = np.stack([gain / (loss * self.largest) for gain, loss in zip(gains, losses, strict=True)])
         excess = np.where(self.spent, -self.sizes / self.largest, excess)
-        steps = np.log1p(stakes[:, None] * excess[:, :, None, :])
+        steps = np.log1p(stakes[:, None] * excess[..., None, :])
         if self.counts is not None:
             steps = steps * self.counts
-        return np.asarray(np.cumsum(steps, axis=-1) + _WEIGHTS[:, None, None, None])
+        return np.asarray(np.cumsum(steps, axis=-1) + _WEIGHTS[:, None, None, None, None])

@@ -8,8 +8,9 @@ pairs are all that the bets need.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from everhold.guarantees.intervals.base import CELLS, Cells, Needs, Procedure
 from everhold.guarantees.intervals.claims import GateClaim
 from everhold.guarantees.intervals.ratio_claims import RatioUnits
 
-__all__ = ["OUTCOMES", "RATIOS", "RatioGain"]
+__all__ = ["OUTCOMES", "RATIOS", "RatioDifference", "RatioGain"]
 
 OUTCOMES = ("fault", "true negative", "false positive", "false negative", "true positive")
 """Outcomes of a row, by their codes from 0."""
@@ -126,6 +127,86 @@ class RatioGain(Procedure):
         """See `Procedure.worth`: rows are as many as there are."""
         return float(self.rows)
 
+
+@dataclass(frozen=True)
+class RatioDifference(RatioGain):
+    """Bets on the gain from both sides: the interval of a difference in F1, precision or recall.
+
+    Attributes:
+        planned: Counts of the pairs of outcomes of the training rows by cell; None where predictions are unknown.
+    """
+
+    planned: tuple[int, ...] | None = field(default=None, repr=False)
+
+    name: ClassVar[str] = "ratio_difference"
+    title: ClassVar[str] = "betting on the difference at each ratio that either model may have"
+    needs: ClassVar[Needs] = "statistic"
+
+    def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
+        """See `Procedure.interval`; half of the level on either side."""
+        low, _ = RatioGain.interval(self, seen, nats)
+        least, _ = RatioGain.interval(self, _exchanged(seen), nats)
+        return low, 1.0 - least
+
+    def expected(self, guess: float, nats: float) -> tuple[float, float]:
+        """See `Procedure.expected`: as wide as for the training rows' outcomes, or for two models much alike."""
+        below, above = _ends_around(self.score, self.rows, self.planned, nats)
+        return max(guess - below, 0.0), min(guess + above, 1.0)
+
+    def standard_error(self, guess: float) -> float:
+        """See `Procedure.standard_error`: by the influence of a row on both ratios."""
+        trained = self.rows if self.planned is None else max(sum(self.planned), 1)
+        return 0.5 * math.sqrt(self._variance * (1.0 / self.rows + 1.0 / trained))
+
+    @property
+    def worth(self) -> float:
+        """See `Procedure.worth`."""
+        return self.rows / max(self._variance, 1e-300)
+
+    @cached_property
+    def _variance(self) -> float:
+        """Variance of the influence of a row on the difference."""
+        counts = _likely_counts(self.rows, self.planned).counts[_CELL_OF_PAIR]
+        top, bottom = (np.array(part) for part in RATIOS[self.score])
+        shares = counts / counts.sum()
+        influence = np.zeros(len(shares))
+        for sign, outcome in zip((1.0, -1.0), np.divmod(np.arange(len(shares)), len(OUTCOMES)), strict=True):
+            below = max(float(shares @ bottom[outcome]), 1e-9)
+            ratio = float(shares @ top[outcome]) / below
+            influence += sign * (top[outcome] - ratio * bottom[outcome]) / below
+        return float(shares @ influence**2)
+
+
+def _likely_counts(rows: int, planned: tuple[int, ...] | None) -> Cells:
+    """Counts of pairs of outcomes to plan with: those of training rows as parts of so many sealed ones."""
+    if planned is None:
+        counts = np.zeros(CELLS)
+        counts[_CELL_OF_PAIR[len(OUTCOMES) * _LIKELY[0] + _LIKELY[1]]] = rows * _LIKELY_SHARES
+    else:
+        counts = np.array(planned, dtype=np.float64) * (rows / max(sum(planned), 1))
+    return Cells(counts, np.zeros(CELLS), CELLS)
+
+
+@lru_cache(maxsize=256)
+def _ends_around(score: str, rows: int, planned: tuple[int, ...] | None, nats: float) -> tuple[float, float]:
+    """How far both ends of the interval lie from the difference of the planned counts."""
+    likely, procedure = _likely_counts(rows, planned), RatioDifference(score, rows)
+    centre = (1.0 + procedure.gain(likely)) / 2.0
+    low, high = procedure.interval(likely, nats)
+    return max(centre - low, 0.0), max(high - centre, 0.0)
+
+
+def _exchanged(seen: Cells) -> Cells:
+    """The same counts with the two models exchanged."""
+    counts: NDArray[Any] = np.array(seen.counts)
+    kinds = len(OUTCOMES)
+    counts[_CELL_OF_PAIR] = seen.counts[_CELL_OF_PAIR].reshape(kinds, kinds).T.ravel()
+    return Cells(counts, seen.sums, seen.unit)
+
+
+_LIKELY = np.array([[1, 4, 3, 4, 3, 2, 1], [1, 4, 3, 3, 4, 1, 2]])
+_LIKELY_SHARES = np.array([0.78, 0.13, 0.04, 0.0125, 0.0125, 0.0125, 0.0125])
+"""Pairs of outcomes of two models that differ on one row in twenty, by code, and their shares."""
 
 _CELL_OF_PAIR = ((2 * np.arange(len(OUTCOMES) ** 2) + 1) * CELLS) // (2 * len(OUTCOMES) ** 2)
 """Cell of each pair of outcomes."""

@@ -86,13 +86,13 @@ def test_the_bound_between_points_is_below_the_capital_at_each_ratio():
     rng = np.random.default_rng(3)
     units = units_of(rng.random((20, 4)) * [1.0, 1.0, 2.0, 2.0])
     stakes = np.array([0.95, 0.4])
-    for points in units._blocks():
+    for points in units._blocks(len(stakes)):
         ends = units._log_capital(points, 0.05, stakes)[..., -1]
         for part in np.linspace(0.0, 1.0, 7):
-            inside = (1 - part) * points[:-1] + part * points[1:]
-            scaled = np.concatenate([inside, points.max(axis=0, keepdims=True)])  # the scale of the block
-            capital = units._log_capital(scaled, 0.05, stakes)[:, :-1, :, -1]
-            assert (capital >= np.minimum(ends[:, :-1], ends[:, 1:]) - 1e-9).all()
+            inside = (1 - part) * points[:, :-1] + part * points[:, 1:]
+            scaled = np.concatenate([inside, points.max(axis=1, keepdims=True)], axis=1)  # the scale of the block
+            capital = units._log_capital(scaled, 0.05, stakes)[:, :, :-1, :, -1]
+            assert (capital >= np.minimum(ends[:, :, :-1], ends[:, :, 1:]) - 1e-9).all()
 
 
 def test_draws_without_a_run_left_count_as_the_worst():

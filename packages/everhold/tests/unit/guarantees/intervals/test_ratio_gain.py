@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, precision_score, recall_score
 
-from everhold.guarantees.intervals.ratio_gain import OUTCOMES, RatioGain
+from everhold.guarantees.intervals.ratio_gain import OUTCOMES, RatioDifference, RatioGain
 
 TN, FP, FN, TP = 1, 2, 3, 4
 SCORES = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
@@ -77,3 +77,26 @@ def test_more_rows_prove_more():
     ]
     assert ends[0][0] < ends[1][0] < ends[2][0]
     assert {high for _, high in ends} == {1.0}
+
+
+def test_a_difference_has_the_ends_of_both_gains():
+    rows = [(TP, FN)] * 30 + [(FN, TP)] * 10 + [(TP, TP)] * 60 + [(FP, TN)] * 5 + [(TN, TN)] * 95
+    procedure = RatioDifference("f1", len(rows))
+    ends = procedure.interval(seen(rows, procedure), 6.0)
+    other = procedure.interval(seen([pair[::-1] for pair in rows], procedure), 6.0)
+    assert ends == pytest.approx([1.0 - other[1], 1.0 - other[0]])
+    assert ends[0] == RatioGain("f1", len(rows)).interval(seen(rows, procedure), 6.0)[0]
+    assert ends[0] < (1.0 + procedure.gain(seen(rows, procedure))) / 2.0 < ends[1]
+
+
+def test_the_standard_error_of_a_difference_is_that_of_many_samples():
+    rng = np.random.default_rng(2)
+    chances, pairs = [0.1, 0.05, 0.25, 0.05, 0.55], [(TP, FN), (FN, TP), (TP, TP), (FP, TN), (TN, TN)]
+    procedure = RatioDifference("f1", 2_000)
+
+    def sample(rows):
+        return seen(np.repeat(pairs, rng.multinomial(rows, chances), axis=0), procedure)
+
+    planned = RatioDifference("f1", 2_000, tuple(sample(100_000).counts.tolist()))
+    gains = [procedure.gain(sample(2_000)) for _ in range(400)]
+    assert planned.standard_error(0.5) == pytest.approx(np.std(gains) / 2.0, rel=0.15)

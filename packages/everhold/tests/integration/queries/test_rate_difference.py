@@ -1,0 +1,87 @@
+"""Differences of two models in F1, precision and recall: one question, against scikit-learn, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, precision_score, recall_score
+from sklearn.tree import DecisionTreeClassifier
+
+import everhold as eh
+
+SCORES = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
+ROWS = 3_000
+
+
+def table(seed):
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(size=(2, ROWS))
+    return {"x": x, "z": z, "late": (x + x * z + rng.normal(size=ROWS) > 1.0).astype(int)}
+
+
+SEALED, TRAINING = table(1), table(2)
+FEATURES = pd.DataFrame({"x": SEALED["x"], "z": SEALED["z"]})
+
+
+def create(folder, **wish):
+    return eh.Holdout.create(
+        f"{folder}/s.db", "h", holdout=SEALED, label="late", **{"mechanism": "guess_and_check", "queries": 100, **wish}
+    )
+
+
+@pytest.fixture
+def holdout(tmp_path):
+    with create(tmp_path, training=TRAINING) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_models_are_compared_by_one_question_and_cross_validation_makes_the_guess(holdout, name):
+    tree, line = DecisionTreeClassifier(max_depth=4, random_state=0), LogisticRegression()
+    answer = holdout.compare(tree, line, name)
+    assert (answer.source, answer.charged) == ("training", 0)
+    assert holdout.status()["questions_asked"] == 1
+    assert holdout.compare(tree, line, name).repeated
+    holdout.unseal()
+    (row,) = holdout.transcript().rows
+    truth = SCORES[name](SEALED["late"], tree.predict(FEATURES)) - SCORES[name](SEALED["late"], line.predict(FEATURES))
+    assert row["sealed"] == pytest.approx(truth, abs=1e-6)
+    assert answer.low <= row["sealed_low"] < truth < row["sealed_high"] <= answer.high
+
+
+def test_arrays_need_a_guess_and_a_quote_is_what_the_answer_is(tmp_path):
+    rng = np.random.default_rng(3)
+    first, second = (np.where(rng.random(ROWS) < right, SEALED["late"], 1 - SEALED["late"]) for right in (0.9, 0.8))
+    with create(tmp_path, rows=eh.Rows(features="public")) as holdout:
+        query = eh.difference(eh.f1(first), eh.f1(second))
+        with pytest.raises(eh.QueryRejected, match="guess"):
+            holdout.ask(query)
+        truth = f1_score(SEALED["late"], first) - f1_score(SEALED["late"], second)
+        quote = holdout.quote(query, guess=round(truth, 2))
+        answer = holdout.ask(query, guess=round(truth, 2))
+        assert answer.charged == 0
+        assert (answer.high - answer.low) / 2.0 <= quote.radius + 1e-9
+        assert answer.low < truth < answer.high
+        wrong = holdout.ask(eh.difference(eh.f1(second), eh.f1(first)), guess=0.5)
+        assert (wrong.source, wrong.charged) == ("holdout", 1)
+        assert wrong.low < -truth < wrong.high
+
+
+@pytest.mark.parametrize(
+    ("wish", "query", "said"),
+    [
+        ({}, lambda a, b: eh.difference(eh.f1(a), eh.recall(b)), "one score is f1 and the other recall"),
+        ({"dependence": eh.Groups(2)}, lambda a, b: eh.difference(eh.f1(a), eh.f1(b)), "independent rows"),
+        ({}, lambda a, b: eh.difference(eh.f1(a), eh.accuracy(b)), "no mean of row values"),
+    ],
+)
+def test_what_cannot_be_compared_costs_nothing(tmp_path, wish, query, said):
+    with create(tmp_path, rows=eh.Rows(features="public"), **wish) as holdout:
+        with pytest.raises(eh.QueryRejected, match=said):
+            holdout.ask(query(SEALED["late"], 1 - SEALED["late"]), guess=0.1)
+        assert holdout.status()["questions_asked"] == 0
+
+
+def test_a_slice_of_a_difference_is_refused(holdout):
+    with pytest.raises(eh.QueryRejected, match="a difference of such scores is not asked of a slice"):
+        holdout.compare(DecisionTreeClassifier(max_depth=2), LogisticRegression(), "f1", where="x > 0")
