@@ -132,7 +132,7 @@ def test_aucs_of_two_models_are_compared(holdout):
         (lambda h: h.evaluate(tree(1), by=["x"]), "such as categories or bands"),
         (lambda h: h.evaluate(tree(1), features=FEATURES, where=3), "expected a condition"),
         (lambda h: h.evaluate(tree(1), features=FEATURES, where="nothing = 1"), "no column"),
-        (lambda h: h.compare(tree(1), tree(2), "f1"), "not compared row by row"),
+        (lambda h: h.compare(tree(1), tree(2), "balanced_accuracy"), "balanced_accuracy is not compared row by row"),
         (lambda h: h.compare(tree(1), tree(2), "unknown"), "expected one of"),
         (lambda h: h.compare(tree(1), tree(2), "r2"), "r2 is not compared row by row"),
         (
