@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from everhold.arguments import brief
+from everhold.asking.case_gate_opening import claimed_suite, with_champion
 from everhold.errors import QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.queries.case_results import CASE, ids_in, runs_by_case
@@ -46,7 +48,7 @@ def seal_cases(
         The holdout; its gate is ``holdout.gate(name=gate)``.
 
     Raises:
-        QueryRejected: If the results or the claims cannot be used. The cases are sealed without a gate.
+        QueryRejected: If the results or the claims cannot be used. Nothing was sealed.
 
     Examples:
         >>> import tempfile
@@ -59,7 +61,10 @@ def seal_cases(
     """
     from everhold.dependence import Groups
 
-    table = _table(ids_in(results), groups, first=0)
+    table, described = _table(ids_in(results), groups, first=0), {k: v for k, v in claims.items() if k != "baseline"}
+    claimed = with_champion(claimed_suite(table[CASE], **described), results)  # before anything is sealed
+    if claims.get("baseline") is not None:
+        claimed.values(claims["baseline"])
     with warnings.catch_warnings():  # means over few cases say little, and a gate does not tell any
         warnings.simplefilter("ignore", SmallHoldoutWarning)
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)
@@ -135,5 +140,10 @@ def _table(ids: Sequence[Any], groups: Mapping[Any, Any] | None, *, first: int) 
     """The rows of cases."""
     table: dict[str, Any] = {CASE: list(ids), "position": list(range(first, first + len(ids)))}
     if groups is not None:
+        if missing := [case for case in ids if case not in groups]:
+            raise QueryRejected(
+                f"groups name no group of case {brief(missing[0])}; expected one for each of {len(ids)} cases; nothing "
+                "was changed"
+            )
         table[_GROUP] = [str(groups[case]) for case in ids]
     return table

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.sealing.result_store import ResultStore
 
-__all__ = ["open_case_gate"]
+__all__ = ["claimed_suite", "open_case_gate", "with_champion"]
 
 _POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
 
@@ -59,41 +59,52 @@ def open_case_gate(
         if known is None:
             raise QueryRejected(f"there is no gate named {brief(name)}; expected better=...; nothing was changed")
         return CaseGate(executor, store, name)
-    suite = _suite(
-        executor,
-        better,
-        any_of,
-        not_worse or {},
-        margin,
-        units,
-        ranges or {},
-        lower,
-        (*map(str, at_most or ()), *map(str, at_least or ())),
-    )
-    fixed, limits = limits_for(at_most or {}, at_least or {}, ranges=ranges or {})
-    suite = replace(suite, metrics=(*suite.metrics, *fixed), limits=limits)
+    if executor.schema.row_id is None:
+        raise QueryRejected(
+            "the holdout has no row ids, and results are joined with cases by their ids; expected "
+            "rows=eh.Rows(row_id='case'); nothing was changed"
+        )
+    suite = claimed_suite(
+        tuple(executor.sealed.row_ids(executor.schema.row_id)), better=better, any_of=any_of, not_worse=not_worse,
+        margin=margin, units=units, ranges=ranges, lower=lower, at_most=at_most, at_least=at_least,
+    )  # fmt: skip
     if known is None:
         if champion is None:
             raise QueryRejected(
                 "a new gate needs a champion; expected champion=..., the results to beat; nothing was changed"
             )
-        suite = _with_champion(suite, champion)
+        suite = with_champion(suite, champion)
         _open(executor, store, name, suite, champion, baseline, _checked_limit(challenges))
         return CaseGate(executor, store, name)
     _check_same(known, suite)
     return CaseGate(executor, store, name)
 
 
-def _suite(
-    executor: QueryExecutor, better: str | None, any_of: Sequence[str] | None, not_worse: Mapping[str, float],
-    margin: float, units: str, ranges: Mapping[str, tuple[float, float]], lower: Iterable[str] | None,
-    limits: Sequence[str],
+def claimed_suite(
+    ids: Sequence[Any], *, better: str | None = None, any_of: Sequence[str] | None = None,
+    not_worse: Mapping[str, float] | None = None, margin: float = 0.0, units: str = "cases",
+    ranges: Mapping[str, tuple[float, float]] | None = None, lower: Iterable[str] | None = None,
+    at_most: Mapping[str, float] | None = None, at_least: Mapping[str, float] | None = None,
 ) -> CaseSuite:  # fmt: skip
-    if executor.schema.row_id is None:
-        raise QueryRejected(
-            "the holdout has no row ids, and results are joined with cases by their ids; expected "
-            "rows=eh.Rows(row_id='case'); nothing was changed"
-        )
+    """Cases and what is claimed of them, before there are results.
+
+    Args:
+        ids: Case ids.
+        better: As for `Holdout.gate`.
+        any_of: The same.
+        not_worse: The same.
+        margin: The same.
+        units: The same.
+        ranges: The same.
+        lower: The same.
+        at_most: The same.
+        at_least: The same.
+
+    Raises:
+        QueryRejected: If nothing can be claimed in this way. Nothing was changed.
+    """
+    not_worse, ranges = not_worse or {}, ranges or {}
+    limits = (*map(str, at_most or ()), *map(str, at_least or ()))
     if (better is None) == (any_of is None) or (any_of is not None and not list(any_of)):
         raise QueryRejected("expected one of better='metric' and any_of=['metric', ...]; nothing was changed")
     if units not in _POPULATIONS:
@@ -108,11 +119,13 @@ def _suite(
     if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
         raise QueryRejected("a guard's slack has to be above 0 and within its range; nothing was changed")
     slacks = {name: float(slack) for name, slack in not_worse.items()}
-    ids = tuple(executor.sealed.row_ids(executor.schema.row_id))
-    return CaseSuite(ids, tuple(metrics), successes, float(margin), slacks, 1, _POPULATIONS[units], ratios=ratios)
+    fixed, numbers = limits_for(at_most or {}, at_least or {}, ranges=ranges)
+    return CaseSuite(
+        ids, (*metrics, *fixed), successes, float(margin), slacks, 1, _POPULATIONS[units], numbers, ratios
+    )  # fmt: skip
 
 
-def _with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
+def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
     """The suite with as many runs as the champion has; metrics that are 0 or 1 throughout are so from now on."""
     suite = replace(suite, runs=runs_in(champion))
     values = suite.values(champion)

@@ -328,7 +328,10 @@ def _number(run: Any, metric: CaseMetric, case: Any) -> float:
 def _column_number(run: Any, name: str, metric: CaseMetric, case: Any) -> float:
     value = run.get(name) if isinstance(run, Mapping) else run
     if value is None:
-        raise _rejected(case, "crashed", f"has no {name}: the run crashed; expected a number, run it again")
+        why = (
+            "the run crashed" if isinstance(run, Mapping) and name in run else "it crashed, or no metric has that name"
+        )
+        raise _rejected(case, "crashed", f"has no {name}: {why}; expected a number, run it again")
     try:
         number = float(value)
     except (TypeError, ValueError):

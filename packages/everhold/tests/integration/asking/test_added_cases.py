@@ -121,6 +121,22 @@ def test_a_group_arrives_whole(tmp_path):
         assert suite.gate(name="main").challenge(results(62) | {c: {"a": 1} for c in fresh}).promoted is False
 
 
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"better": "nothing"}, "has no nothing"),
+        ({"better": "a / b / c"}, "ratio of two columns"),
+        ({"better": "a", "baseline": results(50)}, "has no result"),
+        ({"better": "a", "groups": {"t0": 0}}, "no group of case 't1'"),
+        ({"better": "a", "margin": 2.0}, "the margin is 2.0"),
+    ],
+)
+def test_a_suite_that_cannot_have_its_gate_is_not_sealed(tmp_path, wish, said):
+    with pytest.raises(eh.QueryRejected, match=said):
+        eh.seal_cases(tmp_path / "s.db", results=results(60), **wish)
+    eh.seal_cases(tmp_path / "s.db", results=results(60), better="a").close()
+
+
 def growing(folder, name):
     rows = {"case": [f"t{n}" for n in range(60)]}
     with warnings.catch_warnings():
