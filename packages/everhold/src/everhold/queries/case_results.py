@@ -358,7 +358,8 @@ def metrics_for(
     names = list(dict.fromkeys([*better, *guards]))
     less = LOWER if lower is None else frozenset(lower)
     columns = {part for name in [*names, *limits] for part in re.split(" [-/] ", name)}
-    if unknown := (set(ranges) - columns | (set() if lower is None else less)) - set(names):
+    known = {*names, *(name.partition(_RATIO)[0] for name in names if _RATIO in name)}
+    if unknown := (set(ranges) - columns | (set() if lower is None else less)) - known:
         raise QueryRejected(
             f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}; nothing was "
             "charged"

@@ -111,6 +111,12 @@ def test_a_ratio_is_compared_with_the_champion_and_with_the_baseline(tmp_path):
         assert "than the first champion by 0.1 at least; proved at the level e^-" in certificate.to_html()
 
 
+def test_a_ratio_is_lower_better_by_its_name_or_that_of_its_numerator(holdout):
+    for number, lower in enumerate((None, ["cost"], ["cost / accuracy"], [])):
+        gate = holdout.gate(better="cost / accuracy", champion=priced(0.5), name=f"g{number}", lower=lower)
+        assert gate.suite.ratios["cost / accuracy"].lower == (lower != [])
+
+
 @pytest.mark.parametrize("runs", [1, 4])
 def test_a_ratio_is_proved_early(tmp_path, runs):
     with create(tmp_path) as holdout:
