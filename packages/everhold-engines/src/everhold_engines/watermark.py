@@ -79,8 +79,8 @@ class Watermark:
             )
         if self.until is None:
             raise HoldoutRejected(
-                "a table to which rows arrive is sealed up to a time; expected until=, such as "
-                f"arrived={self.column!r}, until='2026-12-01'; nothing was created"
+                "A table to which rows arrive is sealed up to a time, and nothing was created. Pass until=, such as "
+                f"arrived={self.column!r}, until='2026-12-01', where all rows of earlier times are there."
             )
 
 

@@ -157,7 +157,10 @@ def test_what_does_not_fit_changes_nothing(tmp_path, pond):
 def test_a_table_without_a_watermark_does_not_grow(tmp_path, pond):
     with created(tmp_path, Arriving(pond.file, "flights")) as whole, pytest.raises(QueryRejected, match="arrived="):
         whole.append(until="2026-08-01")
-    for arrived, until, said in (("day", None, "up to a time"), ("delay", "2026-06-01", "no column of dates")):
+    for arrived, until, said in (
+        ("day", None, "up to a time, and nothing was created. Pass until="),
+        ("delay", "2026-06-01", "no column of dates"),
+    ):
         with pytest.raises(HoldoutRejected, match=said):
             eh.Holdout.create(tmp_path / "t.db", holdout=pond.arriving_by(arrived, until), queries=5)
     with pytest.raises(ValueError, match="no date"):
