@@ -39,7 +39,7 @@ from everhold_server.client_gates import (
 from everhold_server.wire.answers import result_from
 from everhold_server.wire.connection import Connection, Part
 from everhold_server.wire.questions import written
-from everhold_server.wire.table_parts import parquet_of
+from everhold_server.wire.table_parts import PARQUET_TYPE, parquet_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -394,10 +394,23 @@ class RemoteHoldout:
         return found
 
     def retire(self, before: int) -> Any:
-        """See `Holdout.retire`; for stewards."""
+        """See `Holdout.retire`; for stewards. A lost response is asked for again, and the same rows come back.
+
+        Args:
+            before: Number of an arrival at which a tree opened.
+
+        Returns:
+            The opened rows, as an Arrow table.
+
+        Raises:
+            QueryRejected: If no tree opened there. Nothing was changed.
+        """
         from pyarrow import BufferReader, parquet
 
-        return parquet.read_table(BufferReader(self._connection.content(f"{self._path}/retire", {"before": before})))
+        sent = self._connection.download(self._path + "/retire", {"before": before}, media_type=PARQUET_TYPE)
+        opened = parquet.read_table(BufferReader(sent))
+        self._schema = result_from(self._described().get("schema", {}))
+        return opened
 
     def timeline(self) -> list[dict[str, Any]]:
         """See `holdout.arrivals.timeline` of a `Holdout`."""

@@ -285,6 +285,19 @@ def test_a_form_is_the_same_bytes_each_time(tmp_path):
     assert b'{"name": "study", "dependence": {"kind": "groups", "column": "x"' in first.content
 
 
+def test_a_lost_file_is_asked_for_again_and_another_content_is_no_file():
+    lost, page = httpx.ReadError("no"), httpx.Response(200, html="<p>Sign in</p>")
+    file = httpx.Response(200, content=b"PAR1", headers={"Content-Type": "application/vnd.apache.parquet"})
+    service = Answering(lost, file, page)
+    with Connection("https://holdout.example", token="eh_secret", transport=httpx.MockTransport(service)) as way:
+        wish = {"media_type": "application/vnd.apache.parquet"}
+        assert way.download("/holdouts/study/retire", {"before": 1}, **wish) == b"PAR1"
+        with pytest.raises(EverholdError, match="status 200"):
+            way.download("/holdouts/study/retire", {"before": 1}, **wish)
+    first, second, _ = service.requests
+    assert (first.url, first.content) == (second.url, second.content)
+
+
 def test_the_token_goes_to_its_own_service_alone(monkeypatch):
     holdout, service = remote(httpx.Response(307, headers={"Location": "https://elsewhere.example/"}))
     with pytest.raises(EverholdError, match="status 307"):

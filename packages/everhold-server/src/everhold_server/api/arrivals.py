@@ -21,6 +21,7 @@ from everhold_server.audit import AuditLog, noted
 from everhold_server.open_holdouts import Holdouts, OpenHoldouts
 from everhold_server.principals import Analyst, Principal, Steward, Viewer
 from everhold_server.uploads import Brought, Unusable
+from everhold_server.wire.table_parts import PARQUET_TYPE
 
 if TYPE_CHECKING:
     from everhold_server.uploads import Received
@@ -30,7 +31,6 @@ __all__ = ["append_rows", "arrivals_of", "router"]
 router = APIRouter(prefix="/holdouts/{name}", tags=["arrivals"])
 
 _ACT = "append rows"
-_PARQUET = "application/vnd.apache.parquet"
 _ARRIVAL = {
     "moment": "arrival 1", "arrival": 1, "until": "2026-02-01", "rows": 2_000, "training_rows": 0, "total": 4_000,
     "tree": 2, "queries": 50, "surprises": 1, "within_before": 0.1256, "within": 0.0991,
@@ -245,7 +245,7 @@ def drift(
 
 @router.post(
     "/retire", summary="Open the rows before an arrival", openapi_extra=body_of(Retirement),
-    responses={200: {"description": "The rows, as a Parquet file.", "content": {_PARQUET: {}}},
+    responses={200: {"description": "The rows, as a Parquet file.", "content": {PARQUET_TYPE: {}}},
                **refusals(404, 409, 413, 415)},
 )  # fmt: skip
 def retire(name: HoldoutName, request: Request, principal: Steward, holdouts: Holdouts, received: Brought) -> Response:
@@ -260,4 +260,4 @@ def retire(name: HoldoutName, request: Request, principal: Steward, holdouts: Ho
     opened = holdouts.whole(name, principal).retire(asked.before)
     noted(request, "retire rows", holdout=name, before=asked.before, rows=opened.num_rows)
     parquet.write_table(opened, out)
-    return Response(out.getvalue().to_pybytes(), media_type=_PARQUET)
+    return Response(out.getvalue().to_pybytes(), media_type=PARQUET_TYPE)

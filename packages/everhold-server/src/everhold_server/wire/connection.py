@@ -134,27 +134,31 @@ class Connection:
 
         return self._json(form, repeatable=repeatable)
 
-    def content(self, path: str, document: Mapping[str, Any]) -> bytes:
-        """Send a document and return the content of the response, such as a file.
+    def download(self, path: str, document: Mapping[str, Any], *, media_type: str) -> bytes:
+        """Send a document with POST, and return the file of the response.
 
         Args:
             path: Below the API's own.
-            document: Plain data.
+            document: Plain data. The same request is sent again after a lost response.
+            media_type: Expected type of the file.
 
         Raises:
             EverholdError: As the service says, or that it cannot be reached.
         """
+        headers = {"Accept": f"{media_type}, application/json"}
+        send = partial(self._client.post, path, json=dict(document), headers=headers)
         with progress("asking the service"):
-            response = self._response(partial(self._client.post, path, json=dict(document)), repeatable=True)
-        if not response.is_success:
-            raise error_from(response.status_code, _document_of(response))
-        return response.content
+            response = self._response(send, repeatable=True)
+        if not response.is_success or response.headers.get("Content-Type") != media_type:
+            raise error_from(response.status_code, _document(response))
+        content: bytes = response.content
+        return content
 
     def _json(self, attempt: Callable[[], httpx.Response], *, repeatable: bool = True) -> dict[str, Any]:
         """The document of a response, without what it warns of."""
         with progress("asking the service"):
             response = self._response(attempt, repeatable=repeatable)
-        document = _document_of(response)
+        document = _document(response)
         if not response.is_success or not isinstance(document, dict):
             raise error_from(response.status_code, document)
         for text in document.pop("warnings", None) or ():
@@ -189,8 +193,8 @@ class Connection:
         )
 
 
-def _document_of(response: httpx.Response) -> Any:
-    """The document of a response; None if there is none."""
+def _document(response: httpx.Response) -> Any:
+    """JSON content of a response; None if it has none."""
     try:
         return response.json()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Tables of predictions as the files that travel beside a question."""
+"""Tables as the files that travel beside a question, and beside its response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from everhold_server.wire.scalars import refuse
 if TYPE_CHECKING:
     from everhold.queries.predictions import PredictionTable
 
-__all__ = ["parquet_of"]
+__all__ = ["PARQUET_TYPE", "parquet_of"]
+
+PARQUET_TYPE = "application/vnd.apache.parquet"
+"""Media type of Parquet files."""
 
 
 def parquet_of(table: PredictionTable, row_id: str | None) -> bytes:
