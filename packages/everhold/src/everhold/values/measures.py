@@ -48,8 +48,10 @@ def measure_of(bound: BoundQuery) -> str:
         return "right" if bound.at_one > bound.at_zero else "wrong"
     if kind in ("brier", "risk"):
         return "loss"
-    if kind in ("score", "auc difference"):
-        return "value" if kind == "score" else "difference"
+    if kind == "score":
+        return "value"
+    if kind in ("auc difference", "score difference"):
+        return "difference"
     return "share" if bound.yes_no else "mean"
 
 

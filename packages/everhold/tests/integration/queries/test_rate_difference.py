@@ -62,6 +62,7 @@ def test_arrays_need_a_guess_and_a_quote_is_what_the_answer_is(tmp_path):
         assert answer.charged == 0
         assert (answer.high - answer.low) / 2.0 <= quote.radius + 1e-9
         assert answer.low < truth < answer.high
+        assert "difference" in holdout.certificate({"f1": answer}).to_html()
         wrong = holdout.ask(eh.difference(eh.f1(second), eh.f1(first)), guess=0.5)
         assert (wrong.source, wrong.charged) == ("holdout", 1)
         assert wrong.low < -truth < wrong.high
