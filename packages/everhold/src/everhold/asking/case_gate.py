@@ -385,7 +385,7 @@ def baseline_file(gate: str) -> str:
 def result_files(executor: QueryExecutor, name: str) -> list[str]:
     """Names of files that may have results, the newest first.
 
-    Each arrival of cases has files of its own, known by the digest of its rows. After a loss other cases may arrive,
+    Each arrival of cases has its files, known by the digest of its rows. After a loss other cases may arrive,
     and results on those that were lost are not theirs.
     """
     growth = executor.growth

@@ -62,7 +62,7 @@ class RatioUnits:
     def first_look(self, claim: GateClaim, *, planned: int, nats: float, looks: Sequence[int]) -> int:
         """Index of the first look at which the claim is proved; the number of looks if never.
 
-        Each ratio that the other version may have is ruled out at a look of its own.
+        Different ratios of the other version may be ruled out at different looks.
 
         Args:
             claim: Its floor is in units of the ratio.

@@ -64,7 +64,7 @@ class RatioGain(Procedure):
 
     @staticmethod
     def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, unit: int) -> NDArray[np.int64]:
-        """Pairs of outcomes as row values in grid units, each in a cell of its own.
+        """Pairs of outcomes as row values in grid units, each in a different cell.
 
         Args:
             challenger: Shape (rows,): codes of outcomes as values ``code / 4`` in grid units.
