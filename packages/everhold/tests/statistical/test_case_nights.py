@@ -8,12 +8,13 @@ from case_nights import Night
 
 PROTECTED = [
     ("cases", 1), ("groups", 1), ("runs", 4), ("early cases", 8), ("early groups", 1), ("early runs", 8),
-    ("redraws", 8), ("guards", 1),
+    ("redraws", 8), ("guards", 1), ("ratios", 1),
 ]  # fmt: skip
 REMOVED = [
     ("cases", "adaptivity"), ("groups", "groups"), ("early cases", "order"), ("early cases", "peeking stakes"),
     ("early runs", "case units"), ("early runs", "fresh order"), ("guards", "guard level"),
     ("early groups", "groups"), ("redraws", "fresh runs"), ("redraws", "fresh order"),
+    ("ratios", "ratio"),
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 
 from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, first_proof, stakes_for
+from everhold.guarantees.intervals.ratio_claims import RatioUnits
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries import case_evidence
 from everhold.queries.case_challenge import look_label
@@ -25,7 +26,7 @@ class Night:
 
     Attributes:
         world: ``"cases"``, ``"runs"``, ``"groups"``, ``"early cases"``, ``"early groups"``, ``"early runs"``,
-            ``"redraws"`` or ``"guards"``.
+            ``"redraws"``, ``"guards"`` or ``"ratios"``.
         removed: The protection that is taken away; empty for none.
         cases: Cases of the suite.
         runs: Runs of each.
@@ -234,11 +235,38 @@ class _Guards:
         return proof(self.night, claims, [success, kept, fine], nats, [cases])
 
 
+class _Ratios:
+    """The cost of a success: a challenger changes a fifth of the cases, and is no cheaper for new outcomes."""
+
+    looks = 1
+
+    def __init__(self, night, rng):
+        self.night, self.rng = night, rng
+        self.champion = self.results(night.cases)
+
+    def results(self, cases):
+        return np.stack([self.rng.random(cases), self.rng.integers(0, 2, cases)]).astype(float)
+
+    def challenge(self, nats):
+        cases = self.night.cases
+        changed = self.rng.random(cases) < DISAGREEMENT
+        challenger = np.where(changed, self.results(cases), self.champion)
+        sums = np.stack([challenger[0], self.champion[0], challenger[1], self.champion[1]])
+        if self.night.removed == "ratio":  # by the scores alone
+            proved = bool(sums[0].sum() * sums[3].sum() < sums[1].sum() * sums[2].sum())
+        else:
+            units = RatioUnits(sums, np.ones(cases), (0.0, 1.0), (0.0, 1.0), True, 1.0, np.zeros(cases, dtype=bool))
+            proved = proof(self.night, [GateClaim("r", 0.0, ratio=True)], [units], nats, [cases])
+        if proved:
+            self.champion = challenger
+        return proved
+
+
 def proof(night, claims, units, nats, looks):
     """Whether the claims are proved, with a protection removed where it is one of bets."""
     if night.removed == "peeking stakes":
         return _peeks(claims, units, nats, looks)
-    return first_proof(claims, units, planned=len(units[0].sums), nats=nats, looks=looks) is not None
+    return first_proof(claims, units, planned=len(units[0].sizes), nats=nats, looks=looks) is not None
 
 
 def _peeks(claims, units, nats, looks):
@@ -253,5 +281,5 @@ def _peeks(claims, units, nats, looks):
 
 _WORLDS = {
     "cases": _Cases, "groups": _Groups, "runs": _Runs, "early cases": _EarlyCases, "early groups": _EarlyGroups,
-    "early runs": _EarlyRuns, "redraws": _Redraws, "guards": _Guards,
+    "early runs": _EarlyRuns, "redraws": _Redraws, "guards": _Guards, "ratios": _Ratios,
 }  # fmt: skip
