@@ -122,12 +122,8 @@ class CaseGate(SeesArrivals):
             if challenger_digest(gate.name, name) == gate.champion:
                 return self._itself(gate, name)
             self._check_none_open(data)
-            self.check_complete(gate)
-            evidence = Evidence(
-                self._units, values,
-                self.stored(gate.champion) if rerun is None else rerun[0],
-                self._baseline(gate) if rerun is None else rerun[1],
-            )  # fmt: skip
+            known = self.complete_results(gate)
+            evidence = Evidence(self._units, values, *(known if rerun is None else rerun))
             plan = CaseChallenge(
                 gate, self._suite, self._units, name, self._executor.mechanism, self._store,  # type: ignore[arg-type]
                 evidence.proves, values, self.file_of(challenger_digest(gate.name, name)), self._executor.schema.about,
@@ -202,7 +198,7 @@ class CaseGate(SeesArrivals):
         Those without results of the baseline are among them.
         """
         self._check_arrivals()
-        return [self._suite.ids[place] for place in self._places_left(self._now())]
+        return [self._suite.ids[place] for place in self._left(*self.stored_results(self._now()))]
 
     def check_addition(self, baseline: Any) -> None:
         """Check that cases can be added with results of the champion and, where guards need it, of the baseline.
@@ -213,7 +209,7 @@ class CaseGate(SeesArrivals):
         Raises:
             QueryRejected: If not. Nothing was changed.
         """
-        self.check_complete(self._now())
+        self.complete_results(self._now())
         if (baseline is None) == bool(self._suite.not_worse):
             raise QueryRejected(
                 "the baseline's results on the added cases belong to guards against it; expected "
@@ -234,8 +230,9 @@ class CaseGate(SeesArrivals):
         """
         self._check_arrivals()
         gate = self._now()
-        left = self._places_left(gate)
-        added = self._added_to_baseline()
+        values, fixed = self.stored_results(gate)
+        left = self._left(values, fixed)
+        added = _unknown(fixed) if self._suite.not_worse else []
         if added and baseline is None:
             raise QueryRejected(
                 "cases were added and the guards need the baseline's results on them; expected baseline=..., the same "
@@ -245,25 +242,24 @@ class CaseGate(SeesArrivals):
             raise QueryRejected("the baseline has results on all cases; expected no baseline=; nothing was changed")
         made = self._suite.values(results, [self._suite.ids[place] for place in left])
         if baseline is not None:
-            fixed = self._baseline(gate)
-            missing = np.flatnonzero(np.isnan(fixed).any(axis=(1, 2))).tolist()
-            fixed[missing] = self._suite.values(baseline, [self._suite.ids[place] for place in missing])
+            fixed[added] = self._suite.values(baseline, [self._suite.ids[place] for place in added])
             self._store.keep(self.file_of(baseline_file(gate.name)), fixed)
-        values = self.stored(gate.champion)
         values[left] = made
         self._store.keep(self.file_of(gate.champion), values)
 
-    def check_complete(self, gate: GateAccount) -> None:
-        """Refuse challenges of a champion that was promoted early and did not run all cases.
+    def complete_results(self, gate: GateAccount) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Results of champion and baseline; refuses those of a champion that did not run all cases. Secret.
 
         Raises:
             QueryRejected: If cases are left. Nothing was charged.
         """
-        if left := len(self._places_left(gate)):
+        values, fixed = self.stored_results(gate)
+        if left := len(self._left(values, fixed)):
             raise QueryRejected(
                 f"the champion has no results for {left} cases, as it was promoted early or cases were added; expected "
                 "them first; run cases_left() and pass the results to complete(); nothing was charged"
             )
+        return values, fixed
 
     def file_of(self, name: str) -> str:
         """Name of the file of results on the cases that are there now.
@@ -273,26 +269,19 @@ class CaseGate(SeesArrivals):
         """
         return result_files(self._executor, name)[0]
 
-    def stored(self, name: str) -> NDArray[np.float64]:
-        """Results that were kept, shape (cases, runs, metrics); nan where there are none, as for added cases. Secret.
+    def stored_results(self, gate: GateAccount) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Results of champion and baseline, each of shape (cases, runs, metrics); nan where there are none. Secret."""
+        return self._stored(gate.champion), self._stored(baseline_file(gate.name))
 
-        Args:
-            name: As for `file_of`.
-        """
+    def _stored(self, name: str) -> NDArray[np.float64]:
         files = result_files(self._executor, name)
         values = self._store.find(next(filter(self._store.has, files), files[-1]))
         added = np.full((len(self._suite.ids) - len(values), *values.shape[1:]), np.nan)
         return np.concatenate([values, added])
 
-    def _places_left(self, gate: GateAccount) -> list[int]:
-        missing = np.isnan(self.stored(gate.champion)).any(axis=(1, 2))
-        if self._suite.not_worse:
-            missing |= np.isnan(self._baseline(gate)).any(axis=(1, 2))
-        return np.flatnonzero(missing).tolist()
-
-    def _added_to_baseline(self) -> bool:
-        """True if there are guards against the baseline, and cases were added since it ran."""
-        return bool(self._suite.not_worse) and bool(np.isnan(self.stored(baseline_file(self._name))).any())
+    def _left(self, champion: NDArray[np.float64], baseline: NDArray[np.float64]) -> list[int]:
+        """Places of cases without results of the champion, or of the baseline where there are guards against it."""
+        return sorted({*_unknown(champion), *(_unknown(baseline) if self._suite.not_worse else [])})
 
     @current
     def shares(self, results: Any) -> VarianceShares:
@@ -369,12 +358,14 @@ class CaseGate(SeesArrivals):
             confidence=executor.mechanism.confidence, shown=f"gate {gate.name!r}: {name}, the champion",
         )  # fmt: skip
 
-    def _baseline(self, gate: GateAccount) -> NDArray[np.float64]:
-        return self.stored(baseline_file(gate.name))
-
     def _now(self, data: dict[str, Any] | None = None) -> GateAccount:
         state = self._executor.data() if data is None else data
         return Accounts.from_state(state).of(Gates).by_name[self._name]
+
+
+def _unknown(values: NDArray[np.float64]) -> list[int]:
+    """Places of cases without results."""
+    return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()
 
 
 def baseline_file(gate: str) -> str:

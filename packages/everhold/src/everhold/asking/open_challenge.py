@@ -200,7 +200,7 @@ class OpenChallenge:
 
         def evidence() -> Evidence:
             assert values is not None
-            champion, baseline = self._gate.stored(gate.champion), self._gate._baseline(gate)
+            champion, baseline = self._gate.stored_results(gate)
             stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
             return Evidence(self._units, *np.where(np.isnan(values), stored, values))
 
@@ -330,7 +330,7 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
             f"another challenge of gate {gate.name!r} is open; expected its report first; report it, or withdraw it; "
             "nothing was charged"
         )
-    gate.check_complete(now)
+    gate.complete_results(now)
     nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
     paid = _pays(executor, state, accounts, questions=2)
     if now.left < 1 or not paid or not gate._units.can_prove_early(nats, looks):

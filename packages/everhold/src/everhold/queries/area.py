@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_float
-from everhold.dependence import Independent
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.ranking import (
     BlockBetting,
@@ -20,7 +19,7 @@ from everhold.guarantees.intervals.ranking import (
     rank_from_area,
 )
 from everhold.queries.mean import MeanQuery
-from everhold.queries.procedures import takes_statistics
+from everhold.queries.procedures import check_confirms_statistics, check_independent
 from everhold.queries.question import QueryPlan, QuerySpec, paying
 from everhold.queries.ranking_scores import BoundPairs, RankingQuery, auc_of, faults_last
 from everhold.queries.statistic import OneNumber
@@ -233,16 +232,9 @@ def check_area(mechanism: Mechanism, *, name: str = "AUC without class counts") 
     Raises:
         QueryRejected: Nothing is charged.
     """
-    if not takes_statistics(mechanism) or mechanism.parameters().get("slack"):
-        raise QueryRejected(
-            f"{name} is for mechanism='guess_and_check' without a slack, and this is "
-            f"{mechanism.name}; expected auc(scores, positives=..., negatives=...); nothing was charged"
-        )
-    if not isinstance(mechanism.dependence, Independent):
-        raise QueryRejected(
-            f"{name} is promised for independent rows only, and these rows were declared to depend on each other; "
-            "expected auc(scores, positives=..., negatives=...), which takes groups; nothing was charged"
-        )
+    instead = "auc(scores, positives=..., negatives=...)"
+    check_confirms_statistics(mechanism, name, instead=instead)
+    check_independent(mechanism, name, instead=f"{instead}, which takes groups")
 
 
 def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:

@@ -22,6 +22,7 @@ from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import KEPT, PROMOTED, Gates
 from everhold.queries.case_results import NEW_RUNS
 from everhold.queries.challenge import Verdict, challenge_of
+from everhold.queries.gate_history import most_gain
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def case_verdict(
     own = {} if gate.limit is None else {"challenges": gate.left}
     return Verdict(
         promoted=promoted, low=suite.margin if promoted else None,
-        high=suite.most_gain if promoted else None,
+        high=most_gain(gate.metric) if promoted else None,
         champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
         remaining={**told.remaining, **own}, statement=told.statement, confidence=confidence, gate=gate.name,
         margin=suite.margin, metric=claims_in_words(gate.metric), charged=charged, question=question, repeated=repeated,

@@ -187,13 +187,6 @@ class CaseSuite:
         """The metric of the first success; None for a ratio."""
         return None if self.better[0] in self.ratios else self.metric(self.better[0])
 
-    @property
-    def most_gain(self) -> float | None:
-        """The largest gain of a success that there can be, in its units; None for ratios, which have no largest one."""
-        if any(name in self.ratios for name in self.better):
-            return None
-        return max(self.metric(name).width for name in self.better)
-
     def describe(self) -> dict[str, Any]:
         """All but the ids, as the ledger holds it."""
         first = self.metrics[0]

@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.errors import QueryRejected
-from everhold.queries.metrics import LabelQuery, subject_of
-from everhold.queries.predictions import check_classes
 from everhold.queries.question import QuerySpec
-from everhold.queries.rules import label_node, rule_node
-from everhold.queries.texts import in_one_line
-from everhold.values.base import BoundQuery, RowFunction, Schema
+from everhold.queries.rates import BinaryLabelQuery
+from everhold.values.base import RowFunction, Schema
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
@@ -26,7 +22,7 @@ _TRUE_NEGATIVE, _PREDICTED, _ACTUAL = 0.25, 0.25, 0.5  # code / 4; a positive pr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OutcomeQuery(LabelQuery):
+class OutcomeQuery(BinaryLabelQuery):
     """The outcome of each row, as ``code / 4`` in the order of `everhold.guarantees.intervals.ratio_gain.OUTCOMES`.
 
     Attributes:
@@ -43,38 +39,13 @@ class OutcomeQuery(LabelQuery):
         """See `Question.made`."""
         return QuerySpec(self.score, self.predictions, {"training": self.training})
 
-    def bind(self, schema: Schema) -> BoundQuery:
-        """The question about the labels of this schema."""
-        if schema.label_kind != "binary":
-            raise QueryRejected(
-                f"a gate compares {self.score} of labels 0 and 1, and this holdout has none; expected a label column "
-                "of 0 and 1; compare by accuracy; nothing was charged"
-            )
-        if isinstance(self.predictions, str):
-            row_value = self.in_engine(rule_node(self.predictions, schema), label_node(schema), schema)
-            rule = row_value.expression.canonical()
-            return BoundQuery(
-                description={"kind": self.score, "label": schema.label, "rule": rule},
-                shown=f"{self.score} of the rule {in_one_line(self.predictions)}",
-                row_value=row_value,
-            )
-        description, sealed, training, reads = self._row_values(schema)
-        ((kind, digest),) = description.items()
-        return BoundQuery(
-            description={"kind": self.score, "label": schema.label, **description},
-            shown=f"{self.score} of {subject_of(self.predictions, kind, digest)}",
-            sealed=sealed,
-            training=training,
-            reads=reads,
-            by_position=self._by_position,
-        )
+    @property
+    def _identity(self) -> dict[str, str]:
+        return {"kind": self.score}
 
     @property
-    def _of_probabilities(self) -> bool:
-        return False
-
-    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        check_classes(predictions, schema, what=what)
+    def _title(self) -> str:
+        return self.score
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
         """See `LabelQuery.in_engine`."""

@@ -19,7 +19,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from everhold.dependence import Groups
+from everhold.dependence import Groups, Independent
+from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffding
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "how_made", "needs_of", "procedure_for", "statistic_procedure", "takes_ratios", "takes_spreads",
-    "takes_statistics", "what_narrows",
+    "check_confirms_statistics", "check_independent", "how_made", "needs_of", "procedure_for", "statistic_procedure",
+    "takes_ratios", "takes_spreads", "takes_statistics", "what_narrows",
 ]  # fmt: skip
 
 
@@ -104,6 +105,42 @@ def takes_spreads(bound: BoundQuery, mechanism: Mechanism) -> bool:
 def takes_statistics(mechanism: Mechanism) -> bool:
     """True if a statistic of all rows is one question for it, without a price of its own."""
     return _takes_all(mechanism)
+
+
+def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str) -> None:
+    """Refuse mechanisms that do not hold a statistic of unknown width against its guess.
+
+    Args:
+        mechanism: The one that would answer.
+        name: How messages call the query.
+        instead: What to ask in its place.
+
+    Raises:
+        QueryRejected: Nothing is charged.
+    """
+    if not takes_statistics(mechanism) or mechanism.parameters().get("slack"):
+        raise QueryRejected(
+            f"{name} is for mechanism='guess_and_check' without a slack, and this is {mechanism.name}; expected "
+            f"{instead}; nothing was charged"
+        )
+
+
+def check_independent(mechanism: Mechanism, name: str, *, instead: str) -> None:
+    """Refuse rows that depend on each other.
+
+    Args:
+        mechanism: The one that would answer.
+        name: How messages call the query.
+        instead: What to ask in its place.
+
+    Raises:
+        QueryRejected: Nothing is charged.
+    """
+    if not isinstance(mechanism.dependence, Independent):
+        raise QueryRejected(
+            f"{name} is promised for independent rows only, and these rows were declared to depend on each other; "
+            f"expected {instead}; nothing was charged"
+        )
 
 
 def statistic_procedure(

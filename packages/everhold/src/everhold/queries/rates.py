@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.queries.query_compiler import QueryCompiler
 
-__all__ = ["CountQuery", "f1_ratio", "precision", "recall"]
+__all__ = ["BinaryLabelQuery", "CountQuery", "f1_ratio", "precision", "recall"]
 
 Counted: TypeAlias = Literal["hits", "predicted", "actual", "mean_positives"]
 
@@ -33,8 +34,69 @@ _SHOWN = {"hits": "true positives", "predicted": "predicted positives", "actual"
           "mean_positives": "half of predicted and actual positives"}  # fmt: skip
 
 
+class BinaryLabelQuery(LabelQuery):
+    """Predicted labels 0 and 1 held against labels 0 and 1, by a row value that `in_engine` gives for rules, too."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _identity(self) -> dict[str, str]:
+        """Description of the row value, without label and predictions."""
+
+    @property
+    @abstractmethod
+    def _title(self) -> str:
+        """The row value as people read it."""
+
+    @property
+    def _yes_no(self) -> bool:
+        """True if every row value is 0 or 1."""
+        return False
+
+    @abstractmethod
+    def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
+        """See `LabelQuery.in_engine`; there always is one."""
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """The question about the labels of this schema."""
+        if schema.label_kind != "binary":
+            raise QueryRejected(
+                "precision, recall and F1 need labels 0 and 1, and this holdout has none; expected a label column of 0 "
+                "and 1, named at creation; create the holdout with label=..., or compare by accuracy; nothing was "
+                "charged"
+            )
+        described = {**self._identity, "label": schema.label}
+        if isinstance(self.predictions, str):
+            row_value = self.in_engine(rule_node(self.predictions, schema), label_node(schema), schema)
+            return BoundQuery(
+                description={**described, "rule": row_value.expression.canonical()},
+                shown=f"{self._title} of the rule {in_one_line(self.predictions)}",
+                row_value=row_value,
+                yes_no=self._yes_no,
+            )
+        predictions, sealed, training, reads = self._row_values(schema)
+        ((kind, digest),) = predictions.items()
+        return BoundQuery(
+            description={**described, **predictions},
+            shown=f"{self._title} of {subject_of(self.predictions, kind, digest)}",
+            sealed=sealed,
+            training=training,
+            reads=reads,
+            by_position=self._by_position,
+            yes_no=self._yes_no,
+        )
+
+    @property
+    def _of_probabilities(self) -> bool:
+        return False
+
+    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
+        check_classes(predictions, schema, what=what)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class CountQuery(LabelQuery):
+class CountQuery(BinaryLabelQuery):
     """The share of rows that count in some way when predicted labels are held against the labels 0 and 1.
 
     Attributes:
@@ -49,44 +111,17 @@ class CountQuery(LabelQuery):
     predictions: Any
     training: Any = None
 
-    def bind(self, schema: Schema) -> BoundQuery:
-        """The question about the labels of this schema."""
-        if schema.label_kind != "binary":
-            raise QueryRejected(
-                "precision, recall and F1 need a label column of 0 and 1, and this holdout has none; expected one "
-                "named at creation; create the holdout with label=...; nothing was charged"
-            )
-        if isinstance(self.predictions, str):
-            return self._of_rule(self.predictions, schema)
-        description, sealed, training, reads = self._row_values(schema)
-        ((kind, digest),) = description.items()
-        return BoundQuery(
-            description={"kind": "count", "of": self.counted, "label": schema.label, **description},
-            shown=f"{_SHOWN[self.counted]} of {subject_of(self.predictions, kind, digest)}",
-            sealed=sealed,
-            training=training,
-            reads=reads,
-            by_position=self._by_position,
-            yes_no=self.counted != "mean_positives",
-        )
-
-    def _of_rule(self, text: str, schema: Schema) -> BoundQuery:
-        row_value = self.in_engine(rule_node(text, schema), label_node(schema), schema)
-        return BoundQuery(
-            description={
-                "kind": "count", "of": self.counted, "label": schema.label, "rule": row_value.expression.canonical(),
-            },
-            shown=f"{_SHOWN[self.counted]} of the rule {in_one_line(text)}",
-            row_value=row_value,
-            yes_no=self.counted != "mean_positives",
-        )  # fmt: skip
+    @property
+    def _identity(self) -> dict[str, str]:
+        return {"kind": "count", "of": self.counted}
 
     @property
-    def _of_probabilities(self) -> bool:
-        return False
+    def _title(self) -> str:
+        return _SHOWN[self.counted]
 
-    def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        check_classes(predictions, schema, what=what)
+    @property
+    def _yes_no(self) -> bool:
+        return self.counted != "mean_positives"
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue:
         """See `LabelQuery.in_engine`."""

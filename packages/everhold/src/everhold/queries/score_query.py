@@ -15,7 +15,7 @@ from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
 from everhold.queries.area import check_split
 from everhold.queries.made_up_scores import made_up
-from everhold.queries.procedures import takes_statistics
+from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.score_kinds import Judged, ScoreKind, Setting, Sized
 from everhold.queries.score_means import LOG_CLIP
@@ -229,11 +229,9 @@ def _check(kind: ScoreKind, mechanism: Mechanism) -> None:
     Raises:
         QueryRejected: Nothing is charged.
     """
-    if not takes_statistics(mechanism) or mechanism.parameters().get("slack"):
-        raise QueryRejected(
-            f"{kind.name} is for mechanism='guess_and_check' without a slack, and this is {mechanism.name}; expected "
-            "accuracy, error, brier, risk, precision, recall or f1; nothing was charged"
-        )
+    check_confirms_statistics(
+        mechanism, kind.name, instead="accuracy, error, brier, risk, precision, recall or f1"
+    )  # fmt: skip
     grouped = kind.takes_groups and isinstance(mechanism.dependence, Groups)
     if not isinstance(mechanism.dependence, Independent) and not (grouped and mechanism.dependence.group_column):
         rows = "independent rows or groups that a column names" if kind.takes_groups else "independent rows"

@@ -19,7 +19,7 @@ from everhold.guarantees.intervals.base import CELLS, Cells, Needs, Procedure
 from everhold.guarantees.intervals.claims import GateClaim
 from everhold.guarantees.intervals.ratio_claims import RatioUnits
 
-__all__ = ["OUTCOMES", "RATIOS", "RatioDifference", "RatioGain"]
+__all__ = ["OUTCOMES", "RATIOS", "RatioDifference", "RatioGain", "outcome_codes"]
 
 OUTCOMES = ("fault", "true negative", "false positive", "false negative", "true positive")
 """Outcomes of a row, by their codes from 0."""
@@ -32,6 +32,16 @@ RATIOS = {
 """By score: numerator and denominator in [0, 1] by the code of the outcome; a fault counts as the worst."""
 
 _STEPS = 16  # of a bisection of the gain
+
+
+def outcome_codes(values: NDArray[np.int64], unit: int) -> NDArray[np.int64]:
+    """Codes of outcomes, shape (rows,).
+
+    Args:
+        values: Shape (rows,): row values ``code / 4`` in grid units.
+        unit: Grid steps between 0 and 1.
+    """
+    return np.asarray((values * (len(OUTCOMES) - 1) + unit // 2) // unit)
 
 
 @dataclass(frozen=True)
@@ -72,14 +82,14 @@ class RatioGain(Procedure):
             unit: Grid steps between 0 and 1.
         """
         kinds = len(OUTCOMES)
-        codes = [(values * (kinds - 1) + unit // 2) // unit for values in (challenger, champion)]
+        codes = [outcome_codes(values, unit) for values in (challenger, champion)]
         return np.asarray((2 * (kinds * codes[0] + codes[1]) + 1) * unit // (2 * kinds**2))
 
-    def cells(self, challenger: NDArray[np.int64], champion: NDArray[np.int64]) -> Cells:
+    @staticmethod
+    def cells(challenger: NDArray[np.int64], champion: NDArray[np.int64]) -> Cells:
         """Counts of pairs of outcomes, given by their codes, shape (rows,)."""
-        counts = np.zeros(CELLS, dtype=np.int64)
-        np.add.at(counts, _CELL_OF_PAIR[len(OUTCOMES) * challenger + champion], 1)
-        return Cells(counts, np.zeros(CELLS, dtype=np.int64), CELLS)
+        counts = np.bincount(_CELL_OF_PAIR[len(OUTCOMES) * challenger + champion], minlength=CELLS)
+        return Cells(counts.astype(np.int64), np.zeros(CELLS, dtype=np.int64), CELLS)
 
     def interval(self, seen: Cells, nats: float) -> tuple[float, float]:
         """See `Procedure.interval`; a mean stands for the gain, as ``(1 + gain) / 2``."""
@@ -189,7 +199,7 @@ def _likely_counts(rows: int, planned: tuple[int, ...] | None) -> Cells:
 
 @lru_cache(maxsize=256)
 def _ends_around(score: str, rows: int, planned: tuple[int, ...] | None, nats: float) -> tuple[float, float]:
-    """How far both ends of the interval lie from the difference of the planned counts."""
+    """Distances of both ends of the interval from the difference of the planned counts."""
     likely, procedure = _likely_counts(rows, planned), RatioDifference(score, rows)
     centre = (1.0 + procedure.gain(likely)) / 2.0
     low, high = procedure.interval(likely, nats)
