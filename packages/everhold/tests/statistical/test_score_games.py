@@ -1,4 +1,4 @@
-"""Games about scores by name, at a probability of failure of .2, against an analyst who knows the population.
+"""Games about scores by name, their slices and differences, at a probability of failure of .2.
 
 Labels are drawn anew on rows whose chances the analyst knows, so each true score is known, too. Every second guess is
 true, every other one is to be a surprise. 500 games of each score:
@@ -56,7 +56,7 @@ def true_score(kind, outputs, p, setting):
     if kind.name == "expected_calibration_error":
         found = seen_bins(outputs, p, setting.bins)
         return found.score
-    both = Judged(np.concatenate([outputs, outputs]), np.repeat([0.0, 1.0], ROWS))
+    both = Judged(np.concatenate([outputs, outputs]), np.repeat([0.0, 1.0], len(p)))
     weights = np.concatenate([1.0 - p, p])
     if kind.name == "recall_at_fpr":
         levels = np.unique(outputs)[::-1]
@@ -65,7 +65,7 @@ def true_score(kind, outputs, p, setting):
         return hits[allowed[-1]] / hits[-1] if len(allowed) else 0.0
     means = []
     for part in kind.parts(both, setting):
-        below = np.ones(2 * ROWS) if part.denominators is None else part.denominators
+        below = np.ones(2 * len(p)) if part.denominators is None else part.denominators
         total = weights @ below
         means.append(weights @ part.numerators / total if total > 0 else 0.0)
     return min(max(kind.bounds(setting)(np.array(means), np.array(means))[0], 0.0), 1.0)
@@ -78,7 +78,16 @@ def asked_of(kind, procedure, seen, guess):
     )  # fmt: skip
 
 
-def game(rng, kind, population, *, size=1, believed=True):
+def seen_by(kind, labels, outputs, groups, counting, largest, setting):
+    """Summary of one model's rows, or of the difference of two, and the reach of the difference."""
+    rows = [Judged(each, labels, groups, counting) for each in outputs]
+    if len(rows) == 1:
+        return kind.see(rows[0], setting, largest), {}
+    reach = {"reach": kind.reach(*outputs, setting)}
+    return kind.see_difference(*rows, setting, largest, **reach), reach
+
+
+def game(rng, kind, population, *, size=1, believed=True, sliced=False, models=1):
     """Whether some interval, told or unsealed, misses.
 
     Args:
@@ -87,6 +96,8 @@ def game(rng, kind, population, *, size=1, believed=True):
         population: One of `POPULATIONS`.
         size: Rows of a group, whose labels and predictions are alike.
         believed: Whether the procedure knows of the groups.
+        sliced: Whether the score is that of some rows.
+        models: 2 for the difference of two.
     """
     p, state, setting = chances(rng, population), State(), SETTINGS
     if kind.name == "neg_log_loss":
@@ -96,11 +107,15 @@ def game(rng, kind, population, *, size=1, believed=True):
     known = (rng.random(ROWS) < p).astype(float)  # of training rows
     largest, seen_groups = (float(size), groups) if size > 1 and believed else (1.0, None)
     for number in range(QUERIES):
-        outputs = np.repeat(predictions(rng, kind, p)[::size], size, axis=0)
-        true = true_score(kind, outputs, p, setting)
-        seen = kind.see(Judged(outputs, labels, seen_groups), setting, largest)
-        planned = kind.see(Judged(outputs, known, seen_groups), setting, largest)
-        procedure = kind.procedure(planned, setting, Sized(ROWS, ROWS, ROWS, largest, unlike=True))
+        outputs = [np.repeat(predictions(rng, kind, p)[::size], size, axis=0) for _ in range(models)]
+        counting = rng.random(ROWS) < rng.choice([0.2, 0.6]) if sliced else None
+        inside = slice(None) if counting is None else counting
+        trues = [true_score(kind, each[inside], p[inside], setting) for each in outputs]
+        true = trues[0] if models == 1 else (1.0 + trues[0] - trues[1]) / 2.0
+        seen, reach = seen_by(kind, labels, outputs, seen_groups, counting, largest, setting)
+        planned, _ = seen_by(kind, known, outputs, seen_groups, counting, largest, setting)
+        sized = Sized(ROWS, ROWS, ROWS, largest, unlike=True, sliced=sliced)
+        procedure = kind.procedure(planned, setting, sized, **reach)
         guess = min(max(true + (0.0, -0.3)[number % 2], 0.0), 1.0)
         state, told = MECHANISM.answer_many(state, asked_of(kind, procedure, seen, guess), SeededNoise(0))
         low, high = max(told.lows[0], told.sealed[0, 1]), min(told.highs[0], told.sealed[0, 2])
@@ -132,6 +147,63 @@ def test_intervals_of_groups_hold(name):
 def test_groups_that_are_taken_for_rows_break_them(name):
     """The protection removed: 40 rows of one label count as 40 rows."""
     assert failures(8, name, populations=("fair",), size=LARGE, believed=False) >= 5  # probability .01 at the bound
+
+
+COMPARED = [name for name in OF_PARTS if SCORES[name].paired]
+
+
+@pytest.mark.parametrize("name", OF_PARTS)
+def test_intervals_of_slices_hold(name):
+    assert failures(6, name, sliced=True) <= 3
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_intervals_of_differences_hold(name):
+    assert failures(6, name, models=2) <= 3
+    assert failures(6, name, models=2, sliced=True, size=GROUP) <= 3
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_groups_that_are_taken_for_rows_break_differences(name):
+    """The protection removed: 40 rows of one label count as 40 rows."""
+    assert failures(8, name, populations=("fair",), size=LARGE, believed=False, models=2) >= 5
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_a_slice_that_is_taken_for_all_rows_breaks_its_shares(protected):
+    """The protection removed: a share of 24 rows has the binomial tails of 240."""
+    kind, rng, missed = SCORES["f1_weighted"], np.random.default_rng(0), 0
+    for _ in range(20):
+        p, counting = np.full(ROWS, 0.5), np.arange(ROWS) < ROWS // 10
+        rows = Judged(np.ones(ROWS), (rng.random(ROWS) < p).astype(float), None, counting)
+        seen = kind.see(rows, SETTINGS)
+        procedure = kind.procedure(seen, SETTINGS, Sized(ROWS, ROWS, ROWS, sliced=protected))
+        low, high = procedure.parts[4].ends(seen.parts[4], 3.0)  # of the share of label 1
+        missed += not low <= 0.5 <= high
+    assert missed <= 2 if protected else missed >= 5  # probability .01 at the bound
+
+
+@pytest.mark.parametrize("name", ["neg_mean_squared_error", "neg_brier_score"])
+def test_a_reach_that_sealed_labels_decide_breaks_differences(name):
+    """The protection removed: one label in 300 moves the difference far, and the reach is that of sealed labels."""
+    kind, rng, missed = SCORES[name], np.random.default_rng(0), {True: 0, False: 0}
+    first, second = np.full(ROWS, 0.01), np.full(ROWS, 0.02)
+    for _ in range(20):
+        labels = (rng.random(ROWS) < 1 / 300).astype(float)
+        rows = [Judged(each, labels) for each in (first, second)]
+        true = (
+            1.0 + np.subtract(*(true_score(kind, each, np.full(ROWS, 1 / 300), SETTINGS) for each in (first, second)))
+        ) / 2
+        for protected in (True, False):
+            reach = kind.reach(first, second, SETTINGS)
+            if not protected:
+                parts = [kind.parts(each, SETTINGS)[0].numerators for each in rows]
+                reach = float(np.max(np.abs(parts[1] - parts[0])))
+            seen = kind.see_difference(*rows, SETTINGS, reach=reach)
+            low, high = kind.procedure(seen, SETTINGS, Sized(ROWS, ROWS, ROWS), reach=reach).interval(seen, 3.0)
+            missed[protected] += not low <= true <= high
+    assert missed[True] <= 2
+    assert missed[False] >= 5  # probability .01 at the bound
 
 
 class SignsOfSealedRows:
@@ -210,8 +282,11 @@ def test_a_largest_loss_that_sealed_rows_decide_breaks_losses(of):
 
 if __name__ == "__main__":
     games = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    for name, size in itertools.product(SCORES, (1, GROUP)):
-        if size == 1 or name in OF_PARTS:
-            kind = f"{name}, {'rows' if size == 1 else 'groups'}"
-            sys.stdout.write(f"{kind}: {failures(games, name, size=size)} of {games}\n")
+    for name, size, sliced, models in itertools.product(SCORES, (1, GROUP), (False, True), (1, 2)):
+        if (size == 1 and not sliced) or name in OF_PARTS:
+            if models == 2 and name not in COMPARED:
+                continue
+            kind = f"{name}, {'rows' if size == 1 else 'groups'}{', slice' * sliced}{', difference' * (models == 2)}"
+            missed = failures(games, name, size=size, sliced=sliced, models=models)
+            sys.stdout.write(f"{kind}: {missed} of {games}\n")
             sys.stdout.flush()

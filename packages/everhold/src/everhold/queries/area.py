@@ -18,7 +18,7 @@ from everhold.guarantees.intervals.ranking import (
     class_ranks,
     rank_from_area,
 )
-from everhold.queries.mean import MeanQuery
+from everhold.queries.conditions import condition, rows_that_meet, share_that_meets
 from everhold.queries.procedures import check_confirms_statistics, check_independent
 from everhold.queries.question import QueryPlan, QuerySpec, paying
 from everhold.queries.ranking_scores import BoundPairs, RankingQuery, auc_of, faults_last
@@ -71,7 +71,7 @@ class AreaQuery(RankingQuery):
         by_rank = seen.bound.by_position or schema.features_public
         check_split("AUC without class counts", schema, by_rank=by_rank)
         inside = self._inside(schema, by_rank=by_rank)
-        share, part = share_of_label(compiler, inside), share_inside(compiler, inside)
+        share, part = share_of_label(compiler, inside), share_that_meets(compiler.training, inside)
         look = ScoresLook(seen, share if by_rank else None, inside)
         pairs = look.open(compiler.training)
         trained = None if pairs is None else look.at(pairs, _any_order(len(pairs)))
@@ -99,13 +99,7 @@ class AreaQuery(RankingQuery):
                 "AUC among some rows is promised for models, and scores in an array or public features make the scores "
                 "known; expected a fitted model of sealed features, or no condition; nothing was charged"
             )
-        bound = MeanQuery(self.where, 0.0, 1.0).bind(schema)
-        if not bound.yes_no:
-            raise QueryRejected(
-                f"where is {self.where!r}, which is no condition; expected one such as \"region = 'N'\"; nothing was "
-                "charged"
-            )
-        return bound
+        return condition(self.where, schema)
 
     def of_pairs(self, found: NDArray[Any], share: Fraction = _ALL) -> Fraction:
         """The AUC of all pairs; 1/2 where a class is empty."""
@@ -131,14 +125,14 @@ class ScoresLook:
         pairs = self.seen.open(training)
         if pairs is None or training is None or self.inside is None:
             return pairs
-        return pairs[_counting(training, self.inside)]
+        return pairs[rows_that_meet(training, self.inside)]
 
     def sealed(self, rows: StoredRows) -> SeenScores:
         """The numbers that are bet on, of the sealed rows that count, dealt in the order of the key."""
         order = rows.dealing_order()
         if self.inside is None:
             return self.at(self.seen.sealed(rows), order)
-        counting = _counting(rows, self.inside)
+        counting = rows_that_meet(rows, self.inside)
         places = np.cumsum(counting) - 1
         return self.at(self.seen.sealed(rows)[counting], places[order[counting[order]]])
 
@@ -205,21 +199,8 @@ def share_of_label(compiler: QueryCompiler, inside: BoundQuery | None = None) ->
         return _UNKNOWN_SHARE
     labels = np.asarray(training.table((schema.label,))[schema.label])
     if inside is not None:
-        labels = labels[_counting(training, inside)]
+        labels = labels[rows_that_meet(training, inside)]
     return (int(np.count_nonzero(labels == 1)) + _HALF) / (len(labels) + 1.0)
-
-
-def share_inside(compiler: QueryCompiler, inside: BoundQuery | None) -> float:
-    """Planned share of rows that count: that of the training rows, half a row away from 0; 1 without a condition."""
-    if inside is None or compiler.training is None:
-        return 1.0
-    counting = _counting(compiler.training, inside)
-    return (int(np.count_nonzero(counting)) + _HALF) / (len(counting) + 1.0)
-
-
-def _counting(rows: StoredRows, inside: BoundQuery) -> NDArray[np.bool_]:
-    """True for each row that meets the condition, shape (rows,)."""
-    return np.asarray(rows.row_values(inside, unit=1) == 1)
 
 
 def check_area(mechanism: Mechanism, *, name: str = "AUC without class counts") -> None:

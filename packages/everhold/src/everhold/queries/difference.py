@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from everhold.queries.area_difference import AreaDifference
     from everhold.queries.ranking_scores import RankingQuery
     from everhold.queries.ratio_difference import RateDifference
+    from everhold.queries.score_difference import ScoreDifference
+    from everhold.queries.score_query import ScoreQuery
     from everhold.queries.shares import ShareQuery
 
 __all__ = ["DifferenceQuery", "difference"]
@@ -102,9 +104,12 @@ def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> Differe
 def difference(first: RankingQuery, second: RankingQuery) -> AreaDifference: ...
 @overload
 def difference(first: ShareQuery, second: ShareQuery) -> RateDifference: ...
+@overload
+def difference(first: ScoreQuery, second: ScoreQuery) -> ScoreDifference: ...
 def difference(
-    first: RowwiseQuery | RankingQuery | ShareQuery | str, second: RowwiseQuery | RankingQuery | ShareQuery | str
-) -> DifferenceQuery | AreaDifference | RateDifference:
+    first: RowwiseQuery | RankingQuery | ShareQuery | ScoreQuery | str,
+    second: RowwiseQuery | RankingQuery | ShareQuery | ScoreQuery | str,
+) -> DifferenceQuery | AreaDifference | RateDifference | ScoreDifference:
     """The mean of a paired difference: how much better or larger the first is, row by row.
 
     One question, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
@@ -112,7 +117,8 @@ def difference(
 
     Args:
         first: What is subtracted from: a condition as a text, or a `mean`, `accuracy`, `error`, `brier` or `risk`; an
-            `auc` without class counts; or a `precision`, `recall` or `f1`.
+            `auc` without class counts; a `precision`, `recall` or `f1`; or a `metric` such as balanced accuracy or a
+            mean squared error.
         second: What is subtracted: one of the same units, with a range of the same width.
 
     Returns:
@@ -140,6 +146,11 @@ def difference(
 
         if isinstance(first, RateQuery) and isinstance(second, RateQuery):
             return RateDifference(first, second)
+        from everhold.queries.score_difference import ScoreDifference
+        from everhold.queries.score_query import ScoreQuery
+
+        if isinstance(first, ScoreQuery) and isinstance(second, ScoreQuery):
+            return ScoreDifference(first, second)
     return DifferenceQuery(as_rowwise(first), as_rowwise(second))
 
 

@@ -15,10 +15,11 @@ from everhold.queries.score_kinds import Judged, ScoreKind, Setting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["made_up"]
+__all__ = ["likely_labels", "made_up"]
 
 _ROWS = 2_000
 _FEW = 1e-3
+_EVEN, _UNEXPLAINED = 0.5, 0.5
 
 
 def made_up(kind: ScoreKind, setting: Setting, at: float, labels: NDArray[np.float64] | None) -> Judged:
@@ -51,6 +52,29 @@ def made_up(kind: ScoreKind, setting: Setting, at: float, labels: NDArray[np.flo
         return Judged(told, (rng.random(len(labels)) < np.clip(told + at * np.sign(told - 0.5), 0, 1)).astype(float))
     apart = float(scipy.special.ndtri(min(max(at, _FEW), 1.0 - _FEW)) + scipy.special.ndtri(1.0 - setting.rate))
     return Judged(rng.normal(size=len(labels)) + apart * labels, labels)
+
+
+def likely_labels(
+    kind: ScoreKind, first: NDArray[np.float64], second: NDArray[np.float64], labels: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Labels of rows with public predictions, as if both models were about right; shape (rows,).
+
+    Args:
+        kind: The score.
+        first: Shape (rows,) or (rows, classes).
+        second: The same of the other model.
+        labels: Of the training rows, if there are any; numbers spread about predictions half as far as these.
+    """
+    rng, rows = np.random.default_rng(0), len(first)
+    if kind.outputs == "classes":
+        return np.where(rng.random(rows) < _EVEN, first, second)
+    middle = (first + second) / 2.0
+    if kind.outputs == "numbers":
+        spread = float(np.std(middle if labels is None or not len(labels) else labels))
+        return np.asarray(middle + _UNEXPLAINED * spread * rng.normal(size=rows))
+    if middle.ndim == 1:
+        return (rng.random(rows) < middle).astype(np.float64)
+    return np.asarray((rng.random(rows)[:, None] > np.cumsum(middle, axis=1)[:, :-1]).sum(axis=1), dtype=np.float64)
 
 
 def _mixed(kind: ScoreKind, at: float, labels: NDArray[np.float64]) -> float:

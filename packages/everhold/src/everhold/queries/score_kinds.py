@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Judged", "OfParts", "RowPart", "ScoreKind", "Setting", "Sized", "class_parts", "loss"]
 
 Floats: TypeAlias = "NDArray[np.float64]"
+
+_LEAST_REACH, _ROUNDING = 1e-9, 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,13 @@ class Judged:
         outputs: Shape (rows,), or (rows, classes) of probabilities; nan where an estimator fails.
         labels: Shape (rows,).
         groups: Shape (rows,): the group of each row, from 0; None where rows are independent.
+        counting: Shape (rows,): True for rows of the slice that is asked about; None for all rows.
     """
 
     outputs: Floats
     labels: Floats
     groups: NDArray[np.int64] | None = None
+    counting: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class Sized:
         planned: Rows that show how far values spread.
         largest: Rows of the largest sealed group; 1 of independent rows.
         unlike: Whether scores are known and labels are drawn anew on these rows.
+        sliced: Whether only some rows count, and how many is unknown.
     """
 
     sealed: int
@@ -91,6 +96,7 @@ class Sized:
     planned: int
     largest: float = 1.0
     unlike: bool = False
+    sliced: bool = False
 
 
 class RowPart(NamedTuple):
@@ -110,6 +116,18 @@ class RowPart(NamedTuple):
     def whole(self) -> Floats:
         """Denominators, 1 of a mean."""
         return np.ones(len(self.numerators)) if self.denominators is None else self.denominators
+
+    def minus(self, other: RowPart, reach: float) -> RowPart:
+        """Half of one more than the difference over its reach, of two parts that have the same denominators."""
+        apart = np.clip((self.numerators - other.numerators) / reach, -1.0, 1.0)
+        return self._replace(numerators=(self.whole + apart) / 2.0)
+
+    def among(self, counting: NDArray[np.bool_] | None) -> RowPart:
+        """The same part of the rows that count, of which a mean is a ratio; of all rows it stays as it is."""
+        if counting is None:
+            return self
+        how = "free" if self.how == "free" else "ratio"
+        return RowPart(self.numerators * counting, self.whole * counting, how)
 
 
 def _by_group(values: Floats, rows: Judged) -> Floats:
@@ -138,6 +156,7 @@ class ScoreKind:
     greater: bool = True
 
     takes_groups: ClassVar[bool] = False
+    takes_slices: ClassVar[bool] = False
     by_rank: ClassVar[bool] = False
 
     @abstractmethod
@@ -157,27 +176,59 @@ class OfParts(ScoreKind):
         parts: From rows and the setting to the parts.
         bounds: From the setting to the bounds of the score on the scale [0, 1].
         weights: Of the level, from the setting to one share for each part; by default all alike.
+        paired: Whether the score is the average of its parts, and denominators are those of all predictions. Then two
+            models are compared part by part.
     """
 
     parts: Callable[[Judged, Setting], Sequence[RowPart]] = field(kw_only=True)
     bounds: Callable[[Setting], Bounds] = field(kw_only=True)
     weights: Callable[[Setting], Sequence[float]] | None = field(default=None, kw_only=True)
+    paired: bool = field(default=False, kw_only=True)
 
     takes_groups: ClassVar[bool] = True
+    takes_slices: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
         """Units of each part."""
-        units, means = [], []
-        for part in self.parts(rows, setting):
-            above, below = (_by_group(values, rows) for values in (part.numerators, part.whole))
-            total = float(below.sum())
-            means.append(float(above.sum()) / total if total > 0.0 else 0.0)
-            units.append(units_of(above, below, largest=largest))
-        at = np.array(means)
-        return SeenParts(min(max(self.bounds(setting)(at, at)[0], 0.0), 1.0), tuple(units))
+        return _seen(self.parts(rows, setting), rows, self.bounds(setting), largest, empty=0.0)
 
-    def procedure(self, planned: SeenParts, setting: Setting, sized: Sized) -> Procedure:
-        """See `ScoreKind.procedure`."""
+    def see_difference(
+        self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
+    ) -> SeenParts:
+        """Units of each part's difference for the same rows; a score of 1/2 is no difference.
+
+        Args:
+            first: Rows as one model predicts them.
+            second: The same rows as the other model predicts them.
+            setting: Numbers that define the score.
+            largest: Rows of the largest group.
+            reach: No row moves a part farther; public.
+        """
+        pairs = zip(self.parts(first, setting), self.parts(second, setting), strict=True)
+        apart = [part.minus(other, reach) for part, other in pairs]
+        return _seen(apart, first, partial(_stretched, self.bounds(setting), reach), largest, empty=0.5)
+
+    def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
+        """Farthest that a row can move a difference, whatever its label is, from public predictions.
+
+        A difference of squared or absolute errors is monotone in the label, so the ends of its range decide, and
+        clipping brings losses nearer to each other.
+        """
+        if self.outputs == "numbers":
+            wide = replace(setting, clip=max((setting.high - setting.low) ** 2, setting.high - setting.low))
+            labels, scale = [setting.low, setting.high], wide.clip / setting.clip
+        else:
+            wide, labels, scale = setting, [float(number) for number in range(-1, max(setting.classes, 2))], 1.0
+        found = [0.0]
+        for label in labels:
+            each = [Judged(outputs, np.full(len(outputs), label)) for outputs in (first, second)]
+            for part, other in zip(*(self.parts(rows, wide) for rows in each), strict=True):
+                found.append(scale * float(np.max(np.abs(part.numerators - other.numerators), initial=0.0)))
+        return min(max(max(found) * (1.0 + _ROUNDING), _LEAST_REACH), 1.0)
+
+    def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
+        """See `ScoreKind.procedure`; with a reach, the procedure of a difference."""
+        bounds = self.bounds(setting) if reach is None else partial(_stretched, self.bounds(setting), reach)
         nothing = np.zeros(0)
         how = [part.how for part in self.parts(self._empty(setting), setting)]
         scale = sized.sealed / max(sized.planned, 1)
@@ -185,17 +236,36 @@ class OfParts(ScoreKind):
         for kind, units in zip(how, planned.parts, strict=True):
             if kind == "free":
                 made.append(FreeRatio(units, scale))
-            elif kind == "share" and sized.largest == 1.0:
+            elif kind == "share" and sized.largest == 1.0 and not sized.sliced:
                 made.append(CountedPart(sized.sealed, sized.training))
             else:
                 made.append(PartBets(units if len(units.sizes) else units_of(nothing, nothing), scale))
         shares = [1.0] * len(made) if self.weights is None else [*self.weights(setting)]
         of_level = tuple(share / math.fsum(shares) for share in shares)
-        return Composite(tuple(made), of_level, self.bounds(setting), planned, sized.sealed)
+        return Composite(tuple(made), of_level, bounds, planned, sized.sealed)
 
     def _empty(self, setting: Setting) -> Judged:
         width = (0, setting.classes) if self.outputs == "probabilities" else (0,)
         return Judged(np.zeros(width), np.zeros(0))
+
+
+def _seen(parts: Sequence[RowPart], rows: Judged, bounds: Bounds, largest: float, *, empty: float) -> SeenParts:
+    """Units of parts; ``empty`` is the value of a part without rows."""
+    units, means = [], []
+    for row_part in parts:
+        part = row_part.among(rows.counting)
+        above, below = (_by_group(values, rows) for values in (part.numerators, part.whole))
+        total = float(below.sum())
+        means.append(float(above.sum()) / total if total > 0.0 else empty)
+        units.append(units_of(above, below, largest=largest))
+    at = np.array(means)
+    return SeenParts(min(max(bounds(at, at)[0], 0.0), 1.0), tuple(units))
+
+
+def _stretched(bounds: Bounds, reach: float, low: Floats, high: Floats) -> tuple[float, float]:
+    """Bounds of a difference over its reach, on the scale of the difference."""
+    least, most = bounds(low, high)
+    return (1.0 + reach * (2.0 * least - 1.0)) / 2.0, (1.0 + reach * (2.0 * most - 1.0)) / 2.0
 
 
 def class_parts(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
@@ -292,12 +362,12 @@ def kinds() -> tuple[OfParts, ...]:
     def of_loss(name: str, what: str, outputs: Outputs, labels: tuple[str, ...], *settings: str) -> OfParts:
         return OfParts(
             name, outputs, labels, lambda setting: (0.0, -setting.clip), settings,
-            parts=partial(loss, of=what), bounds=lambda _: composites.itself,
+            parts=partial(loss, of=what), bounds=lambda _: composites.itself, paired=True,
         )  # fmt: skip
 
     return (
         OfParts("balanced_accuracy", "classes", every, unit, parts=partial(class_parts, of="actual"),
-                bounds=lambda _: composites.average),
+                bounds=lambda _: composites.average, paired=True),
         OfParts("f1_macro", "classes", every, unit, parts=partial(class_parts, of="both"),
                 bounds=lambda _: composites.average),
         OfParts("f1_weighted", "classes", every, unit, parts=weighted_parts,

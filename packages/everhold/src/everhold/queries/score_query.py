@@ -14,6 +14,7 @@ from everhold.arguments import as_float, brief
 from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
 from everhold.queries.area import check_split
+from everhold.queries.conditions import condition, rows_that_meet, share_that_meets
 from everhold.queries.made_up_scores import made_up
 from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["OneScore", "ScoreLook", "ScoreQuery"]
+__all__ = ["OneScore", "ScoreLook", "ScoreQuery", "largest_group", "open_labels"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,18 +44,19 @@ class ScoreQuery(Query["Answer"]):
         kind: The score.
         rows: Predictions.
         given: Numbers that define it, as far as they were given.
+        where: A condition: the score of the rows that meet it. None for all rows.
     """
 
     kind: ScoreKind
     rows: ScoredRows
     given: Mapping[str, float]
+    where: str | None = None
 
     def spec(self) -> QuerySpec:
         """See `Query.spec`."""
         numbers = {name: self.given.get(name) for name in self.kind.settings}
-        return QuerySpec(
-            "metric", self.rows.predictions, {"name": self.kind.name, "training": self.rows.training, **numbers}
-        )  # fmt: skip
+        details = {"name": self.kind.name, "training": self.rows.training, "where": self.where, **numbers}
+        return QuerySpec("metric", self.rows.predictions, details)
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -65,53 +67,72 @@ class ScoreQuery(Query["Answer"]):
             QueryRejected: If nothing is promised. Nothing is charged.
         """
         mechanism, schema = compiler.mechanism, compiler.schema
-        self.check_labels(schema)
-        _check(self.kind, mechanism)
         if tolerance is not None:
             paying(mechanism)
-        setting = self.setting(schema, _open_labels(compiler))
-        seen = BoundRows.of(self.rows, compiler)
+        look = self.looked_at(compiler)
+        seen, by = look.seen, ", ".join(f"{name} {number:g}" for name, number in look.numbers.items())
         unlike = seen.bound.by_position or schema.features_public
         if self.kind.by_rank:
             check_split(self.kind.name, schema, by_rank=unlike)
-        zero, one = self.kind.ends(setting)
-        numbers = {name: float(getattr(setting, name)) for name in self.kind.settings}
         bound = BoundQuery(
-            {"kind": "score", "name": self.kind.name, **numbers, **seen.described},
-            self._shown(seen.whose(self.rows.predictions), numbers),
-            zero, one, reads=seen.names, by_position=seen.bound.by_position,
+            {"kind": "score", "name": self.kind.name, **look.numbers, **seen.described, **look.condition},
+            f"{self.kind.name} of {look.whose(self)}{f' ({by})' if by else ''}{self.among_which}",
+            *self.kind.ends(look.setting), reads=look.reads(schema), by_position=seen.bound.by_position,
         )  # fmt: skip
-        look = ScoreLook(self.kind, setting, seen, mechanism.dependence.group_column, schema.label_classes)
         known, procedure = self._planned(
             compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike
         )
         prepared = compiler.of_statistic(bound, guess, known, procedure)
         return OneScore([prepared], schema, mechanism, look)
 
+    def looked_at(self, compiler: QueryCompiler) -> ScoreLook:
+        """Predictions, labels and the condition for one holdout.
+
+        Raises:
+            QueryRejected: If nothing is promised about them. Nothing is charged.
+        """
+        mechanism, schema = compiler.mechanism, compiler.schema
+        self.check_labels(schema)
+        _check(self.kind, mechanism)
+        if self.where is not None and not self.kind.takes_slices:
+            raise QueryRejected(
+                f"{self.kind.name} is not promised for some rows alone; expected a score of all rows, or one such as "
+                "roc_auc, neg_brier_score or f1; nothing was charged"
+            )
+        return ScoreLook(
+            self.kind, self.setting(schema, open_labels(compiler)), BoundRows.of(self.rows, compiler),
+            mechanism.dependence.group_column, schema.label_classes,
+            None if self.where is None else condition(self.where, schema),
+        )  # fmt: skip
+
+    @property
+    def among_which(self) -> str:
+        """The condition as people read it; empty without one."""
+        return "" if self.where is None else f" among rows with {self.where}"
+
+    def among(self, where: str) -> ScoreQuery:
+        """The same score of the rows that meet a condition, too."""
+        return replace(self, where=where if self.where is None else f"({self.where}) and ({where})")
+
     def _planned(
         self, compiler: QueryCompiler, look: ScoreLook, guess: float | None, unlike: bool
     ) -> tuple[Fraction | None, Any]:
         """The score of the training rows, and the procedure; made-up rows stand in for unknown predictions."""
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
-        opened = look.seen.open(training)
-        if opened is None:
+        rows, part = look.opened(training), 1.0
+        trained = rows is not None
+        own = guess is not None or not trained
+        if rows is None:
             at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
-            labels = _open_labels(compiler)
-            rows = made_up(self.kind, look.setting, at, None if labels is None else look.coded(labels))
-        else:
-            column = mechanism.dependence.group_column
-            groups = None if column is None or training is None else training.group_index(column)
-            rows = look.judged(*opened, groups)
-        largest = _largest(mechanism)
-        if rows.groups is not None:
-            largest = max(largest, float(np.bincount(rows.groups).max()))
-        seen = self.kind.see(rows, look.setting, largest)
-        own = guess is not None or opened is None
+            labels = open_labels(compiler)
+            made = made_up(self.kind, look.setting, at, None if labels is None else look.coded(labels))
+            rows, part = made, share_that_meets(training, look.inside)
+        seen = self.kind.see(rows, look.setting, largest_group(mechanism, rows))
         sized = Sized(
-            schema.rows, schema.rows if own else max(schema.training_rows, 1), len(rows.labels), _largest(mechanism),
-            unlike,
+            max(round(schema.rows * part), 1), schema.rows if own else max(schema.training_rows, 1), len(rows.labels),
+            largest_group(mechanism), unlike, look.inside is not None,
         )  # fmt: skip
-        known = None if opened is None else Fraction(float(seen.score))
+        known = Fraction(float(seen.score)) if trained else None
         return known, self.kind.procedure(seen, look.setting, sized)
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
@@ -177,10 +198,6 @@ class ScoreQuery(Query["Answer"]):
             )
         return replace(made, bins=int(given.get("bins", 10)))
 
-    def _shown(self, whose: str, numbers: Mapping[str, float]) -> str:
-        by = ", ".join(f"{name} {number:g}" for name, number in numbers.items())
-        return f"{self.kind.name} of {whose}{f' ({by})' if by else ''}"
-
 
 def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArray[Any] | None) -> tuple[float, float]:
     """The range of labels and predictions."""
@@ -203,7 +220,7 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
     return float(low), float(high)
 
 
-def _open_labels(compiler: QueryCompiler) -> NDArray[Any] | None:
+def open_labels(compiler: QueryCompiler) -> NDArray[Any] | None:
     """Labels of the training rows; None where there are none."""
     schema, training = compiler.schema, compiler.training
     if training is None or schema.label is None:
@@ -218,9 +235,11 @@ def _coded(kind: ScoreKind, labels: NDArray[Any], classes: Sequence[str | float]
     return np.asarray(labels, dtype=np.float64)
 
 
-def _largest(mechanism: Mechanism) -> float:
+def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
+    """Rows of the largest group that was declared, or that these rows have; 1 of independent rows."""
     dependence = mechanism.dependence
-    return float(max(size for size, _ in dependence.counts)) if isinstance(dependence, Groups) else 1.0
+    declared = float(max(size for size, _ in dependence.counts)) if isinstance(dependence, Groups) else 1.0
+    return declared if rows is None or rows.groups is None else max(declared, float(np.bincount(rows.groups).max()))
 
 
 def _check(kind: ScoreKind, mechanism: Mechanism) -> None:
@@ -251,6 +270,7 @@ class ScoreLook:
         seen: Predictions.
         group_column: Names groups of rows; None of independent ones.
         classes: Of the label.
+        inside: The condition of rows that count; None for all rows.
     """
 
     kind: ScoreKind
@@ -258,16 +278,47 @@ class ScoreLook:
     seen: BoundRows
     group_column: str | None
     classes: Sequence[str | float] | None
+    inside: BoundQuery | None = None
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Numbers that define the score, by name."""
+        return {name: float(getattr(self.setting, name)) for name in self.kind.settings}
+
+    @property
+    def condition(self) -> dict[str, Any]:
+        """Identity of the condition; empty without one."""
+        return {} if self.inside is None else {"where": self.inside.description}
+
+    def whose(self, query: ScoreQuery) -> str:
+        """The predictions as people read them."""
+        return self.seen.whose(query.rows.predictions)
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """Columns that are read."""
+        inside = () if self.inside is None else self.inside.reads or tuple(schema.asked)
+        return tuple(dict.fromkeys((*self.seen.names, *inside)))
+
+    def opened(self, training: StoredRows | None) -> Judged | None:
+        """Predictions and labels of the training rows; None where unknown."""
+        found = self.seen.open(training)
+        return None if found is None or training is None else self._judged(*found, training)
+
+    def sealed(self, rows: StoredRows) -> Judged:
+        """Predictions and labels of the sealed rows; secret."""
+        return self._judged(*self.seen.sealed(rows), rows)
 
     def coded(self, labels: NDArray[Any]) -> NDArray[np.float64]:
         """Labels as the score reads them."""
         return _coded(self.kind, labels, self.classes)
 
-    def judged(self, outputs: NDArray[np.float64], labels: NDArray[Any], groups: NDArray[np.int64] | None) -> Judged:
-        """Predictions and labels; what is no class is -1."""
+    def _judged(self, outputs: NDArray[np.float64], labels: NDArray[Any], rows: StoredRows) -> Judged:
+        """What is no class is -1."""
         if self.kind.outputs == "classes":
             outputs = np.nan_to_num(outputs, nan=-1.0)
-        return Judged(outputs, self.coded(labels), groups)
+        groups = None if self.group_column is None else rows.group_index(self.group_column)
+        counting = None if self.inside is None else rows_that_meet(rows, self.inside)
+        return Judged(outputs, self.coded(labels), groups, counting)
 
 
 @dataclass(frozen=True)
@@ -282,8 +333,5 @@ class OneScore(OneNumber):
 
     def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
         """The score of the sealed rows, and what its procedure needs."""
-        column = self.look.group_column
-        groups = None if column is None else sealed.group_index(column)
-        rows = self.look.judged(*self.look.seen.sealed(sealed), groups)
-        seen = self.look.kind.see(rows, self.look.setting, _largest(self.mechanism))
+        seen = self.look.kind.see(self.look.sealed(sealed), self.look.setting, largest_group(self.mechanism))
         return seen.score, seen

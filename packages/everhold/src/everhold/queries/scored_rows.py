@@ -205,6 +205,12 @@ class BoundRows:
             found = rows.values_of_code(self.bound.sealed, self.names, self.width, fault=np.nan)
         return np.asarray(found, dtype=np.float64), rows.table((self.label,))[self.label]
 
+    def told(self) -> NDArray[np.float64] | None:
+        """Predictions of the sealed rows that are public, as an array is; None of an estimator."""
+        if not self.bound.by_position or self.bound.sealed is None:
+            return None
+        return np.asarray(self.bound.sealed({}), dtype=np.float64)
+
     def open(self, training: StoredRows | None) -> tuple[NDArray[np.float64], NDArray[Any]] | None:
         """Predictions and labels of the training rows; None where unknown."""
         if self.bound.training is None or training is None:

@@ -72,7 +72,7 @@ def _plain() -> Mapping[str, Callable[..., Any]]:
 
 def metric(
     name: str, predictions: Any, *, training: Any = None, low: float | None = None, high: float | None = None,
-    clip: float | None = None, bins: int | None = None, rate: float | None = None,
+    clip: float | None = None, bins: int | None = None, rate: float | None = None, where: str | None = None,
 ) -> Any:  # fmt: skip
     """A score of predictions by its name in scikit-learn, with the sign that it has there.
 
@@ -88,6 +88,7 @@ def metric(
             largest loss that the mean training label can have between ``low`` and ``high``.
         bins: Number of equal bins of probabilities, for ``"expected_calibration_error"``; 10 by default.
         rate: The false positive rate of ``"recall_at_fpr"``; .05 by default.
+        where: A condition, such as ``"region = 'N'"``: the score of the rows that meet it.
 
     Raises:
         QueryRejected: If there is no such score, or it is not promised. Nothing is charged.
@@ -109,10 +110,14 @@ def metric(
             f"{', '.join(kind.settings) if kind is not None and kind.settings else 'predictions alone'}; nothing was "
             "charged"
         )
-    if plain is not None:
+    if plain is None:
+        assert kind is not None
+        return ScoreQuery(kind, ScoredRows(kind.outputs, predictions, training), given, where)
+    if where is None:
         return plain(predictions, training=training)
-    assert kind is not None
-    return ScoreQuery(kind, ScoredRows(kind.outputs, predictions, training), given)
+    from everhold.queries.slices import in_slice
+
+    return in_slice(plain(predictions, training=training), where)
 
 
 def _kind(name: object) -> ScoreKind:
@@ -132,6 +137,7 @@ def _kind(name: object) -> ScoreKind:
 def metric_of(
     predictions: Any, *, name: str, training: Any = None, low: float | None = None,
     high: float | None = None, clip: float | None = None, bins: int | None = None, rate: float | None = None,
+    where: str | None = None,
 ) -> Any:  # fmt: skip
     """`metric` with the predictions first, as a command or a request writes it.
 
@@ -144,12 +150,15 @@ def metric_of(
         clip: As for `metric`.
         bins: As for `metric`.
         rate: As for `metric`.
+        where: As for `metric`.
 
     Examples:
         >>> metric_of([0, 1, 1], name="f1_macro").spec().kind
         'metric'
     """
-    return metric(name, predictions, training=training, low=low, high=high, clip=clip, bins=bins, rate=rate)
+    return metric(
+        name, predictions, training=training, low=low, high=high, clip=clip, bins=bins, rate=rate, where=where
+    )
 
 
 def scored(name: str) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.queries.area import AreaQuery
 from everhold.queries.area_difference import AreaDifference
+from everhold.queries.conditions import check_where
 from everhold.queries.difference import DifferenceQuery, difference
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, OneMean, RowwiseQuery
@@ -26,6 +27,7 @@ from everhold.queries.question import Query
 from everhold.queries.ranking_scores import RankingQuery
 from everhold.queries.rates import RateQuery
 from everhold.queries.risk import risk
+from everhold.queries.score_difference import ScoreDifference, compared_by
 from everhold.queries.score_query import ScoreQuery
 from everhold.queries.scores import scored
 from everhold.queries.shares import ShareQuery, WithinQuery
@@ -112,7 +114,7 @@ def evaluation(
 
 def comparison(
     compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
-) -> DifferenceQuery | AreaDifference | RateDifference:
+) -> DifferenceQuery | AreaDifference | RateDifference | ScoreDifference:
     """Query about the difference of two models or sets of predictions, row by row.
 
     Args:
@@ -140,7 +142,7 @@ def comparison(
         else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
         for each in asked
     ]  # fmt: skip
-    found: DifferenceQuery | AreaDifference | RateDifference = difference(*questions)
+    found: DifferenceQuery | AreaDifference | RateDifference | ScoreDifference = difference(*questions)
     return found
 
 
@@ -166,22 +168,19 @@ def in_slice(question: Any, where: str | None) -> Any:
     """
     if where is None:
         return question
-    if not isinstance(where, str):
-        raise QueryRejected(
-            f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"; nothing was "
-            "charged"
-        )
+    check_where(where)
     rows = MeanQuery(where)
     if isinstance(question, RowwiseQuery):
         return ShareQuery(question, rows)
+    if isinstance(question, ScoreQuery | ScoreDifference):
+        return question.among(where)
     if isinstance(question, AreaQuery):
         return replace(question, where=where if question.where is None else f"({question.where}) and ({where})")
     if isinstance(question, ShareQuery):
         part, whole = WithinQuery(question.part, rows), WithinQuery(question.whole, rows)
         return ShareQuery(part, whole, nested=True, name=question.name)
     raise QueryRejected(
-        f"{_named(question)} is not asked of a slice; {_OF_SEVERAL}, or precision, recall, f1, roc_auc; nothing was "
-        "charged"
+        f"{_named(question)} is not asked of a slice; {_OF_SEVERAL}, or a score by its name; nothing was charged"
     )
 
 
@@ -224,12 +223,12 @@ def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[An
 
 
 def batch_of_slices(compiler: QueryCompiler, questions: Sequence[Any]) -> Batch | None:
-    """Queries of slices as one step (S9); None for AUCs, each of which deals its rows.
+    """Queries of slices as one step (S9); None for AUCs and scores of several parts, which are asked one by one.
 
     Raises:
         QueryRejected: If one of them is not one query here. Nothing is charged.
     """
-    if any(isinstance(question, AreaQuery) for question in questions):
+    if any(isinstance(question, AreaQuery | ScoreQuery) for question in questions):
         return None
     plans = [compiler.compile(question, None, None) for question in questions]
     if not all(isinstance(plan, OneMean) for plan in plans):
@@ -242,11 +241,14 @@ def batch_of_slices(compiler: QueryCompiler, questions: Sequence[Any]) -> Batch 
 
 
 def _check_comparable(question: Any) -> None:
-    """Refuse what is no mean of rows, and no AUC without counts.
+    """Refuse what two models are not compared by.
 
     Raises:
-        QueryRejected: If it is neither. Nothing is charged.
+        QueryRejected: Nothing is charged.
     """
+    if isinstance(question, ScoreQuery):
+        compared_by(question)
+        return
     if not isinstance(question, LabelQuery | AreaQuery | RateQuery):
         raise QueryRejected(
             f"{_named(question)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc; nothing "
@@ -256,8 +258,6 @@ def _check_comparable(question: Any) -> None:
 
 def _named(question: Any) -> str:
     """The score as messages call it."""
-    if isinstance(question, ScoreQuery):
-        return question.kind.name
     if isinstance(question, RankingQuery):
         return "AUC with counts"
     if not isinstance(question, RowwiseQuery | ShareQuery):

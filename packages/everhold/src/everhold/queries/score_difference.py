@@ -1,0 +1,153 @@
+"""The difference of two models in a score that is the average of its parts: one question (Statement C1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from everhold.errors import QueryRejected
+from everhold.queries.conditions import share_that_meets
+from everhold.queries.made_up_scores import likely_labels
+from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
+from everhold.queries.score_kinds import Judged, OfParts, Sized
+from everhold.queries.score_query import ScoreLook, ScoreQuery, largest_group, open_labels
+from everhold.queries.statistic import OneNumber
+from everhold.values.base import BoundQuery
+
+if TYPE_CHECKING:
+    from everhold.answers import Answer
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["OneScoreDifference", "ScoreDifference", "compared_by"]
+
+_NEAREST = {
+    "r2": "neg_mean_squared_error", "neg_root_mean_squared_error": "neg_mean_squared_error",
+    "f1_macro": "balanced_accuracy", "f1_weighted": "balanced_accuracy or accuracy",
+    "matthews_corrcoef": "balanced_accuracy", "recall_at_fpr": "roc_auc",
+    "expected_calibration_error": "neg_brier_score",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreDifference(Query["Answer"]):
+    """A score of the first predictions minus that of the second; made by `difference`.
+
+    Attributes:
+        first: A score.
+        second: The same score of other predictions.
+    """
+
+    first: ScoreQuery
+    second: ScoreQuery
+
+    def spec(self) -> QuerySpec:
+        """See `Query.spec`."""
+        return QuerySpec("difference", (self.first, self.second))
+
+    def among(self, where: str) -> ScoreDifference:
+        """The same difference among the rows that meet a condition."""
+        return ScoreDifference(self.first.among(where), self.second.among(where))
+
+    def compile(
+        self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QueryPlan[Answer]:
+        """One question with its guess.
+
+        Raises:
+            QueryRejected: If nothing is promised. Nothing is charged.
+        """
+        mechanism, schema, kind = compiler.mechanism, compiler.schema, compared_by(self.first)
+        if tolerance is not None:
+            paying(mechanism)
+        first, second = both = (self.first.looked_at(compiler), self.second.looked_at(compiler))
+        if (first.kind.name, first.setting, first.condition) != (second.kind.name, second.setting, second.condition):
+            raise QueryRejected(
+                "the two scores have different names, ranges or rows; expected one score of two predictions, with the "
+                "same low, high, clip and where; nothing was charged"
+            )
+        zero, one = kind.ends(first.setting)
+        bound = BoundQuery(
+            {"kind": "score difference", "name": kind.name, **first.numbers, **first.condition,
+             "of": [dict(look.seen.described) for look in both]},
+            f"{kind.name} of {first.whose(self.first)} minus {second.whose(self.second)}{self.first.among_which}",
+            zero - one, one - zero,
+            reads=tuple(dict.fromkeys((*first.reads(schema), *second.reads(schema)))),
+            by_position=any(look.seen.bound.by_position for look in both),
+        )  # fmt: skip
+        rows, trained = _open_rows(compiler, kind, both)
+        told = [look.seen.told() for look in both]
+        reach = 1.0 if told[0] is None or told[1] is None else kind.reach(told[0], told[1], first.setting)
+        planned = kind.see_difference(*rows, first.setting, largest_group(mechanism, rows[0]), reach=reach)
+        counting = schema.rows * (1.0 if trained else share_that_meets(compiler.training, first.inside))
+        guessing = max(schema.training_rows, 1) if trained and guess is None else schema.rows
+        sized = Sized(
+            max(round(counting), 1), guessing, len(rows[0].labels), largest_group(mechanism),
+            sliced=first.inside is not None,
+        )  # fmt: skip
+        known = Fraction(float(planned.score)) if trained else None
+        prepared = compiler.of_statistic(
+            bound, guess, known, kind.procedure(planned, first.setting, sized, reach=reach)
+        )
+        return OneScoreDifference([prepared], schema, mechanism, both, reach)
+
+
+def compared_by(query: ScoreQuery) -> OfParts:
+    """The score by which two models are compared.
+
+    Raises:
+        QueryRejected: If it is none. Nothing is charged.
+    """
+    if isinstance(query.kind, OfParts) and query.kind.paired:
+        return query.kind
+    name = query.kind.name
+    raise QueryRejected(
+        f"two models are not compared by {name}; compare them by {_NEAREST.get(name, 'accuracy')}, or ask for {name} "
+        "of each; nothing was charged"
+    )
+
+
+def _open_rows(
+    compiler: QueryCompiler, kind: OfParts, both: tuple[ScoreLook, ScoreLook]
+) -> tuple[tuple[Judged, Judged], bool]:
+    """Public rows that show how far differences spread, and whether they are the training rows.
+
+    Raises:
+        QueryRejected: If there are none. Nothing is charged.
+    """
+    first, second = (look.opened(compiler.training) for look in both)
+    if first is not None and second is not None:
+        return (first, second), True
+    told = [look.seen.told() for look in both]
+    if told[0] is None or told[1] is None:
+        raise QueryRejected(
+            "two predictions are compared on the same rows; expected two models, two arrays, or arrays with "
+            "training=...; nothing was charged"
+        )
+    labels = open_labels(compiler)
+    made = likely_labels(kind, told[0], told[1], None if labels is None else both[0].coded(labels))
+    return (Judged(told[0], made), Judged(told[1], made)), False
+
+
+@dataclass(frozen=True)
+class OneScoreDifference(OneNumber):
+    """A difference of scores that is held against its guess.
+
+    Attributes:
+        both: At the sealed rows.
+        reach: See `OfParts.reach`.
+    """
+
+    both: tuple[ScoreLook, ScoreLook]
+    reach: float
+
+    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
+        """The difference on the sealed rows, and what its procedure needs."""
+        first, second = self.both
+        kind = first.kind
+        assert isinstance(kind, OfParts)
+        seen = kind.see_difference(
+            first.sealed(sealed), second.sealed(sealed), first.setting, largest_group(self.mechanism), reach=self.reach
+        )  # fmt: skip
+        return seen.score, seen
