@@ -255,15 +255,15 @@ class RemoteHoldout:
         return [result_from(answer) for answer in self._send("/ask-many", document, tables)["answers"]]
 
     def compare(
-        self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float, strict: bool = False,
-        silent: bool = False,
+        self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float, where: str | None = None,
+        strict: bool = False, silent: bool = False,
     ) -> Any:  # fmt: skip
         """See `Holdout.compare`, for predictions: arrays or tables; models are fitted where the training rows are."""
         from everhold.queries.difference import difference
-        from everhold.queries.slices import of_predictions
+        from everhold.queries.slices import in_slice, of_predictions
 
         asked = difference(of_predictions(metric, first), of_predictions(metric, second))
-        return self.ask(asked, guess=guess, strict=strict, silent=silent)
+        return self.ask(in_slice(asked, where, guessed=True), guess=guess, strict=strict, silent=silent)
 
     def quote(
         self, question: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None

@@ -778,14 +778,10 @@ class Holdout(GrowingHoldout):
         from everhold.queries.models import no_false_alarms
         from everhold.queries.slices import comparison, in_slice
 
-        if where is not None and guess is not None:
-            raise QueryRejected(
-                "a comparison in a slice takes its guess from training rows; pass models, or predictions with "
-                "training=, and leave guess out; nothing was charged"
-            )
         question = comparison(self._executor.compiler, (first, second), metric, cv=cv, features=features)
         with no_false_alarms():
-            return self.ask(in_slice(question, where), guess=guess, strict=strict, silent=silent)
+            asked = in_slice(question, where, guessed=guess is not None)
+            return self.ask(asked, guess=guess, strict=strict, silent=silent)
 
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
         """The training rows as estimators take them, in the types in which they will meet the sealed rows.

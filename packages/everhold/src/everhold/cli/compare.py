@@ -22,9 +22,14 @@ class RowMetric(StrEnum):
     ACCURACY = "accuracy"
     ERROR = "error"
     BRIER = "brier"
+    NEG_BRIER_SCORE = "neg_brier_score"
+    NEG_LOG_LOSS = "neg_log_loss"
+    NEG_MEAN_ABSOLUTE_ERROR = "neg_mean_absolute_error"
+    NEG_MEAN_SQUARED_ERROR = "neg_mean_squared_error"
     PRECISION = "precision"
     RECALL = "recall"
     F1 = "f1"
+    BALANCED_ACCURACY = "balanced_accuracy"
     ROC_AUC = "roc_auc"
     RISK = "risk"
 
@@ -44,6 +49,7 @@ def compare(
     loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None,
     low: Annotated[float, typer.Option(help="With --metric risk: smaller losses count as this.")] = 0.0,
     high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None,
+    where: Annotated[str | None, typer.Option(help="Compare on the rows that meet this condition.")] = None,
     guess: Annotated[float, typer.Option(help="Your guess of the difference.")] = 0.0,
     column: Annotated[str | None, typer.Option(help="Column of the predictions, where there are several.")] = None,
     analyst: AnalystOption = None,
@@ -54,6 +60,7 @@ def compare(
     Examples:
       everhold compare study.db study forest.csv linear.csv
       everhold compare study.db study a.csv b.csv --metric risk --loss squared --high 2500
+      everhold compare study.db study a.csv b.csv --metric f1 --where "region = 'N'"
 
     One question, row by row. The answer is about labels drawn anew on these rows:
     where both files predict the same, they tie whatever the label is, so only the
@@ -75,12 +82,12 @@ def compare(
         raise Misuse("--low and --high belong to --metric risk; leave them out")
     from everhold.queries.difference import difference
     from everhold.queries.prediction_files import read_predictions
-    from everhold.queries.slices import of_predictions
+    from everhold.queries.slices import in_slice, of_predictions
 
     asked: Any = {"loss": loss, "low": low, "high": high} if metric is RowMetric.RISK else metric.value
     with opened(storage, name, analyst) as holdout, arguments_checked():
         both = [
             of_predictions(asked, read_predictions(path, holdout.schema, column=column)) for path in (first, second)
         ]
-        answer = holdout.ask(difference(*both), guess=guess)
+        answer = holdout.ask(in_slice(difference(*both), where, guessed=True), guess=guess)
     show_answer(answer, form, whole=None)

@@ -141,11 +141,14 @@ def difference(
 
         if isinstance(first, AreaQuery) and isinstance(second, AreaQuery):
             return AreaDifference(first, second)
-        from everhold.queries.rates import RateQuery
+        from everhold.guarantees.intervals.ratio_gain import RATIOS
+        from everhold.queries.rates import ScoredShare
         from everhold.queries.ratio_difference import RateDifference
 
-        if isinstance(first, RateQuery) and isinstance(second, RateQuery):
-            return RateDifference(first, second)
+        if isinstance(first, ScoredShare) and isinstance(second, ScoredShare):
+            if {first.score, second.score} <= set(RATIOS):
+                return RateDifference(first, second)
+            first, second = first.by_name(), second.by_name()
         from everhold.queries.score_difference import ScoreDifference
         from everhold.queries.score_query import ScoreQuery
 

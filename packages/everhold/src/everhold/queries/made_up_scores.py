@@ -44,7 +44,7 @@ def made_up(kind: ScoreKind, setting: Setting, at: float, labels: NDArray[np.flo
         return Judged(labels + _error(kind, setting, at, labels) * rng.normal(size=len(labels)), labels)
     if kind.outputs == "probabilities":
         return _distributions(setting, at, labels, rng)
-    if kind.outputs == "probability" and kind.name == "neg_brier_score":
+    if kind.outputs == "probability" and kind.name in ("brier", "neg_brier_score"):
         apart = np.clip(np.abs(rng.normal(size=len(labels))) * np.sqrt(at), 0.0, 1.0)
         return Judged(np.where(labels == 1.0, 1.0 - apart, apart), labels)
     if kind.outputs == "probability":

@@ -293,9 +293,13 @@ class PredictionQuery(LabelQuery):
 
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
+        return QuerySpec(self.score, self.predictions, {"training": self.training})
+
+    @property
+    def score(self) -> str:
+        """Its name, as `everhold.metric` takes it."""
         of_labels = "error" if self.complement else "accuracy"
-        kind = "brier" if self.metric is Metric.BRIER else of_labels
-        return QuerySpec(kind, self.predictions, {"training": self.training})
+        return "brier" if self.metric is Metric.BRIER else of_labels
 
     @property
     def _named(self) -> str:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.queries.mean import MeanQuery
 from everhold.queries.metrics import LabelQuery, subject_of
 from everhold.queries.predictions import check_classes
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.question import QueryPlan, QuerySpec
 from everhold.queries.rules import label_node, rule_node
-from everhold.queries.shares import ShareQuery
+from everhold.queries.shares import ShareQuery, WithinQuery
 from everhold.queries.texts import in_one_line
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import Expression, RowValue
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.score_query import ScoreQuery
 
-__all__ = ["BinaryLabelQuery", "CountQuery", "f1_ratio", "precision", "recall"]
+__all__ = ["BinaryLabelQuery", "CountQuery", "RateQuery", "ScoredShare", "f1_ratio", "precision", "recall"]
 
 Counted: TypeAlias = Literal["hits", "predicted", "actual", "mean_positives"]
 
@@ -146,42 +148,72 @@ class CountQuery(BinaryLabelQuery):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RateQuery(ShareQuery):
-    """A share of counts of predicted labels; made by `precision`, `recall` and `f1`."""
+class ScoredShare(ShareQuery):
+    """A share that is a score of predictions: one question also with a guess and no predictions for training rows.
 
-    @property
-    def score(self) -> str:
-        """Its name as scikit-learn has it: ``"precision"``, ``"recall"`` or ``"f1"``."""
-        return self.name.split()[1].lower()
+    Attributes:
+        score: Its name, as `everhold.metric` takes it.
+        predictions: One prediction per sealed row, or what makes them.
+        training: The same for the training rows.
+        where: A condition: the score of the rows that meet it. None for all rows.
+    """
+
+    score: str = ""
+    predictions: Any = None
+    training: Any = None
+    where: str | None = None
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """As any share; with a guess and no predictions for training rows it is one question, too."""
-        predictions = getattr(self.part, "predictions", "")
-        if guess is None or isinstance(predictions, str) or not takes_ratios(compiler.mechanism):
+        if guess is None or isinstance(self.predictions, str) or not takes_ratios(compiler.mechanism):
             return ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
         if self.placed(compiler).as_one(compiler) is not None:
             return ShareQuery.compile(self, compiler, guess=guess, tolerance=tolerance)
+        return self.by_name().compile(compiler, guess=guess, tolerance=tolerance)
+
+    def by_name(self) -> ScoreQuery:
+        """The same score as one question, whatever is known of the training rows."""
         from everhold.queries.score_query import ScoreQuery
         from everhold.queries.scored_rows import ScoredRows
         from everhold.queries.scores import SCORES
 
         kind = SCORES[self.score]
-        query = ScoreQuery(kind, ScoredRows(kind.outputs, predictions), {})
-        return query.compile(compiler, guess=guess, tolerance=tolerance)
+        return ScoreQuery(kind, ScoredRows(kind.outputs, self.predictions, self.training), {}, self.where)
 
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
-        assert isinstance(self.part, CountQuery)
-        return QuerySpec(self.score, self.part.predictions, {"training": self.part.training})
+        details = {"name": self.score, "training": self.training, "where": self.where}
+        return QuerySpec("metric", self.predictions, details)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RateQuery(ScoredShare):
+    """A share of counts of predicted labels; made by `precision`, `recall` and `f1`."""
+
+    def among(self, where: str) -> ScoredShare:
+        """The same rate of the rows that meet a condition."""
+        rows = MeanQuery(where)
+        return ScoredShare(
+            WithinQuery(self.part, rows), WithinQuery(self.whole, rows), nested=True, name=self.name, score=self.score,
+            predictions=self.predictions, training=self.training, where=where,
+        )  # fmt: skip
+
+    def spec(self) -> QuerySpec:
+        """See `Question.made`."""
+        return QuerySpec(self.score, self.predictions, {"training": self.training})
 
 
 def _share(
     name: str, of: Literal["predicted", "actual", "mean_positives"], predictions: Any, training: Any
 ) -> RateQuery:
     hits, whole = CountQuery("hits", predictions, training), CountQuery(of, predictions, training)
-    return RateQuery(hits, whole, nested=True, name=name, shown=f"{name.partition(' ')[2]} of predicted labels")
+    what = name.partition(" ")[2]
+    return RateQuery(
+        hits, whole, nested=True, name=name, shown=f"{what} of predicted labels", score=what.lower(),
+        predictions=predictions, training=training,
+    )  # fmt: skip
 
 
 def precision(predictions: Any, *, training: Any = None) -> ShareQuery:

@@ -366,6 +366,11 @@ def kinds() -> tuple[OfParts, ...]:
         )  # fmt: skip
 
     return (
+        OfParts("accuracy", "classes", every, unit, parts=_right, bounds=lambda _: composites.itself, paired=True),
+        OfParts("error", "classes", every, lambda _: (1.0, 0.0), greater=False, parts=_right,
+                bounds=lambda _: composites.itself, paired=True),
+        OfParts("brier", "probability", two, unit, greater=False, parts=partial(loss, of="squared"),
+                bounds=lambda _: composites.itself, paired=True),
         OfParts("balanced_accuracy", "classes", every, unit, parts=partial(class_parts, of="actual"),
                 bounds=lambda _: composites.average, paired=True),
         OfParts("f1_macro", "classes", every, unit, parts=partial(class_parts, of="both"),
@@ -390,6 +395,12 @@ def kinds() -> tuple[OfParts, ...]:
         OfParts("r2", "numbers", number, signed, ("low", "high", "clip"), parts=explained_parts,
                 bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0)),
     )  # fmt: skip
+
+
+def _right(rows: Judged, setting: Setting) -> list[RowPart]:
+    """The share of rows whose class is predicted."""
+    known = (rows.labels >= 0.0) & (rows.labels < setting.classes)
+    return [RowPart(((rows.outputs == rows.labels) & known).astype(np.float64), None, "share")]
 
 
 def _hits(rows: Judged, whole: Floats) -> RowPart:

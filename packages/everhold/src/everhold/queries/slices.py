@@ -21,11 +21,12 @@ from everhold.queries.conditions import check_where
 from everhold.queries.difference import DifferenceQuery, difference
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, OneMean, RowwiseQuery
-from everhold.queries.metrics import LabelQuery
+from everhold.queries.metrics import LabelQuery, PredictionQuery
 from everhold.queries.models import Judge, cross_validated
 from everhold.queries.question import Query
 from everhold.queries.ranking_scores import RankingQuery
-from everhold.queries.rates import RateQuery
+from everhold.queries.rates import RateQuery, ScoredShare
+from everhold.queries.ratio_difference import RateDifference
 from everhold.queries.risk import risk
 from everhold.queries.score_difference import ScoreDifference, compared_by
 from everhold.queries.score_query import ScoreQuery
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.ratio_difference import RateDifference
 
 __all__ = [
     "SliceAnswers", "batch_of_slices", "comparison", "evaluation", "in_slice", "metric_by", "of_predictions",
@@ -160,8 +160,14 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
     return made
 
 
-def in_slice(question: Any, where: str | None) -> Any:
+def in_slice(question: Any, where: str | None, *, guessed: bool = False) -> Any:
     """The same query among the rows that meet a condition; the query itself without one.
+
+    Args:
+        question: A metric, or a difference of two.
+        where: The condition.
+        guessed: Whether the analyst has an own guess, so that a difference has to be one question without training
+            predictions, too.
 
     Raises:
         QueryRejected: If it cannot be asked of some rows alone. Nothing is charged.
@@ -170,10 +176,27 @@ def in_slice(question: Any, where: str | None) -> Any:
         return question
     check_where(where)
     rows = MeanQuery(where)
+    if guessed and isinstance(question, DifferenceQuery):
+        if not all(isinstance(each, PredictionQuery) for each in (question.first, question.second)):
+            raise QueryRejected(
+                "a comparison by this metric in a slice takes its guess from training rows; pass models, or "
+                "predictions with training=, and leave guess out, or compare by a score such as "
+                "neg_mean_squared_error; nothing was charged"
+            )
+        return difference(in_slice(question.first, where), in_slice(question.second, where))
+    if isinstance(question, PredictionQuery):
+        return ScoredShare(
+            question, rows, score=question.score, predictions=question.predictions, training=question.training,
+            where=where,
+        )  # fmt: skip
     if isinstance(question, RowwiseQuery):
         return ShareQuery(question, rows)
+    if isinstance(question, RateQuery):
+        return question.among(where)
     if isinstance(question, ScoreQuery | ScoreDifference):
         return question.among(where)
+    if isinstance(question, RateDifference):
+        return RateDifference(in_slice(question.first, where), in_slice(question.second, where))
     if isinstance(question, AreaQuery):
         return replace(question, where=where if question.where is None else f"({question.where}) and ({where})")
     if isinstance(question, ShareQuery):

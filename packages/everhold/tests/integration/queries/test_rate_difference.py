@@ -8,6 +8,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
+from everhold.guarantees.intervals.ratio_gain import OUTCOMES, RatioDifference
 
 SCORES = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
 ROWS = 3_000
@@ -83,6 +84,48 @@ def test_what_cannot_be_compared_costs_nothing(tmp_path, wish, query, said):
         assert holdout.status()["questions_asked"] == 0
 
 
-def test_a_slice_of_a_difference_is_refused(holdout):
-    with pytest.raises(eh.QueryRejected, match="a difference of such scores is not asked of a slice"):
-        holdout.compare(DecisionTreeClassifier(max_depth=2), LogisticRegression(), "f1", where="x > 0")
+@pytest.mark.parametrize("name", SCORES)
+def test_models_are_compared_on_a_slice(holdout, name):
+    tree, line = DecisionTreeClassifier(max_depth=4, random_state=0), LogisticRegression()
+    answer = holdout.compare(tree, line, name, where="z > 0")
+    assert answer.charged == 0
+    holdout.unseal()
+    (row,) = holdout.transcript().rows
+    counting = SEALED["z"] > 0
+    scores = [SCORES[name](SEALED["late"][counting], model.predict(FEATURES)[counting]) for model in (tree, line)]
+    assert row["sealed"] == pytest.approx(scores[0] - scores[1], abs=1e-6)
+    assert answer.low <= row["sealed_low"] < scores[0] - scores[1] < row["sealed_high"] <= answer.high
+
+
+@pytest.mark.parametrize("name", [*SCORES, "accuracy", "error", "brier"])
+def test_arrays_are_compared_on_a_slice_with_a_guess(tmp_path, name):
+    rng = np.random.default_rng(3)
+    first, second = (np.where(rng.random(ROWS) < right, SEALED["late"], 1 - SEALED["late"]) for right in (0.9, 0.8))
+    counting = SEALED["z"] > 0
+    with create(tmp_path, rows=eh.Rows(features="public")) as holdout:
+        answer = holdout.compare(first, second, name, guess=0.0, where="z > 0")
+        asked = eh.difference(*(eh.metric(name, each, where="z > 0") for each in (first, second)))
+        assert holdout.ask(asked, guess=0.0).question == answer.question
+    pairs = [(SEALED["late"][counting], each[counting]) for each in (first, second)]
+    score = SCORES.get(name, lambda labels, told: np.mean((labels == told) == (name == "accuracy")))
+    truth = score(*pairs[0]) - score(*pairs[1])
+    assert answer.low < truth < answer.high
+    assert answer.high - answer.low < 1.0
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_true_negatives_move_no_interval(name):
+    """What rows outside of a slice count as."""
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(1, 5, (2, 400))
+    inside = RatioDifference(name, 400)
+    outside = np.full(4_000, OUTCOMES.index("true negative"))
+    cells = inside.cells(np.concatenate([first, outside]), np.concatenate([second, outside]))
+    assert inside.interval(cells, 6.0) == pytest.approx(inside.interval(inside.cells(first, second), 6.0), abs=1e-9)
+
+
+def test_a_loss_in_a_slice_takes_no_guess(tmp_path):
+    with create(tmp_path, rows=eh.Rows(features="public")) as holdout:
+        with pytest.raises(eh.QueryRejected, match="takes its guess from training rows"):
+            holdout.compare(SEALED["x"], SEALED["z"], {"loss": "squared"}, guess=0.0, where="z > 0")
+        assert holdout.status()["questions_asked"] == 0
