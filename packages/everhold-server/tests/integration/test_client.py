@@ -78,6 +78,9 @@ def scenario(holdout):
     yield from holdout.ask_many(["delay > 21", "delay > 22"], reveal="all")
     yield holdout.compare(GUESSED, BY_ID["said"], guess=0.0)
     yield holdout.compare(GUESSED, 1 - np.asarray(GUESSED), "f1", guess=0.0)
+    for metric in ("accuracy", "f1", "balanced_accuracy"):
+        yield holdout.compare(GUESSED, BY_ID["said"], metric, guess=0.0, where="delay > 15")
+    yield holdout.ask(eh.metric("f1_macro", GUESSED, training=TRAINED, where="delay > 15"))
     yield holdout.ask("delay > 33", silent=True)
     yield holdout.allot("mia", questions=4)
     yield holdout.allotments()

@@ -413,7 +413,7 @@ def test_sealed_rows_are_not_tried_and_their_faults_are_silent(tmp_path):
     ) as made:
         answer = made.ask(low_sensitivity(statistic, 4 / ROWS, columns=["x"], name="s"))
     assert (answer.charged, answer.low) == (100, 0.0)
-    assert "321" not in str(answer)
+    assert "321.5" not in str(answer)  # digits of the noise alone may be 321
 
 
 def test_an_analyst_who_picks_the_luckiest_score_on_the_holdout_is_held_to_the_truth():

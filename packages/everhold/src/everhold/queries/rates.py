@@ -196,8 +196,9 @@ class RateQuery(ScoredShare):
         """The same rate of the rows that meet a condition."""
         rows = MeanQuery(where)
         return ScoredShare(
-            WithinQuery(self.part, rows), WithinQuery(self.whole, rows), nested=True, name=self.name, score=self.score,
-            predictions=self.predictions, training=self.training, where=where,
+            WithinQuery(self.part, rows), WithinQuery(self.whole, rows), nested=True, name=self.name,
+            shown=f"{self.shown} among rows with {where}", score=self.score, predictions=self.predictions,
+            training=self.training, where=where,
         )  # fmt: skip
 
     def spec(self) -> QuerySpec:
