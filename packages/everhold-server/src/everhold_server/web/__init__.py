@@ -8,7 +8,17 @@ from fastapi import APIRouter, Response
 from starlette.staticfiles import StaticFiles
 
 from everhold.certificate.page import ARTICLE_STYLE
-from everhold_server.web import arrivals, asking, certificates, competitions, gates, holdouts, planner, stewards
+from everhold_server.web import (
+    arrivals,
+    asking,
+    certificates,
+    comparing,
+    competitions,
+    gates,
+    holdouts,
+    planner,
+    stewards,
+)
 from everhold_server.web.faults import FaultPages
 from everhold_server.web.published import Publications
 from everhold_server.web.rendering import STATIC
@@ -19,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["add_pages"]
 
 _ROUTERS = (
-    holdouts.router, asking.router, arrivals.router, competitions.router, gates.router, certificates.router,
-    planner.router, stewards.router,
+    holdouts.router, asking.router, comparing.router, arrivals.router, competitions.router, gates.router,
+    certificates.router, planner.router, stewards.router,
 )  # fmt: skip
 
 _KEPT = "public, max-age=3600"

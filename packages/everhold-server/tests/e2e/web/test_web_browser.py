@@ -10,6 +10,7 @@ from everhold_server.principals import Role
 
 PAGES = (
     "/holdouts", "/seal", "/holdouts/flights", "/holdouts/flights/ask", "/holdouts/flights/ask?kind=accuracy",
+    "/holdouts/flights/compare",
     "/holdouts/flights/gates", "/holdouts/flights/certificate", "/holdouts/flights/unseal", "/holdouts/cup",
     "/holdouts/cup/submit", "/holdouts/cup/leaderboard", "/public/cup", "/plan", "/verify", "/tokens", "/audit",
     "/holdouts/nowhere",

@@ -22,7 +22,9 @@ ALL = (
     "/holdouts", "/holdouts/flights", "/holdouts/flights/gates", "/holdouts/flights/certificate", "/holdouts/cup",
     "/holdouts/cup/leaderboard", "/verify", "/plan/protocol",
 )  # fmt: skip
-ANALYSTS = ("/holdouts/flights/ask", "/holdouts/flights/ask?kind=choose", "/holdouts/cup/submit")
+ANALYSTS = (
+    "/holdouts/flights/ask", "/holdouts/flights/ask?kind=choose", "/holdouts/flights/compare", "/holdouts/cup/submit",
+)  # fmt: skip
 STEWARDS = ("/seal", "/holdouts/flights/unseal", "/holdouts/cup/unseal", "/tokens", "/audit")
 
 
@@ -240,6 +242,74 @@ def test_files_of_analysts_are_refused_where_features_are_sealed(send, tmp_path)
     answer = send("/holdouts/flights/ask", {"kind": "accuracy"}, Role.ANALYST, "ada", given)
     assert answer.status_code == 422
     assert "expected a rule" in answer.text
+
+
+def files_of(folder, **tables):
+    return [
+        (side, ("x.csv", written(folder / f"{side}.csv", table).read_bytes(), "text/csv"))
+        for side, table in tables.items()
+    ]
+
+
+def test_two_rules_are_compared(send):
+    sides = {"first_rule": "dep_delay > 15", "second_rule": "dep_delay > 40"}
+    for metric in ("accuracy", "f1"):
+        page = Elements(send("/holdouts/flights/compare", {"metric": metric, **sides}, Role.ANALYST, "ben").text)
+        assert "charged 0" in page.text
+        assert "minus" in page.text
+    again = Elements(send("/holdouts/flights/compare", {"metric": "f1", **sides}, Role.ANALYST, "ben").text)
+    assert "answered before" in again.text
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A holdout whose features are public, so that analysts hand in files."""
+    folder = tmp_path_factory.mktemp("study")
+    with Holdout.create(
+        f"sqlite:///{folder}/s.db", "study", holdout={"id": IDS, "x": np.arange(ROWS) * 0.5, "y": TRUTH}, label="y",
+        rows=Rows(row_id="id", features="public"), mechanism="guess_and_check", queries=20,
+    ) as made:  # fmt: skip
+        made.allot("ada", questions=10, charges=2)
+    return make(f"sqlite:///{folder}/s.db")
+
+
+@pytest.mark.parametrize(("metric", "where"), [("accuracy", ""), ("balanced_accuracy", "x > 300"), ("f1", "x > 300")])
+def test_two_files_are_compared(study, tmp_path, metric, where):
+    sides = {"first": model(0.9, 3), "second": model(0.85, 4)}
+    parts = [
+        (key, (None, value)) for key, value in (("csrf", ""), ("metric", metric), ("where", where), ("guess", "0.05"))
+    ]
+    with http_client(study) as client:
+        head = {**bearing(token(study, Role.ANALYST, "ada")), **HTML}
+        answer = client.post("/holdouts/study/compare", files=[*parts, *files_of(tmp_path, **sides)], headers=head)
+        alone = client.post(
+            "/holdouts/study/compare", files=[*parts, *files_of(tmp_path, first=model(0.9, 3))], headers=head
+        )
+    page = Elements(answer.text)
+    assert answer.status_code == 200, page.text
+    assert "0.05" in page.text
+    assert "minus" in page.text
+    assert ("among rows with x > 300" in page.text) is bool(where)
+    assert alone.status_code == 422
+    assert "the second predictions are missing" in Elements(alone.text).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"metric": "r2"}, "there is no such score"),
+        ({"metric": "f1", "second_rule": ""}, "the second predictions are missing"),
+        ({"metric": "f1", "where": HOSTILE}, "where"),
+    ],
+)
+def test_what_cannot_be_compared_costs_nothing(send, see, fields, said):
+    before = Elements(see("/holdouts/flights").text).text
+    sides = {"first_rule": "dep_delay > 15", "second_rule": "dep_delay > 40"}
+    answer = send("/holdouts/flights/compare", {**sides, **fields})
+    assert answer.status_code == 422
+    assert said in Elements(answer.text).text
+    assert "<img" not in answer.text
+    assert Elements(see("/holdouts/flights").text).text == before
 
 
 def test_a_team_hands_in_under_its_own_name_alone(send, tmp_path):

@@ -70,7 +70,7 @@ class RateDifference(Query["Answer"]):
             paying(mechanism)
         both = [_outcomes(compiler, query) for query in (self.first, self.second)]
         inside = None if where is None else condition(where, schema)
-        training = [None if found.training is None else _open_codes(compiler, found, inside) for found in both]
+        training = [_open_codes(compiler, found, inside) for found in both]
         known, procedure = None, RatioDifference(score, schema.rows)
         if training[0] is not None and training[1] is not None:
             seen = procedure.cells(training[0], training[1])

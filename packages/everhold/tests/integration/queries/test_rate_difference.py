@@ -85,6 +85,15 @@ def test_what_cannot_be_compared_costs_nothing(tmp_path, wish, query, said):
 
 
 @pytest.mark.parametrize("name", SCORES)
+def test_rules_are_compared_and_training_rows_make_the_guess(holdout, name):
+    asked = eh.difference(*(eh.metric(name, rule) for rule in ("x > 0.5", "x > 1")))
+    answer = holdout.ask(asked)
+    assert (answer.source, answer.charged) == ("training", 0)
+    scores = [SCORES[name](SEALED["late"], SEALED["x"] > cut) for cut in (0.5, 1.0)]
+    assert answer.low < scores[0] - scores[1] < answer.high
+
+
+@pytest.mark.parametrize("name", SCORES)
 def test_models_are_compared_on_a_slice(holdout, name):
     tree, line = DecisionTreeClassifier(max_depth=4, random_state=0), LogisticRegression()
     answer = holdout.compare(tree, line, name, where="z > 0")

@@ -1,0 +1,89 @@
+"""The page on which two files of predictions, or two rules, are compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Request, Response
+
+from everhold.errors import EverholdError, QueryRejected
+from everhold.queries import COMPARED
+from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
+from everhold_server.audit import noted
+from everhold_server.open_holdouts import Holdouts
+from everhold_server.principals import Analyst
+from everhold_server.web.forms import ENDINGS, Fields, Form
+from everhold_server.web.rendering import page
+from everhold_server.web.views import SAID_OF, View
+from everhold_server.wire.reading import question_from
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.errors import EverholdWarning
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_SIDES = ("first", "second")
+
+
+@router.get("/holdouts/{name}/compare")
+def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst) -> Response:
+    """The form."""
+    return _page(request, View.of(holdouts, name, principal), Fields())
+
+
+@router.post("/holdouts/{name}/compare")
+def compare(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, fields: Form) -> Response:
+    """Ask how much better the first one is, and show the answer; asked again it is the same answer, free."""
+    view = View.of(holdouts, name, principal)
+    try:
+        with warned_of() as warned:
+            asked, chosen = holdouts.asked_by(name, principal), fields.chosen
+            check_predictions_allowed(asked.schema, principal, *({"file": each} for each in chosen.files))
+            tables = chosen.tables(asked.schema)
+            question = question_from(_written(fields, tables), asked.schema, tables)
+            answer = asked.ask(question, guess=fields.number("guess", 0.0 if tables else None))
+    except EverholdError as fault:
+        return _page(request, view, fields, fault=fault.message, status=422)
+    noted(request, "ask", outcome=answer.source, question=answer.question)
+    return _page(request, View.of(holdouts, name, principal), fields, answer=answer, warned=warned)
+
+
+def _written(fields: Fields, tables: Any) -> dict[str, Any]:
+    """The question as it would travel.
+
+    Raises:
+        QueryRejected: If one is missing, or there is no such score. Nothing is charged.
+    """
+    metric = fields.text("metric")
+    if metric not in COMPARED:
+        raise QueryRejected(
+            f"there is no such score; expected one of {', '.join(COMPARED)}; nothing was charged", known=[*COMPARED]
+        )
+    where, column = fields.some("where"), fields.some("column")
+    sides = []
+    for name in _SIDES:
+        of: Any = fields.some(f"{name}_rule")
+        if name in tables and of is None:
+            of = {"file": name} if column is None else {"file": name, "column": column}
+        elif (of is None) or name in tables:
+            raise QueryRejected(
+                f"the {name} predictions are {'missing' if of is None else 'a file and a rule'}; expected a file or a "
+                "rule for each; nothing was charged"
+            )
+        sides.append({"kind": "metric", "score": metric, "of": of, **({} if where is None else {"where": where})})
+    return {"kind": "difference", "questions": sides}
+
+
+def _page(
+    request: Request, view: View, fields: Fields, *, answer: Any = None, fault: str = "", status: int = 200,
+    warned: Sequence[EverholdWarning] = (),
+) -> Response:  # fmt: skip
+    return page(
+        request, "compare.html", status=status, view=view, fields=fields, metrics=COMPARED, answer=answer,
+        rows=[] if answer is None else answer.to_rows(), fault=fault, endings=ENDINGS, said_of=SAID_OF, tab="compare",
+        warned=[str(warning) for warning in warned],
+    )  # fmt: skip
