@@ -761,11 +761,11 @@ class Holdout(GrowingHoldout):
                 for the sealed rows: an array, a table with row ids, or such a query as
                 ``eh.accuracy(predictions, training=...)``.
             second: The same.
-            metric: As for `evaluate`; a mean of rows.
+            metric: As for `evaluate`; one of `everhold.queries.COMPARED`, or a loss with its range.
             guess: The analyst's own guess of the difference; needed for predictions without ``training=``, such as 0.
             cv: As for `evaluate`.
             features: As for `evaluate`.
-            where: As for `evaluate`.
+            where: As for `evaluate`; a loss with its range then takes its guess from training rows alone.
             strict: As for `ask`.
             silent: As for `ask`.
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import everhold as eh
 from everhold.cli import compare
 from everhold.cli.failures import CommandGroup
+from everhold.queries import COMPARED
 
 ROWS = 1_000
 
@@ -52,7 +53,21 @@ def test_two_files_are_one_question_about_these_rows(run):
     assert squared["question"] != told["question"]
 
 
-@pytest.mark.parametrize("metric", ["f1", "precision", "recall", "roc_auc"])
+def test_every_score_by_which_models_are_compared_is_offered():
+    assert {metric.value for metric in compare.RowMetric} == {*COMPARED, "risk"}
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "error", "balanced_accuracy", "f1", "precision", "recall"])
+def test_two_files_are_compared_on_some_rows(run, metric):
+    guess = "-0.1" if metric == "error" else "0.1"
+    told = run("a.csv", "b.csv", "--metric", metric, "--where", "x > -1", "--guess", guess, "--format", "json")
+    answer = json.loads(told.stdout)
+    assert answer["low"] <= answer["value"] <= answer["high"]
+    assert answer["high"] - answer["low"] < 0.8
+    assert "x > -1" in run("a.csv", "b.csv", "--metric", metric, "--where", "x > -1", "--guess", guess).stdout
+
+
+@pytest.mark.parametrize("metric", ["balanced_accuracy", "f1", "precision", "recall", "roc_auc"])
 def test_two_files_are_compared_by_scores_that_are_no_means(run, metric):
     told = json.loads(run("a.csv", "b.csv", "--metric", metric, "--guess", "0.1", "--format", "json").stdout)
     assert told["low"] <= told["value"] <= told["high"]
