@@ -144,7 +144,10 @@ def _usage_message(fault: Any) -> str:
     message: str = fault.format_message().rstrip(".?")
     context = getattr(fault, "ctx", None)
     if context is not None:
-        message = f"{message[:1].lower()}{message[1:]}; see '{context.command_path} --help'"
+        hint = ""
+        if "extra argument" in message and any("--mean" in option.opts for option in context.command.params):
+            hint = "; a condition or number is asked as --mean 'arr_delay > 15'"
+        message = f"{message[:1].lower()}{message[1:]}{hint}; see '{context.command_path} --help'"
     return message
 
 

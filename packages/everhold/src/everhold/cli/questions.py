@@ -68,7 +68,8 @@ class Spelled:
             if len(texts) > 1 or (required and not chosen):
                 listed = ", ".join(f"--{_dashed(kind.name)}" for kind in KINDS)
                 raise Misuse(
-                    f"expected one question, found {' and '.join(texts) or 'none'}; give exactly one of {listed}"
+                    f"expected one question, found {' and '.join(texts) or 'none'}; give exactly one, "
+                    f"such as --mean 'arr_delay > 15', of {listed}"
                 )
             used = set(chosen[0].details) if chosen else set()
         files = any(kind.name in _OF_FILES for kind in (*chosen, *(kind for kind, _ in rows)))
