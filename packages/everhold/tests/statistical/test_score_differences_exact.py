@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from everhold.queries.score_kinds import Judged, Setting, Sized
+from everhold.queries.score_parts import Judged, Setting, Sized
 from everhold.queries.scores import SCORES
 
 CHANCES = np.array([0.9, 0.2, 0.5, 0.7, 0.1, 0.6, 0.3, 0.8])  # of label 1

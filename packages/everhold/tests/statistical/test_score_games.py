@@ -18,7 +18,8 @@ from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.operating_point import seen_rules
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.score_kinds import Judged, OfParts, Setting, Sized
+from everhold.queries.score_kinds import OfParts
+from everhold.queries.score_parts import Judged, Setting, Sized
 from everhold.queries.scores import SCORES
 from everhold.randomness import SeededNoise
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from everhold.queries.score_kinds import Judged, ScoreKind, Setting
+from everhold.queries.score_kinds import ScoreKind
+from everhold.queries.score_parts import Judged, Setting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

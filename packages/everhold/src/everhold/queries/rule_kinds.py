@@ -9,7 +9,8 @@ import numpy as np
 
 from everhold.guarantees.intervals.calibration import CalibrationBets, SeenBins, seen_bins
 from everhold.guarantees.intervals.operating_point import OperatingPoint, SeenRules, seen_rules
-from everhold.queries.score_kinds import Judged, ScoreKind, Setting, Sized
+from everhold.queries.score_kinds import ScoreKind
+from everhold.queries.score_parts import Judged, Setting, Sized
 
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure

@@ -10,7 +10,8 @@ from everhold.errors import QueryRejected
 from everhold.queries.conditions import share_that_meets
 from everhold.queries.made_up_scores import likely_labels
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
-from everhold.queries.score_kinds import Judged, OfParts, Sized
+from everhold.queries.score_kinds import OfParts
+from everhold.queries.score_parts import Judged, Sized
 from everhold.queries.score_query import ScoreLook, ScoreQuery, largest_group, open_labels
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery

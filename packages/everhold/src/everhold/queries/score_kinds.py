@@ -1,4 +1,4 @@
-"""The parts of each score: values of single rows, and bounds of the score over them (docs/theory/composites.md)."""
+"""Scores that follow from parts: their summaries of rows, and bounds over all parts (docs/theory/composites.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,112 +22,30 @@ from everhold.guarantees.intervals.parts import (
     SeenParts,
     units_of,
 )
+from everhold.queries.score_parts import (
+    Judged,
+    RowPart,
+    Setting,
+    Sized,
+    class_parts,
+    correlation_parts,
+    explained_parts,
+    hit_part,
+    loss,
+    right_parts,
+    weighted_parts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from everhold.guarantees.intervals.base import Procedure
+    from everhold.queries.score_parts import Floats
     from everhold.queries.scored_rows import Outputs
 
-__all__ = ["Judged", "OfParts", "RowPart", "ScoreKind", "Setting", "Sized", "class_parts", "loss"]
-
-Floats: TypeAlias = "NDArray[np.float64]"
+__all__ = ["OfParts", "ScoreKind", "halved", "kinds"]
 
 _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Public numbers that a score is defined by.
-
-    Attributes:
-        classes: Number of classes of the label; 0 of a number.
-        low: Least label and prediction of a number; smaller ones count as this.
-        high: Largest label and prediction of a number; larger ones count as this.
-        clip: Largest loss of a row; larger ones count as this.
-        centre: Of labels, on the scale [0, 1].
-        bins: Number of bins of probabilities.
-        rate: A fixed false positive rate.
-    """
-
-    classes: int = 0
-    low: float = 0.0
-    high: float = 1.0
-    clip: float = 1.0
-    centre: float = 0.5
-    bins: int = 10
-    rate: float = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """Predictions and labels of some rows: classes by their number, from 0, and -1 for none.
-
-    Attributes:
-        outputs: Shape (rows,), or (rows, classes) of probabilities; nan where an estimator fails.
-        labels: Shape (rows,).
-        groups: Shape (rows,): the group of each row, from 0; None where rows are independent.
-        counting: Shape (rows,): True for rows of the slice that is asked about; None for all rows.
-    """
-
-    outputs: Floats
-    labels: Floats
-    groups: NDArray[np.int64] | None = None
-    counting: NDArray[np.bool_] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sized:
-    """Numbers of rows.
-
-    Attributes:
-        sealed: Sealed rows.
-        training: Training rows that guesses are made from; as many as are sealed if unknown.
-        planned: Rows that show how far values spread.
-        largest: Rows of the largest sealed group; 1 of independent rows.
-        unlike: Whether scores are known and labels are drawn anew on these rows.
-        sliced: Whether only some rows count, and how many is unknown.
-    """
-
-    sealed: int
-    training: int
-    planned: int
-    largest: float = 1.0
-    unlike: bool = False
-    sliced: bool = False
-
-
-class RowPart(NamedTuple):
-    """One part of a score, row by row.
-
-    Attributes:
-        numerators: Shape (rows,), in [0, 1].
-        denominators: Shape (rows,), in [0, 1]; None for a mean over all rows.
-        how: ``"share"`` for a mean of 0 and 1; ``"mean"``; ``"ratio"`` of a part to the whole; ``"free"`` ratio.
-    """
-
-    numerators: Floats
-    denominators: Floats | None = None
-    how: str = "mean"
-
-    @property
-    def whole(self) -> Floats:
-        """Denominators, 1 of a mean."""
-        return np.ones(len(self.numerators)) if self.denominators is None else self.denominators
-
-    def minus(self, other: RowPart, reach: float) -> RowPart:
-        """Half of one more than the difference over its reach, of two parts that have the same denominators."""
-        apart = np.clip((self.numerators - other.numerators) / reach, -1.0, 1.0)
-        return self._replace(numerators=(self.whole + apart) / 2.0)
-
-    def among(self, counting: NDArray[np.bool_] | None) -> RowPart:
-        """The same part of the rows that count, of which a mean is a ratio; of all rows it stays as it is."""
-        if counting is None:
-            return self
-        how = "free" if self.how == "free" else "ratio"
-        return RowPart(self.numerators * counting, self.whole * counting, how)
 
 
 def _by_group(values: Floats, rows: Judged) -> Floats:
@@ -268,81 +186,6 @@ def _stretched(bounds: Bounds, reach: float, low: Floats, high: Floats) -> tuple
     return (1.0 + reach * (2.0 * least - 1.0)) / 2.0, (1.0 + reach * (2.0 * most - 1.0)) / 2.0
 
 
-def class_parts(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
-    """For each class its recall (``of="actual"``), or its F1 (``of="both"``), as a ratio.
-
-    Args:
-        rows: Predicted classes and labels.
-        setting: The number of classes.
-        of: What is in the denominator: rows of the class, or half of these and of those that are predicted so.
-    """
-    parts = []
-    for number in range(setting.classes):
-        predicted, actual = rows.outputs == number, rows.labels == number
-        whole = actual.astype(np.float64) if of == "actual" else (predicted + actual.astype(np.float64)) / 2.0
-        parts.append(RowPart((predicted & actual).astype(np.float64), whole, "ratio"))
-    return parts
-
-
-def weighted_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """F1 of each class, 0 for labels of no class; then the shares of these labels."""
-    none = ~np.isin(rows.labels, np.arange(setting.classes))
-    shares = [rows.labels == number for number in range(setting.classes)] + [none]
-    nothing = RowPart(np.zeros(len(none)), none.astype(np.float64), "ratio")
-    scores = [*class_parts(rows, setting, of="both"), nothing]
-    return [*scores, *(RowPart(share.astype(np.float64), None, "share") for share in shares)]
-
-
-def correlation_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """The share of label 1, and the rates of predictions 1 among labels 1 and 0."""
-    predicted, actual = rows.outputs == 1.0, rows.labels == 1.0
-    return [
-        RowPart(actual.astype(np.float64), None, "share"),
-        *(
-            RowPart((predicted & label).astype(np.float64), label.astype(np.float64), "ratio")
-            for label in (actual, ~actual)
-        ),
-    ]
-
-
-def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
-    """The mean of a loss, as a share of the largest one.
-
-    Args:
-        rows: Numbers, probabilities of label 1, or probabilities of each class.
-        setting: The range of labels and of the loss.
-        of: ``"absolute"``, ``"squared"`` or ``"log"``.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if of == "log":
-            losses = -np.log(_of_what_happened(rows))
-        else:
-            apart = np.abs(np.clip(rows.outputs, setting.low, setting.high) - _labels(rows, setting))
-            losses = apart if of == "absolute" else apart**2
-    losses = np.where(np.isnan(losses), np.inf, losses)
-    return [RowPart(np.minimum(losses, setting.clip) / setting.clip)]
-
-
-def _of_what_happened(rows: Judged) -> Floats:
-    """The probability of each label."""
-    if rows.outputs.ndim == 1:
-        return np.where(rows.labels == 1.0, rows.outputs, 1.0 - rows.outputs)
-    places = np.clip(rows.labels, 0, rows.outputs.shape[1] - 1).astype(np.int64)
-    return np.where(rows.labels >= 0, rows.outputs[np.arange(len(places)), places], 0.0)
-
-
-def _labels(rows: Judged, setting: Setting) -> Floats:
-    return np.clip(np.nan_to_num(rows.labels, nan=setting.low), setting.low, setting.high)
-
-
-def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
-    """Squared errors, as shares of the largest one, over squares about the centre; labels; these squares."""
-    width = setting.high - setting.low
-    labels = (_labels(rows, setting) - setting.low) / width
-    ((errors, _, _),), squares = loss(rows, setting, of="squared"), (labels - setting.centre) ** 2
-    return [RowPart(errors, squares, "free"), RowPart(labels), RowPart(squares)]
-
-
 def _bounds_of_explained(setting: Setting) -> Bounds:
     scale = setting.clip / (setting.high - setting.low) ** 2
     return partial(halved, partial(composites.explained, centre=setting.centre, scale=scale))
@@ -366,8 +209,8 @@ def kinds() -> tuple[OfParts, ...]:
         )  # fmt: skip
 
     return (
-        OfParts("accuracy", "classes", every, unit, parts=_right, bounds=lambda _: composites.itself, paired=True),
-        OfParts("error", "classes", every, lambda _: (1.0, 0.0), greater=False, parts=_right,
+        OfParts("accuracy", "classes", every, unit, parts=right_parts, bounds=lambda _: composites.itself, paired=True),
+        OfParts("error", "classes", every, lambda _: (1.0, 0.0), greater=False, parts=right_parts,
                 bounds=lambda _: composites.itself, paired=True),
         OfParts("brier", "probability", two, unit, greater=False, parts=partial(loss, of="squared"),
                 bounds=lambda _: composites.itself, paired=True),
@@ -378,9 +221,9 @@ def kinds() -> tuple[OfParts, ...]:
         OfParts("f1_weighted", "classes", every, unit, parts=weighted_parts,
                 bounds=lambda _: composites.weighted_average,
                 weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1]),
-        OfParts("precision", "classes", two, unit, parts=lambda rows, _: [_hits(rows, rows.outputs)],
+        OfParts("precision", "classes", two, unit, parts=lambda rows, _: [hit_part(rows, rows.outputs)],
                 bounds=lambda _: composites.itself),
-        OfParts("recall", "classes", two, unit, parts=lambda rows, _: [_hits(rows, rows.labels)],
+        OfParts("recall", "classes", two, unit, parts=lambda rows, _: [hit_part(rows, rows.labels)],
                 bounds=lambda _: composites.itself),
         OfParts("f1", "classes", two, unit, parts=lambda rows, setting: class_parts(rows, setting, of="both")[1:],
                 bounds=lambda _: composites.itself),
@@ -395,14 +238,3 @@ def kinds() -> tuple[OfParts, ...]:
         OfParts("r2", "numbers", number, signed, ("low", "high", "clip"), parts=explained_parts,
                 bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0)),
     )  # fmt: skip
-
-
-def _right(rows: Judged, setting: Setting) -> list[RowPart]:
-    """The share of rows whose class is predicted."""
-    known = (rows.labels >= 0.0) & (rows.labels < setting.classes)
-    return [RowPart(((rows.outputs == rows.labels) & known).astype(np.float64), None, "share")]
-
-
-def _hits(rows: Judged, whole: Floats) -> RowPart:
-    hits = (rows.outputs == 1.0) & (rows.labels == 1.0)
-    return RowPart(hits.astype(np.float64), (whole == 1.0).astype(np.float64), "ratio")

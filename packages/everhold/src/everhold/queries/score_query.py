@@ -18,8 +18,9 @@ from everhold.queries.conditions import condition, rows_that_meet, share_that_me
 from everhold.queries.made_up_scores import made_up
 from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
-from everhold.queries.score_kinds import Judged, ScoreKind, Setting, Sized
+from everhold.queries.score_kinds import ScoreKind
 from everhold.queries.score_means import LOG_CLIP
+from everhold.queries.score_parts import Judged, Setting, Sized
 from everhold.queries.scored_rows import BoundRows, ScoredRows, codes_of
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
