@@ -75,7 +75,7 @@ def wait_for_growth(file, size):
 
 
 def acknowledged_in(file):
-    """Sequence numbers and questions; a line that a kill cut off was acknowledged to nobody."""
+    """Acknowledged sequence numbers and questions; a line cut off by a kill does not count."""
     words = [line.split() for line in file.read_text().splitlines()]
     return [(int(pair[0]), pair[1]) for pair in words if len(pair) == 2 and len(pair[1]) == FINGERPRINT]
 

@@ -1,6 +1,7 @@
 """Differences and slices of scores over all labels of a few unlike rows: how often an interval misses, exactly."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,3 +79,16 @@ def test_no_label_moves_a_difference_farther_than_the_reach(name, label):
     first, second = told_by_two(kind)
     apart = np.abs(LOSSES[name](first, label) - LOSSES[name](second, label))
     assert float(np.max(apart)) <= kind.reach(first, second, SETTING) <= 1.0
+    if kind.outputs != "numbers":  # others have labels 0 and 1 alone, and no clip
+        return
+    clip = 0.05
+    clipped = np.abs(np.minimum(LOSSES[name](first, label), clip) - np.minimum(LOSSES[name](second, label), clip))
+    assert float(np.max(clipped)) / clip <= kind.reach(first, second, replace(SETTING, clip=clip)) <= 1.0
+
+
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_no_class_moves_a_log_loss_farther_than_the_reach(label):
+    kind, setting = SCORES["neg_log_loss"], Setting(classes=3, clip=4.0)
+    told = np.random.default_rng(0).dirichlet([3.0, 3.0, 3.0], (2, 50))
+    losses = np.minimum(-np.log(told[:, :, label]), setting.clip) / setting.clip
+    assert float(np.max(np.abs(losses[0] - losses[1]))) <= kind.reach(*told, setting) < 1.0

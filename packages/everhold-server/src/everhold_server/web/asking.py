@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from everhold.queries.predictions import PredictionTable
     from everhold.values.base import Schema
 
-__all__ = ["router"]
+__all__ = ["file_of", "router", "tables_of"]
 
 router = APIRouter()
 
@@ -51,7 +51,7 @@ def ask(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Anal
     view, kind = View.of(holdouts, name, principal), fields.text("kind") or "mean"
     try:
         with warned_of() as warned:
-            asked, tables = holdouts.asked_by(name, principal), _tables(view, fields)
+            asked, tables = holdouts.asked_by(name, principal), tables_of(view, fields)
             answer = asked.ask(
                 question_from(_written(fields, tables), asked.schema, tables), guess=fields.number("guess"),
                 tolerance=fields.number("tolerance"), silent=fields.ticked("silent"),
@@ -84,7 +84,7 @@ def _price(asked: Holdout, fields: Fields, *, of_any: bool) -> QuotedPrice | Non
     return asked.quote(question, guess=fields.number("guess"), tolerance=fields.number("tolerance"))
 
 
-def _tables(view: View, fields: Fields) -> dict[str, PredictionTable]:
+def tables_of(view: View, fields: Fields) -> dict[str, PredictionTable]:
     """The files of a form as tables of predictions, if the principal may hand any in."""
     schema, chosen = view.whole.schema, fields.chosen
     check_predictions_allowed(schema, view.principal, *({"file": name} for name in chosen.files))
@@ -148,7 +148,7 @@ def _written(fields: Fields, tables: Mapping[str, Any]) -> dict[str, Any]:
     if kind.several:
         written["questions"] = [line.strip() for line in fields.text("questions").splitlines() if line.strip()]
     if kind.form is Written.PREDICTIONS:
-        written["of"] = fields.some("rule") or _file(fields, "predictions", tables)
+        written["of"] = fields.some("rule") or file_of(fields, "predictions", tables)
     elif kind.form is Written.NUMBER:
         written["of"] = fields.number("of")
     elif kind.form is not Written.FLAG:
@@ -159,7 +159,7 @@ def _written(fields: Fields, tables: Mapping[str, Any]) -> dict[str, Any]:
 def _detail(fields: Fields, name: str, tables: Mapping[str, Any]) -> Any:
     form = DETAILS[name].form
     if form is Written.PREDICTIONS:
-        return _file(fields, name, tables)
+        return file_of(fields, name, tables)
     if form is Written.NUMBER:
         return fields.number(name)
     if form is Written.FLAG:
@@ -172,7 +172,8 @@ def _detail(fields: Fields, name: str, tables: Mapping[str, Any]) -> Any:
     return fields.some(name)
 
 
-def _file(fields: Fields, name: str, tables: Mapping[str, Any]) -> dict[str, str] | None:
+def file_of(fields: Fields, name: str, tables: Mapping[str, Any]) -> dict[str, str] | None:
+    """The file of a field as a question names it; None where there is none."""
     if name not in tables:
         return None
     column = fields.some("column")

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
 from everhold.queries import COMPARED
-from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
+from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst
+from everhold_server.web.asking import file_of, tables_of
 from everhold_server.web.forms import ENDINGS, Fields, Form
 from everhold_server.web.rendering import page
 from everhold_server.web.views import SAID_OF, View
@@ -41,9 +42,7 @@ def compare(request: Request, name: HoldoutName, holdouts: Holdouts, principal: 
     view = View.of(holdouts, name, principal)
     try:
         with warned_of() as warned:
-            asked, chosen = holdouts.asked_by(name, principal), fields.chosen
-            check_predictions_allowed(asked.schema, principal, *({"file": each} for each in chosen.files))
-            tables = chosen.tables(asked.schema)
+            asked, tables = holdouts.asked_by(name, principal), tables_of(view, fields)
             question = question_from(_written(fields, tables), asked.schema, tables)
             answer = asked.ask(question, guess=fields.number("guess", 0.0 if tables else None))
     except EverholdError as fault:
@@ -63,17 +62,15 @@ def _written(fields: Fields, tables: Any) -> dict[str, Any]:
         raise QueryRejected(
             f"there is no such score; expected one of {', '.join(COMPARED)}; nothing was charged", known=[*COMPARED]
         )
-    where, column = fields.some("where"), fields.some("column")
-    sides = []
+    where, sides = fields.some("where"), []
     for name in _SIDES:
-        of: Any = fields.some(f"{name}_rule")
-        if name in tables and of is None:
-            of = {"file": name} if column is None else {"file": name, "column": column}
-        elif (of is None) or name in tables:
+        rule, file = fields.some(f"{name}_rule"), file_of(fields, name, tables)
+        if (rule is None) is (file is None):
             raise QueryRejected(
-                f"the {name} predictions are {'missing' if of is None else 'a file and a rule'}; expected a file or a "
-                "rule for each; nothing was charged"
+                f"the {name} predictions are {'missing' if rule is None else 'a file and a rule'}; expected a file or "
+                "a rule for each; nothing was charged"
             )
+        of = file if rule is None else rule
         sides.append({"kind": "metric", "score": metric, "of": of, **({} if where is None else {"where": where})})
     return {"kind": "difference", "questions": sides}
 

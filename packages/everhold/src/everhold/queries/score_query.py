@@ -314,7 +314,7 @@ class ScoreLook:
         return _coded(self.kind, labels, self.classes)
 
     def _judged(self, outputs: NDArray[np.float64], labels: NDArray[Any], rows: StoredRows) -> Judged:
-        """What is no class is -1."""
+        """Predictions and labels of these rows; an unknown class is -1."""
         if self.kind.outputs == "classes":
             outputs = np.nan_to_num(outputs, nan=-1.0)
         groups = None if self.group_column is None else rows.group_index(self.group_column)

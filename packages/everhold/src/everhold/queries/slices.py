@@ -191,9 +191,7 @@ def in_slice(question: Any, where: str | None, *, guessed: bool = False) -> Any:
         )  # fmt: skip
     if isinstance(question, RowwiseQuery):
         return ShareQuery(question, rows)
-    if isinstance(question, RateQuery):
-        return question.among(where)
-    if isinstance(question, ScoreQuery | ScoreDifference):
+    if isinstance(question, RateQuery | ScoreQuery | ScoreDifference):
         return question.among(where)
     if isinstance(question, RateDifference):
         return RateDifference(in_slice(question.first, where), in_slice(question.second, where))

@@ -124,7 +124,7 @@ def test_arrays_are_compared_on_a_slice_with_a_guess(tmp_path, name):
 
 @pytest.mark.parametrize("name", SCORES)
 def test_true_negatives_move_no_interval(name):
-    """What rows outside of a slice count as."""
+    """Rows outside of a slice count as true negatives."""
     rng = np.random.default_rng(0)
     first, second = rng.integers(1, 5, (2, 400))
     inside = RatioDifference(name, 400)
