@@ -18,7 +18,7 @@ from everhold.guarantees.intervals.ranking import (
     class_ranks,
     rank_from_area,
 )
-from everhold.queries.conditions import condition, rows_that_meet, share_that_meets
+from everhold.queries.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.procedures import check_confirms_statistics, check_independent
 from everhold.queries.question import QueryPlan, QuerySpec, paying
 from everhold.queries.ranking_scores import BoundPairs, RankingQuery, auc_of, faults_last
@@ -79,11 +79,10 @@ class AreaQuery(RankingQuery):
         own = None if guess is None else min(max(as_float(guess), 0.0), 1.0)
         procedure = look.procedure(trained, schema.rows * part, share, guess=own)
         described: dict[str, Any] = {"kind": "auc", "by": "ranks" if by_rank else "blocks", **seen.described}
-        shown, names = f"AUC of {seen.whose}", seen.names
-        if inside is not None:
-            described, shown = {**described, "where": inside.description}, f"{shown} among rows with {self.where}"
-            names = tuple(dict.fromkeys((*names, *(inside.reads or schema.asked))))
-        bound = BoundQuery(described, shown, reads=names, by_position=seen.bound.by_position)
+        bound = BoundQuery(
+            described, f"AUC of {seen.whose}", reads=seen.names, by_position=seen.bound.by_position
+        )  # fmt: skip
+        bound = among(bound, inside, self.where, schema)
         return OneArea([compiler.of_statistic(bound, guess, known, procedure)], schema, mechanism, look)
 
     def _inside(self, schema: Schema, *, by_rank: bool) -> BoundQuery | None:

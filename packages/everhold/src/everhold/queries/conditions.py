@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["check_where", "condition", "rows_that_meet", "share_that_meets"]
+__all__ = ["among", "check_where", "condition", "rows_that_meet", "share_that_meets"]
 
 _HALF = 0.5
 
@@ -47,6 +48,17 @@ def condition(where: str, schema: Schema) -> BoundQuery:
             f"where is {where!r}, which is no condition; expected one such as \"region = 'N'\"; nothing was charged"
         )
     return bound
+
+
+def among(bound: BoundQuery, inside: BoundQuery | None, where: str | None, schema: Schema) -> BoundQuery:
+    """Identity of the same query among the rows that meet a condition; the query itself without one."""
+    if inside is None:
+        return bound
+    reads = (*(bound.reads or schema.asked), *(inside.reads or schema.asked))
+    return replace(
+        bound, description={**bound.description, "where": inside.description},
+        shown=f"{bound.shown} among rows with {where}", reads=tuple(dict.fromkeys(reads)),
+    )  # fmt: skip
 
 
 def rows_that_meet(rows: StoredRows, condition: BoundQuery) -> NDArray[np.bool_]:

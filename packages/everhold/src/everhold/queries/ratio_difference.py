@@ -11,7 +11,7 @@ import numpy as np
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.ratio_gain import OUTCOMES, RatioDifference, outcome_codes
-from everhold.queries.conditions import condition, rows_that_meet
+from everhold.queries.conditions import among, condition, rows_that_meet
 from everhold.queries.outcomes import OutcomeQuery
 from everhold.queries.procedures import check_confirms_statistics, check_independent
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
@@ -76,18 +76,13 @@ class RateDifference(Query["Answer"]):
             seen = procedure.cells(training[0], training[1])
             known = Fraction(1 + procedure.gain(seen)) / 2
             procedure = replace(procedure, planned=tuple(seen.counts.tolist()))
-        described: dict[str, Any] = {
-            "kind": "score difference", "name": score, "of": [dict(found.description) for found in both],
-        }  # fmt: skip
-        shown, read = f"{both[0].shown} minus {both[1].shown}", [*both]
-        if inside is not None:
-            described, shown = {**described, "where": inside.description}, f"{shown} among rows with {where}"
-            read.append(inside)
         bound = BoundQuery(
-            described, shown, -1.0, 1.0,
-            reads=tuple(dict.fromkeys(name for found in read for name in found.reads or schema.asked)),
+            {"kind": "score difference", "name": score, "of": [dict(found.description) for found in both]},
+            f"{both[0].shown} minus {both[1].shown}", -1.0, 1.0,
+            reads=tuple(dict.fromkeys(name for found in both for name in found.reads or schema.asked)),
             by_position=any(found.by_position for found in both),
         )  # fmt: skip
+        bound = among(bound, inside, where, schema)
         own = None if guess is None else bound.to_mean(as_float(guess))
         prepared = compiler.of_statistic(bound, guess, known if own is None else None, procedure)
         return OneRateDifference([prepared], schema, mechanism, (both[0], both[1]), procedure, inside)

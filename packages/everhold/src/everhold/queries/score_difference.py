@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
-from everhold.queries.conditions import share_that_meets
+from everhold.queries.conditions import among, share_that_meets
 from everhold.queries.made_up_scores import likely_labels
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.score_kinds import OfParts
@@ -70,13 +70,14 @@ class ScoreDifference(Query["Answer"]):
             )
         zero, one = kind.ends(first.setting)
         bound = BoundQuery(
-            {"kind": "score difference", "name": kind.name, **first.numbers, **first.condition,
+            {"kind": "score difference", "name": kind.name, **first.numbers,
              "of": [dict(look.seen.described) for look in both]},
-            f"{kind.name} of {first.whose(self.first)} minus {second.whose(self.second)}{self.first.among_which}",
+            f"{kind.name} of {first.whose(self.first)} minus {second.whose(self.second)}",
             zero - one, one - zero,
-            reads=tuple(dict.fromkeys((*first.reads(schema), *second.reads(schema)))),
+            reads=tuple(dict.fromkeys((*first.seen.names, *second.seen.names))),
             by_position=any(look.seen.bound.by_position for look in both),
         )  # fmt: skip
+        bound = among(bound, first.inside, self.first.where, schema)
         rows, trained = _open_rows(compiler, kind, both)
         told = [look.seen.told() for look in both]
         reach = 1.0 if told[0] is None or told[1] is None else kind.reach(told[0], told[1], first.setting)

@@ -14,7 +14,7 @@ from everhold.arguments import as_float, brief
 from everhold.dependence import Groups, Independent
 from everhold.errors import QueryRejected
 from everhold.queries.area import check_split
-from everhold.queries.conditions import condition, rows_that_meet, share_that_meets
+from everhold.queries.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.made_up_scores import made_up
 from everhold.queries.procedures import check_confirms_statistics
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
@@ -76,10 +76,11 @@ class ScoreQuery(Query["Answer"]):
         if self.kind.by_rank:
             check_split(self.kind.name, schema, by_rank=unlike)
         bound = BoundQuery(
-            {"kind": "score", "name": self.kind.name, **look.numbers, **seen.described, **look.condition},
-            f"{self.kind.name} of {look.whose(self)}{f' ({by})' if by else ''}{self.among_which}",
-            *self.kind.ends(look.setting), reads=look.reads(schema), by_position=seen.bound.by_position,
+            {"kind": "score", "name": self.kind.name, **look.numbers, **seen.described},
+            f"{self.kind.name} of {look.whose(self)}{f' ({by})' if by else ''}",
+            *self.kind.ends(look.setting), reads=seen.names, by_position=seen.bound.by_position,
         )  # fmt: skip
+        bound = among(bound, look.inside, self.where, schema)
         known, procedure = self._planned(
             compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike
         )
@@ -105,11 +106,6 @@ class ScoreQuery(Query["Answer"]):
             mechanism.dependence.group_column, schema.label_classes,
             None if self.where is None else condition(self.where, schema),
         )  # fmt: skip
-
-    @property
-    def among_which(self) -> str:
-        """The condition as people read it; empty without one."""
-        return "" if self.where is None else f" among rows with {self.where}"
 
     def among(self, where: str) -> ScoreQuery:
         """The same score of the rows that meet a condition, too."""
@@ -287,18 +283,13 @@ class ScoreLook:
         return {name: float(getattr(self.setting, name)) for name in self.kind.settings}
 
     @property
-    def condition(self) -> dict[str, Any]:
-        """Identity of the condition; empty without one."""
-        return {} if self.inside is None else {"where": self.inside.description}
+    def condition(self) -> Any:
+        """Identity of the condition; None without one."""
+        return None if self.inside is None else self.inside.description
 
     def whose(self, query: ScoreQuery) -> str:
         """The predictions as people read them."""
         return self.seen.whose(query.rows.predictions)
-
-    def reads(self, schema: Schema) -> tuple[str, ...]:
-        """Columns that are read."""
-        inside = () if self.inside is None else self.inside.reads or tuple(schema.asked)
-        return tuple(dict.fromkeys((*self.seen.names, *inside)))
 
     def opened(self, training: StoredRows | None) -> Judged | None:
         """Predictions and labels of the training rows; None where unknown."""
