@@ -11,9 +11,10 @@ from everhold.arguments import as_whole, brief
 from everhold.display import Display
 from everhold.errors import HoldoutRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
+from everhold.queries import COMPARED
 from everhold.queries.score_means import MEANS, why_no_mean
 
-__all__ = ["FEEDBACK", "LEADER", "METRICS", "NOTHING", "SCORE", "Competition"]
+__all__ = ["FEEDBACK", "LEADER", "METRICS", "METRICS_WITHOUT_RANGE", "NOTHING", "SCORE", "Competition"]
 
 NOTHING: Final = "none"
 LEADER: Final = "leader"
@@ -22,6 +23,11 @@ FEEDBACK = (NOTHING, LEADER, SCORE)
 """Feedback that a submission may get before the end."""
 
 METRICS = ("accuracy", "error", "brier", "risk")
+METRICS_WITHOUT_RANGE = (
+    "accuracy", "error", "brier", "balanced_accuracy", "f1", "f1_macro", "f1_weighted", "precision", "recall",
+    "matthews_corrcoef", "roc_auc",
+)  # fmt: skip
+"""Metrics that need a name alone."""
 _LOSSES = ("absolute", "squared", "log")
 _OF_RISK = {"loss", "low", "high"}
 _MOST = 10**6  # submissions that are planned, in all
@@ -36,7 +42,9 @@ class Competition(Display):
     Attributes:
         feedback: What a submission is told before the end: ``"none"``, ``"leader"`` or ``"score"``.
         metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"neg_brier_score"``, ``"neg_log_loss"``, or the arguments of
-            `everhold.risk` by name, such as ``{"loss": "absolute", "high": 60}``.
+            `everhold.risk` by name, such as ``{"loss": "absolute", "high": 60}``. Unless leaders are told, also a score
+            of `everhold.metric` that a column of predictions has, such as ``"f1_macro"``, ``"roc_auc"`` or
+            ``{"score": "r2", "low": 0, "high": 60}``.
         teams: Most teams.
         submissions: Most submissions of one team.
         surprises: Most surprises that telling one team may cost; None for the share that `share` states, and with
@@ -141,23 +149,47 @@ class Competition(Display):
             and metric.get("loss") in _LOSSES
             and all(isinstance(metric.get(end, 0.0), (int, float)) for end in ("low", "high"))
         )
-        if not (named or of_risk):
+        if named or of_risk or (self.score is not None and self.feedback != LEADER):
+            return
+        if self.score is not None:
             raise ValueError(
-                f"{why_no_mean(metric) or f'the metric is {brief(metric)}'}; expected 'accuracy', 'error', 'brier', "
-                "'neg_brier_score', 'neg_log_loss', or a loss with its range, as "
-                "in {'loss': 'absolute', 'low': 0, 'high': 60}; nothing was created"
+                f"{self.score[0]!r} is no mean over rows, and a leader is told by the mean of gains; expected "
+                "feedback='none' or 'score', or a mean such as accuracy; nothing was created"
             )
+        raise ValueError(
+            f"{why_no_mean(metric) or f'the metric is {brief(metric)}'}; expected 'accuracy', 'error', 'brier', "
+            "'neg_brier_score', 'neg_log_loss', a loss with its range, as in {'loss': 'absolute', 'low': 0, 'high': "
+            "60}, or a score such as 'f1_macro' or {'score': 'r2', 'low': 0, 'high': 60}; nothing was created"
+        )
+
+    @property
+    def score(self) -> tuple[str, dict[str, float]] | None:
+        """Name and numbers of a score that is no mean of row values; None where the metric is one."""
+        from everhold.queries.scores import SCORES, score_names
+
+        metric = self.metric
+        given: dict[str, Any] = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
+        name = given.pop("score", None)
+        if not isinstance(name, str) or name not in score_names() or name in (*METRICS, *MEANS):
+            return None
+        settings = SCORES[name].settings if name in SCORES else ()
+        numbers = all(isinstance(value, (int, float)) for value in given.values())
+        return (name, given) if set(given) <= set(settings) and numbers else None
 
     @property
     def in_words(self) -> str:
         """The metric as people read it."""
+        if self.score is not None:
+            return self.score[0]
         if isinstance(self.metric, Mapping):
             return f"{self.metric['loss']} loss"
         return "Brier score" if self.metric == "brier" else self.metric
 
     @property
     def comparisons(self) -> int:
-        """Pairs of teams, each of which is compared at the end."""
+        """Pairs of teams, each of which is compared at the end; 0 for scores by which no two models are compared."""
+        if self.score is not None and self.score[0] not in COMPARED:
+            return 0
         return self.teams * (self.teams - 1) // 2
 
     @property
@@ -216,7 +248,14 @@ class Competition(Display):
         return replace(self, surprises=self.share(mechanism.overfits)) if isinstance(mechanism, GuessAndCheck) else self
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
-        """The mechanism for the rows; one that is silent knows that scores come first, and comparisons after them."""
+        """The mechanism for the rows; one that is silent knows that scores come first, and comparisons after them.
+
+        Raises:
+            HoldoutRejected: If nothing is promised of the metric for rows that depend on each other so.
+        """
+        from everhold_competitions.scoring import check_mechanism
+
+        check_mechanism(self, mechanism)
         return replace(mechanism, first=self.teams) if isinstance(mechanism, Silent) else mechanism
 
     @classmethod

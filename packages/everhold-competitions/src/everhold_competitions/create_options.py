@@ -44,7 +44,8 @@ class CompetitionOptions:
     metric: Annotated[
         str | None,
         typer.Option(
-            help="Submissions are ranked by this: accuracy, error, brier, risk; accuracy by default.",
+            help="Submissions are ranked by this: accuracy, error, brier, risk, or a score such as f1_macro or "
+            "roc_auc; accuracy by default.",
             rich_help_panel=_COMPETITION,
         ),
     ] = None
@@ -54,11 +55,17 @@ class CompetitionOptions:
     ] = None
     low: Annotated[
         float | None,
-        typer.Option(help="With --metric risk: smaller losses count as this.", rich_help_panel=_COMPETITION),
+        typer.Option(
+            help="With --metric risk: smaller losses count as this; with a score of numbers, smaller labels.",
+            rich_help_panel=_COMPETITION,
+        ),
     ] = None
     high: Annotated[
         float | None,
-        typer.Option(help="With --metric risk: larger losses count as this.", rich_help_panel=_COMPETITION),
+        typer.Option(
+            help="With --metric risk: larger losses count as this; with a score of numbers, larger labels.",
+            rich_help_panel=_COMPETITION,
+        ),
     ] = None
     teams: Annotated[int | None, typer.Option(help="Most teams; 50 by default.", rich_help_panel=_COMPETITION)] = None
     submissions: Annotated[
@@ -90,6 +97,8 @@ class CompetitionOptions:
         Raises:
             Misuse: If an option belongs to another one, which was not given.
         """
+        from everhold_competitions.competition import METRICS  # slow to load
+
         losses = given_options(self, "loss", "low", "high")
         given = given_options(self, "metric", "teams", "submissions", "surprises_per_team", "deadline", "rules")
         if self.feedback is None:
@@ -101,6 +110,8 @@ class CompetitionOptions:
             return {}
         if self.metric == "risk":
             given["metric"] = losses
+        elif losses and "loss" not in losses and given.get("metric", "accuracy") not in METRICS:
+            given["metric"] = {"score": given["metric"], **losses}
         elif losses:
             raise Misuse(f"--{next(iter(losses))} belongs to --metric risk; leave it out or rank by a risk")
         if "surprises_per_team" in given:

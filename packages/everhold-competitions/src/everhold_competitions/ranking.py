@@ -37,20 +37,21 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
     final, comparisons = accounts.unsealings > 0, []
     if final:
         told = _unsealed(contest)
-        standings = [_standing(contest, team, told.get(contest.question(team.final))) for team in teams]
+        standings = [_standing(contest, team, told.get(contest.scoring.question(team.final))) for team in teams]
         comparisons = _comparisons(contest, teams, told, {each.team: each for each in standings})
         better = {team.name: 0 for team in teams} | _times_beaten(comparisons)
         better = {name: times for name, times in better.items() if _named(standings, name).score is not None}
     elif contest.competition.feedback == SCORE:
         standings = [_standing(contest, team, _answered(contest, team)) for team in teams]
-        better = _behind_intervals(standings, higher_is_better=_higher_is_better(contest))
+        better = _behind_intervals(standings, higher_is_better=contest.scoring.higher_is_better)
     else:
         standings = [_standing(contest, team, None) for team in teams]
         better = _behind_leaders(contest, teams) if contest.competition.feedback == LEADER else {}
     return Leaderboard(
-        holdout=executor.record.name, metric=contest.competition.in_words, higher_is_better=_higher_is_better(contest),
+        holdout=executor.record.name, metric=contest.competition.in_words,
+        higher_is_better=contest.scoring.higher_is_better,
         feedback=contest.competition.feedback, final=final, comparisons=comparisons,
-        standings=ranked(standings, better, higher_is_better=_higher_is_better(contest)),
+        standings=ranked(standings, better, higher_is_better=contest.scoring.higher_is_better),
         confidence=executor.mechanism.confidence, statement=executor.promise.statement,
         about=about_of(executor.schema, by_position=True),
         deadline=contest.competition.deadline, rules=contest.competition.rules,
@@ -74,12 +75,6 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
     }
 
 
-def _higher_is_better(contest: CompetitionSession) -> bool:
-    """Row values that rise with quality, as being right does, may be told upside down, as errors."""
-    facts = contest.facts
-    return (facts.at_fault == 0.0) == (facts.at_one > facts.at_zero)
-
-
 def _unsealed(contest: CompetitionSession) -> dict[str, Numbers]:
     """Sealed numbers by question, means of row values."""
     entries = contest.executor.entries(contest.executor.head().sequence)
@@ -89,7 +84,7 @@ def _unsealed(contest: CompetitionSession) -> dict[str, Numbers]:
 
 def _answered(contest: CompetitionSession, team: Team) -> Told | None:
     """Answer to the team about its final submission; a confirmed guess is no score."""
-    entry = contest.executor.find(contest.question(team.final))
+    entry = contest.executor.find(contest.scoring.question(team.final))
     if entry is None or entry.answer["low"] is None:
         return None
     answer = entry.answer
@@ -98,7 +93,7 @@ def _answered(contest: CompetitionSession, team: Team) -> Told | None:
 
 def _standing(contest: CompetitionSession, team: Team, numbers: Told | None) -> Standing:
     step = contest.executor.mechanism.row_step
-    score, low, high = Reading.of(contest.facts).in_units(*numbers or (None, None, None), row_step=step)
+    score, low, high = Reading.of(contest.scoring.facts).in_units(*numbers or (None, None, None), row_step=step)
     return Standing(team.name, score, low, high, None, team.received)
 
 
@@ -115,12 +110,12 @@ def _comparisons(
         if first.final == second.final:
             found.append(Comparison(first.name, second.name, 0.0, 0.0, 0.0, None))
             continue
-        question, turned = contest.comparison(first.final, second.final)
+        question, turned = contest.scoring.comparison(first.final, second.final)
         numbers = told.get(question)
         each = standings[first.name], standings[second.name]
         by_scores = None
         if all(standing.low is not None for standing in each):
-            by_scores = _apart(*each, higher_is_better=_higher_is_better(contest))
+            by_scores = _apart(*each, higher_is_better=contest.scoring.higher_is_better)
         if numbers is not None:
             paired = _paired(contest, first.name, second.name, numbers, turned=turned)
             found.append(paired if by_scores is None else _both(paired, by_scores))
@@ -132,10 +127,10 @@ def _comparisons(
 def _paired(contest: CompetitionSession, first: str, second: str, numbers: Numbers, *, turned: bool) -> Comparison:
     """From the mean of ``(1 + d) / 2``, where d is a difference of row values."""
     mean, low, high = (1.0 - numbers[0], 1.0 - numbers[2], 1.0 - numbers[1]) if turned else numbers
-    rises = contest.facts.at_fault == 0.0
+    rises = contest.scoring.rises
     larger, smaller = low > 0.5, high < 0.5
     better = first if (larger if rises else smaller) else second if (smaller if rises else larger) else None
-    width = contest.facts.at_one - contest.facts.at_zero
+    width = contest.scoring.facts.at_one - contest.scoring.facts.at_zero
     bound = BoundQuery({}, "", at_zero=-width, at_one=width)
     told = Reading.of(bound).in_units(mean, low, high, row_step=contest.executor.mechanism.row_step)
     difference, least, most = (0.0 if number is None else number for number in told)
@@ -197,5 +192,5 @@ def _behind_intervals(standings: list[Standing], *, higher_is_better: bool) -> d
 def _behind_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, int]:
     """Number of leaders before or after a team that are proved to be better: each leader beats all before it."""
     place = {question: number for number, question in enumerate(contest.leaders())}
-    led = {team.name: place[question] for team in teams if (question := contest.question(team.final)) in place}
+    led = {team.name: place[question] for team in teams if (question := contest.scoring.question(team.final)) in place}
     return {name: len({other for other, later in led.items() if later > number}) for name, number in led.items()}

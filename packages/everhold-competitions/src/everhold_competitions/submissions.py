@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,29 +24,18 @@ from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.budget import SPENT, checked_name, refuse_look_alikes
 from everhold.asking.gate import Gate, model_store_of, open_gate
 from everhold.asking.query_executor import CLOSED_STUDY
-from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
+from everhold.errors import EverholdError, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.gates import PROMOTED, Gates
 from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
-from everhold.queries.challenge import (
-    Candidate,
-    GateMetric,
-    challenge_of,
-    metric_description,
-    metric_of,
-    procedure_for_gain,
-)
-from everhold.queries.difference import DifferenceQuery
-from everhold.queries.means import Batch, OneMean, Prepared
-from everhold.queries.metrics import LabelQuery
-from everhold.queries.public_predictions import set_apart
+from everhold.queries.challenge import Candidate, challenge_of
+from everhold.queries.means import OneMean
 from everhold.queries.question import Outdated, digest
-from everhold.queries.risk import risk
-from everhold.sealing.model_store import Champion, ModelStore
-from everhold.values.base import BoundQuery
+from everhold.sealing.model_store import ModelStore
 from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition
+from everhold_competitions.scoring import Entered, MeanScoring, Scoring, check_metric, scoring_of
 from everhold_competitions.submission_result import FormatReport, Submission, is_score, without_guess
 from everhold_competitions.submission_store import SubmissionStore
 from everhold_competitions.team_limits import TeamLimited, surprises_left
@@ -64,12 +52,11 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
 
-__all__ = ["LEADERBOARD", "CompetitionSession", "HoldoutCompetition", "check_metric", "metric_facts"]
+__all__ = ["LEADERBOARD", "CompetitionSession", "HoldoutCompetition"]
 
 LEADERBOARD = "leaderboard"
 """Name of the gate whose champion leads."""
 
-_AT_ONCE = 64  # comparisons that are looked at together
 _MOST_CLASSES = 10  # that a report of a file's format lists
 _NOTHING_RECEIVED = "nothing was received or charged"
 _SETTINGS = ("feedback", "metric", "teams", "submissions", "surprises")
@@ -298,12 +285,12 @@ class CompetitionSession:
             ValueError: If the team's name cannot be used.
         """
         team = checked_name(team, of="team")
-        candidate = self._candidate(predictions, None)
+        entered = self._entered(predictions, None)
         accounts = self._accounts()
-        known = self._room_for(accounts, team, _hash_of(candidate))
+        known = self._room_for(accounts, team, entered.digest)
         return FormatReport(
             rows=self.executor.schema.rows, joined_by=self.executor.schema.row_id, metric=self.competition.in_words,
-            values=_described(candidate.predictions), team=team, left=self._left(known),
+            values=_described(entered.predictions), team=team, left=self._left(known),
             surprises_left=surprises_left(accounts, team, self._share),
         )  # fmt: skip
 
@@ -329,9 +316,9 @@ class CompetitionSession:
                 f"a guess belongs to a competition that tells scores, and this one tells {self.competition.feedback}; "
                 f"leave it out; {_NOTHING_RECEIVED}"
             )
-        candidate = self._candidate(predictions, training)
+        entered = self._entered(predictions, training)
         with self.files.one_at_a_time():  # so that teams are told in the order in which they are received
-            return self._submitted(candidate, team, predictions, guess, training)
+            return self._submitted(entered, team, predictions, guess, training)
 
     def choose(self, team: str, predicted: str) -> None:
         """Make a received submission the team's final one.
@@ -357,15 +344,14 @@ class CompetitionSession:
         self.executor.ledger.commit([act], step)
 
     def _submitted(
-        self, candidate: Candidate, team: str, predictions: Any, guess: float | None, training: Any
+        self, entered: Entered, team: str, predictions: Any, guess: float | None, training: Any
     ) -> Submission:
-        predicted = _hash_of(candidate)
+        predicted = entered.digest
         before = self._room_for(self._accounts(), team, predicted)
-        assert candidate.predictions is not None
-        self.files.keep(predicted, candidate.predictions)  # of a repeated one, too: its file may be lost
+        self.files.keep(predicted, entered.predictions)  # of a repeated one, too: its file may be lost
         if guess is None and before is not None and self.competition.feedback == SCORE:
             guess = self._score_of(before.latest)
-        telling = self._telling(candidate, team, predictions, guess, training)  # what is wrong with it is refused here
+        telling = self._telling(entered, team, predictions, guess, training)  # what is wrong with it is refused here
         repeated = not self._receive(team, predicted)
         try:
             told = telling()
@@ -388,14 +374,14 @@ class CompetitionSession:
         mechanism = self.executor.mechanism
         return self.competition.share(mechanism.overfits) if isinstance(mechanism, GuessAndCheck) else None
 
-    def _candidate(self, predictions: Any, training: Any) -> Candidate:
+    def _entered(self, predictions: Any, training: Any) -> Entered:
         """Checked predictions, in the order of the rows; of the sealed rows their public ids alone are read."""
         if hasattr(predictions, "predict"):
             raise QueryRejected(
                 "a submission is a set of predictions and not a model; expected an array, or a table with row ids, as "
                 f"in model.predict(...); {_NOTHING_RECEIVED}"
             )
-        return Candidate.prepared(self.metric, predictions, training, self.executor.compiler)
+        return self.scoring.entered(predictions, training)
 
     def _room_for(self, accounts: Accounts, team: str, predicted: str) -> Team | None:
         """The team as it is, if it may hand in these predictions now; None for a new one.
@@ -443,10 +429,10 @@ class CompetitionSession:
     def _leads(self, accounts: Accounts, predicted: str) -> bool:
         """True if these predictions lead at present."""
         gate = accounts.of(Gates).by_name.get(LEADERBOARD)
-        return gate is not None and gate.champion == self.question(predicted)
+        return gate is not None and gate.champion == self.scoring.question(predicted)
 
     def _telling(
-        self, candidate: Candidate, team: str, predictions: Any, guess: float | None, training: Any
+        self, entered: Entered, team: str, predictions: Any, guess: float | None, training: Any
     ) -> Callable[[], dict[str, Any]]:
         """The call that tells the team once its submission is received: it returns attributes of a `Submission`.
 
@@ -456,15 +442,16 @@ class CompetitionSession:
         """
         if self.competition.feedback == NOTHING:
             return dict
-        executor, predicted = self.executor, _hash_of(candidate)
+        executor, predicted = self.executor, entered.digest
         if team in self._accounts().parts:
             executor = executor.on_behalf_of(team)
         wrapped = partial(TeamLimited, team=team, predictions=predicted, share=self._share)
         if self.competition.feedback == LEADER:
             if (gate := self._accounts().of(Gates).by_name.get(LEADERBOARD)) is not None:
                 self.champions.find(gate.champion)
-            return partial(self._tell_lead, executor, candidate, wrapped, predictions, training)
-        ready = executor.compiler.compile(self.metric.make(predictions, training), guess, None)
+            assert entered.candidate is not None
+            return partial(self._tell_lead, executor, entered.candidate, wrapped, predictions, training)
+        ready = executor.compiler.compile(self.scoring.query(predictions, training), guess, None)
         assert isinstance(ready, OneMean)
         return partial(self._tell_score, executor, wrapped(replace(ready, keeping=self.competition.closing)))
 
@@ -501,14 +488,15 @@ class CompetitionSession:
 
     def _score_of(self, predicted: str) -> float | None:
         """Told score of a submission, which is the guess of the team's next one."""
-        entry = self.executor.find(self.question(predicted))
+        entry = self.executor.find(self.scoring.question(predicted))
         value = None if entry is None else entry.answer["value"]
-        return None if value is None else self.facts.from_mean(value)
+        return None if value is None else self.scoring.facts.from_mean(value)
 
     def _gate(self, executor: QueryExecutor, telling: Callable[..., Any], predictions: Any, training: Any) -> Gate:
         """The gate whose champion leads; the first submission of all opens it."""
+        assert isinstance(self.scoring, MeanScoring)
         shared: dict[str, Any] = {
-            "metric": _maker(self.competition), "margin": 0.0, "challenges": None, "name": LEADERBOARD,
+            "metric": self.scoring.of_gate, "margin": 0.0, "challenges": None, "name": LEADERBOARD,
             "keeping": self.competition.closing,
         }  # fmt: skip
         if not self._led():
@@ -589,15 +577,13 @@ class CompetitionSession:
                     self.files.find(team.final)  # while a team whose file is lost can still hand it in again
                 self._end()
         finals = self._accounts().of(Submissions).teams.values()
-        candidates = [self._kept(predicted) for predicted in dict.fromkeys(team.final for team in finals)]
-        total = len(candidates) * (len(candidates) + 1) // 2
-        pairs = list(combinations(sorted(candidates, key=lambda each: each.candidate.digest), 2))
-        with progress("comparing teams", total) as line:
-            self._ask_silently(self.executor.compiler.silently().prepare([c.query for c in candidates], None))
-            for start in range(0, len(pairs), _AT_ONCE):
-                line(len(candidates) + start)
-                some = pairs[start : start + _AT_ONCE]
-                self._ask_silently([self._compared(first, second) for first, second in some])
+        predictions = {final: self.files.find(final) for final in dict.fromkeys(team.final for team in finals)}
+        done = 0
+        with progress("comparing teams", len(predictions) * (len(predictions) + 1) // 2) as line:
+            for plan, count in self.scoring.finals(predictions):
+                self.executor.ask(plan)
+                done += count
+                line(done)
 
     def _end(self) -> None:
         public = {"kind": CLOSING}
@@ -612,93 +598,14 @@ class CompetitionSession:
 
         self.executor.ledger.commit([act], step)
 
-    def _kept(self, predicted: str) -> _Final:
-        query = self.metric.make(self.files.find(predicted), None)
-        return _Final(query, Candidate.prepared(self.metric, query.predictions, None, self.executor.compiler))
-
-    def _compared(self, first: _Final, second: _Final) -> Prepared:
-        """The paired difference of two final submissions: bet on where they differ (D1), or as a gate's challenge."""
-        one, other, compiler = first.candidate, second.candidate, self.executor.compiler
-        bound = DifferenceQuery(first.query, second.query).joined(one.bound, other.bound)
-        bound = set_apart(bound, compiler.schema, compiler.mechanism)
-        if bound.pair is not None and bound.pair.apart is not None:
-            return Prepared(bound, -1, from_training=False, procedure=compiler.procedure_apart(bound))
-        better, worse = (one, other) if one.rises else (other, one)  # then the gain is the difference of row values
-        champion = Champion(worse.digest, np.zeros(0, dtype=np.int64), worse.training, worse.predictions)
-        procedure = procedure_for_gain(better, champion, worse, compiler)
-        return Prepared(bound, -1, from_training=False, procedure=procedure)
-
-    def _ask_silently(self, prepared: Sequence[Prepared]) -> None:
-        self.executor.ask(Batch(prepared, self.executor.schema, self.executor.mechanism, silent=True))
-
     @cached_property
-    def metric(self) -> GateMetric:
-        """The metric, as gates take it."""
-        return metric_of(_maker(self.competition))
-
-    @cached_property
-    def facts(self) -> BoundQuery:
-        """Facts that all queries about submissions have in common."""
-        return metric_facts(self.competition, self.executor.schema)
-
-    def question(self, predicted: str) -> str:
-        """SHA-256 of the question about predictions, by their own SHA-256."""
-        return replace(self.facts, description=self._description(predicted)).question
-
-    def comparison(self, first: str, second: str) -> tuple[str, bool]:
-        """SHA-256 of the question how much better the first predictions are, and whether it is asked the other way."""
-        of = sorted([first, second], key=self.question)
-        described = {"kind": "difference", "of": [self._description(predicted) for predicted in of]}
-        return BoundQuery(described, "").question, of[0] != first
-
-    def _description(self, predicted: str) -> dict[str, Any]:
-        return {**metric_description(self.facts), "predictions": predicted}
+    def scoring(self) -> Scoring:
+        """How submissions are scored and compared."""
+        return scoring_of(self.competition, self.executor.compiler)
 
 
-@dataclass(frozen=True, slots=True)
-class _Final:
-    """A final submission that is asked about."""
-
-    query: LabelQuery
-    candidate: Candidate
-
-
-def _hash_of(candidate: Candidate) -> str:
-    return str(candidate.bound.description["predictions"])
-
-
-def _maker(competition: Competition) -> str | Callable[..., LabelQuery]:
-    """The metric as a gate takes it."""
-    metric = competition.metric
-    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
-
-
-def metric_facts(competition: Competition, schema: Schema) -> BoundQuery:
-    """The question about made-up predictions: its units, and all of its description that is not the predictions'.
-
-    Raises:
-        QueryRejected: If the metric cannot be asked of such rows.
-    """
-    classes = schema.label_classes
-    value = classes[0] if classes else "" if schema.label_kind == "string" else 0.0
-    return metric_of(_maker(competition)).make(np.full(schema.rows, value), None).bind(schema)
-
-
-def check_metric(competition: Competition, schema: Schema) -> None:
-    """Check that submissions can be ranked by a metric.
-
-    Raises:
-        HoldoutRejected: If not. Nothing was created.
-    """
-    try:
-        metric_facts(competition, schema)
-    except QueryRejected as reason:
-        raise HoldoutRejected(reason.message.replace("nothing was charged", "nothing was created")) from None
-
-
-def _described(predictions: NDArray[Any] | None) -> dict[str, float]:
+def _described(predictions: NDArray[Any]) -> dict[str, float]:
     """Predictions in a few numbers."""
-    assert predictions is not None
     counts = Counter(predictions.tolist()) if predictions.dtype.kind in "Ubiu" or _whole(predictions) else Counter()
     if counts and len(counts) <= _MOST_CLASSES:
         return {_class(value): float(count) for value, count in sorted(counts.items())}

@@ -19,6 +19,7 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.sealing.table import StoredRows
 from everhold_competitions.leaderboard import Comparison, Leaderboard, Standing, ranked
 from everhold_competitions.ranking import _times_beaten
+from everhold_competitions.scoring import MeanScoring
 from everhold_competitions.submissions import CompetitionSession
 from everhold_competitions.teams import Submissions
 
@@ -366,7 +367,7 @@ def test_an_interrupted_end_goes_on_and_takes_nothing_meanwhile(silent, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(CompetitionSession, "_compared", stop)  # the scores are asked about, and no pair is
+        meanwhile.setattr(MeanScoring, "_compared", stop)  # the scores are asked about, and no pair is
         with pytest.raises(KeyboardInterrupt):
             silent.unseal()
     assert silent.status()["questions_asked"] == 5
@@ -518,7 +519,7 @@ def test_whatever_is_told_there_is_room_for_the_end(tmp_path, feedback):
         contest_, teams = holdout.competition._session(), holdout._executor.head().accounts.of(Submissions).teams
         finals = [team.final for team in teams.values()]
         asked = {entry["question"] for entry in holdout.transcript().to_rows()}
-        assert {contest_.comparison(finals[0], other)[0] for other in finals[1:]} <= asked
+        assert {contest_.scoring.comparison(finals[0], other)[0] for other in finals[1:]} <= asked
         sound(holdout)
 
 
@@ -561,8 +562,11 @@ def test_places_by_separate_intervals_are_true_as_well(silent):
         silent.competition.submit(by_id(model(right, 1)), team=team)
     contest_ = silent.competition._session()
     contest_._end()
-    finals = [contest_._kept(team.final) for team in silent._executor.head().accounts.of(Submissions).teams.values()]
-    contest_._ask_silently(silent._executor.compiler.silently().prepare([each.query for each in finals], None))
+    finals = {
+        team.final: contest_.files.find(team.final) for team in contest_._accounts().of(Submissions).teams.values()
+    }
+    scores, _ = next(contest_.scoring.finals(finals))
+    contest_.executor.ask(scores)
     assert contest_ == CompetitionSession(contest_.executor, contest_.competition, contest_.files, contest_.champions)
     from everhold.asking.unsealing import unseal
 

@@ -38,7 +38,15 @@ def coins(rng):
     return rng.integers(0, 2, ROWS), predictions, "accuracy"
 
 
-WORLDS = {"long tail": squared, "rare": rare, "coins": coins}
+def by_score(name):
+    """The same coins, ranked by a score that is no mean."""
+    return lambda rng: (*coins(rng)[:2], name)
+
+
+WORLDS = {
+    "long tail": squared, "rare": rare, "coins": coins, "classes": by_score("balanced_accuracy"), "F1": by_score("f1"),
+    "ranks": by_score("roc_auc"), "correlation": by_score("matthews_corrcoef"),
+}  # fmt: skip
 
 
 def told_apart(folder, labels, predictions, metric):

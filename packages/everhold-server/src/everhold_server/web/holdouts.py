@@ -12,7 +12,7 @@ from everhold.arguments import brief
 from everhold.dependence import Groups
 from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
 from everhold.mechanisms import answering
-from everhold_competitions.competition import FEEDBACK, METRICS
+from everhold_competitions.competition import FEEDBACK, METRICS_WITHOUT_RANGE
 from everhold_server.api.contract import HoldoutName, warned_of
 from everhold_server.api.families import families_of
 from everhold_server.api.holdouts import HoldoutSettings, listed, one_more_sealing, seal
@@ -74,7 +74,7 @@ def create(request: Request, holdouts: Holdouts, principal: Steward, fields: For
 def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 200) -> Response:
     return page(
         request, "new_holdout.html", status=status, fields=fields, fault=fault, endings=ENDINGS,
-        mechanisms=sorted(answering()), feedback=_FEEDBACK, metrics=METRICS[:-1],
+        mechanisms=sorted(answering()), feedback=_FEEDBACK, metrics=METRICS_WITHOUT_RANGE,
     )  # fmt: skip
 
 

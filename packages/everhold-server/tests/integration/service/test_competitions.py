@@ -158,7 +158,7 @@ def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit
             final = holdout._executor.head().accounts.of(Submissions).teams["ada"].final
             assert (final in leads) if leads else (final in {each["predictions"] for each in received})
             contest = holdout.competition._session()
-            assert set(contest.leaders()[1:]) <= {contest.question(each["predictions"]) for each in received}
+            assert set(contest.leaders()[1:]) <= {contest.scoring.question(each["predictions"]) for each in received}
 
 
 RULES = "Any model.\n<b>No</b> labels."
@@ -215,13 +215,15 @@ def test_a_deadline_or_rules_that_cannot_be_meant_create_nothing(board, wish):
     assert board(STEWARD).get(f"{API}/holdouts/other").status_code == 404
 
 
-def test_scores_that_are_means_rank_and_others_are_refused_by_name(board):
+def test_scores_rank_and_what_is_not_promised_is_refused_by_name(board):
     table = {"id": IDS, "late": np.random.default_rng(5).integers(0, 2, samples.ROWS)}
-    for name, status in (("f1_macro", 422), ("neg_mean_squared_error", 422), ("neg_log_loss", 201)):
+    for name, status in (("average_precision", 422), ("f1_macro", 201), ("neg_log_loss", 201)):
         settings = {
             "name": name, "label": "late", "row_id": "id", "features": "public", "feedback": "none", "metric": name,
+            "allow_resealing": True,
         }  # fmt: skip
         said = board(STEWARD).post(f"{API}/holdouts", **form(settings, part="settings", holdout=as_csv(table)))
         assert said.status_code == status, said.text
         assert status == 201 or f"{name!r}" in said.json()["detail"]
-    assert board(STEWARD).get(f"{API}/holdouts/neg_log_loss/leaderboard").json()["metric"] == "log loss"
+    for name, said in (("neg_log_loss", "log loss"), ("f1_macro", "f1_macro")):
+        assert board(STEWARD).get(f"{API}/holdouts/{name}/leaderboard").json()["metric"] == said

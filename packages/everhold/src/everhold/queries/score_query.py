@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["OneScore", "ScoreLook", "ScoreQuery", "largest_group", "open_labels"]
+__all__ = ["OneScore", "ScoreLook", "ScoreQuery", "check_kind", "largest_group", "open_labels"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +95,7 @@ class ScoreQuery(Query["Answer"]):
         """
         mechanism, schema = compiler.mechanism, compiler.schema
         self.check_labels(schema)
-        _check(self.kind, mechanism)
+        check_kind(self.kind, mechanism)
         if self.where is not None and not self.kind.takes_slices:
             raise QueryRejected(
                 f"{self.kind.name} is not promised for some rows alone; expected a score of all rows, or one such as "
@@ -239,7 +239,7 @@ def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
     return declared if rows is None or rows.groups is None else max(declared, float(np.bincount(rows.groups).max()))
 
 
-def _check(kind: ScoreKind, mechanism: Mechanism) -> None:
+def check_kind(kind: ScoreKind, mechanism: Mechanism) -> None:
     """Refuse mechanisms and rows for which nothing is promised.
 
     Raises:

@@ -1,0 +1,91 @@
+"""Boards that are ranked by scores of scikit-learn: scores, comparisons and refusals."""
+
+import numpy as np
+import pytest
+from contest_samples import ROWS, TRUTH, address, contest, findings, model
+from sklearn.metrics import balanced_accuracy_score, f1_score, matthews_corrcoef, r2_score, roc_auc_score
+
+import everhold as eh
+
+LABELLED = {
+    "balanced_accuracy": balanced_accuracy_score,
+    "f1": f1_score,
+    "f1_macro": lambda labels, predictions: f1_score(labels, predictions, average="macro"),
+    "matthews_corrcoef": matthews_corrcoef,
+}
+
+
+@pytest.mark.parametrize("metric", LABELLED)
+def test_a_final_board_is_that_of_scikit_learn(metric, tmp_path):
+    teams = {"owls": model(0.9, 1), "larks": model(0.88, 2), "wrens": model(0.6, 3)}
+    with contest(tmp_path, feedback="none", metric=metric) as holdout:
+        for team, predictions in teams.items():
+            told = holdout.competition.submit(predictions, team=team)
+            assert told.answer is None
+        holdout.unseal()
+        board = holdout.competition.leaderboard()
+        assert (board.metric, board.higher_is_better) == (metric, True)
+        for team, predictions in teams.items():
+            assert board[team].score == pytest.approx(LABELLED[metric](TRUTH, predictions), abs=1e-6)
+            assert board[team].low < board[team].score < board[team].high
+        assert [board[team].rank for team in teams] == [1, 1, 3]
+        for each in board.comparisons:
+            apart = LABELLED[metric](TRUTH, teams[each.first]) - LABELLED[metric](TRUTH, teams[each.second])
+            assert each.low <= apart <= each.high
+        assert findings(holdout) == []
+
+
+def test_a_board_by_area_under_the_curve(tmp_path):
+    rng = np.random.default_rng(5)
+    teams = {"owls": TRUTH + rng.normal(0, 0.6, ROWS), "wrens": TRUTH + rng.normal(0, 2.0, ROWS)}
+    with contest(tmp_path, feedback="none", metric="roc_auc") as holdout:
+        for team, scores in teams.items():
+            holdout.competition.submit(scores, team=team)
+        holdout.unseal()
+        board = holdout.competition.leaderboard()
+        for team, scores in teams.items():
+            assert board[team].score == pytest.approx(roc_auc_score(TRUTH, scores), abs=1e-6)
+        ((each),) = board.comparisons
+        assert each.better == "owls"
+
+
+def test_a_score_of_numbers_needs_their_range(tmp_path):
+    labels = np.random.default_rng(3).normal(0, 1, ROWS)
+    rows = {"x": np.arange(ROWS) * 0.5, "y": labels}
+    with pytest.raises(eh.HoldoutRejected, match=r"range of labels.*nothing was created"):
+        contest(tmp_path, "open", feedback="none", metric="r2", holdout=rows)
+    metric = {"score": "r2", "low": -4, "high": 4}
+    with contest(tmp_path, feedback="none", metric=metric, holdout=rows) as holdout:
+        holdout.competition.submit(labels * 0.9, team="owls")
+        holdout.competition.submit(labels * 0.0, team="wrens")
+        holdout.unseal()
+        board = holdout.competition.leaderboard()
+        assert board["owls"].score == pytest.approx(r2_score(labels, labels * 0.9), abs=0.02)
+        assert board["owls"].rank == 1
+
+
+def test_scores_are_told_with_a_guess(tmp_path):
+    with contest(tmp_path, feedback="score", metric="f1_macro", surprises=2, overfits=8) as holdout:
+        told = holdout.competition.submit(model(0.9, 1), team="owls", guess=0.9)
+        assert told.answer.low <= 0.9 <= told.answer.high
+        board = holdout.competition.leaderboard()
+        assert board["owls"].score is None  # a confirmed guess is no score
+        holdout.unseal()
+        assert holdout.competition.leaderboard()["owls"].score == pytest.approx(
+            f1_score(TRUTH, model(0.9, 1), average="macro"), abs=1e-6
+        )
+
+
+def test_what_is_not_promised_is_refused_at_creation(tmp_path):
+    with pytest.raises(ValueError, match=r"mean of gains.*nothing was created"):
+        eh.Competition(feedback="leader", metric="f1_macro")
+    with pytest.raises(ValueError, match="nothing was created"):
+        eh.Competition(metric={"score": "f1_macro", "low": 1})
+    with pytest.raises(ValueError, match="nothing was created"):
+        eh.Competition(metric="average_precision")
+    groups = {"x": np.arange(ROWS) * 0.5, "y": TRUTH, "who": np.repeat(np.arange(ROWS // 10), 10)}
+    with pytest.raises(eh.HoldoutRejected, match="nothing was created"):
+        eh.Holdout.create(
+            address(tmp_path), "contest", holdout=groups, label="y", dependence=eh.Groups("who"),
+            rows=eh.Rows(features="public"), competition=eh.Competition(metric="roc_auc"),
+        )  # fmt: skip
