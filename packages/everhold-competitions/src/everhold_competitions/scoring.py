@@ -57,7 +57,7 @@ class Entered:
 
 @dataclass(frozen=True)
 class Scoring(ABC):
-    """How submissions are scored and compared.
+    """Scores and comparisons of submissions.
 
     Attributes:
         competition: What was fixed when the rows were sealed.
@@ -70,7 +70,7 @@ class Scoring(ABC):
     @property
     @abstractmethod
     def facts(self) -> BoundQuery:
-        """What all queries about submissions have in common, such as their units."""
+        """Facts that all queries about submissions share, such as their units."""
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class Scoring(ABC):
 
     @abstractmethod
     def finals(self, predictions: Mapping[str, NDArray[Any]]) -> Iterator[tuple[QueryPlan[Any], int]]:
-        """All that is asked silently at the end: the scores, then the comparisons, each plan with its number of them.
+        """Plans that are asked silently at the end: the scores, then the comparisons, each with its number of them.
 
         Args:
             predictions: Final ones by their SHA-256.
@@ -293,7 +293,7 @@ class NamedScoring(Scoring):
 
 
 def scoring_of(competition: Competition, compiler: QueryCompiler) -> Scoring:
-    """How the submissions of a competition are scored."""
+    """The scoring of a competition's submissions."""
     return (MeanScoring if competition.score is None else NamedScoring)(competition, compiler)
 
 

@@ -600,7 +600,7 @@ class CompetitionSession:
 
     @cached_property
     def scoring(self) -> Scoring:
-        """How submissions are scored and compared."""
+        """Scores and comparisons of submissions."""
         return scoring_of(self.competition, self.executor.compiler)
 
 
