@@ -135,14 +135,12 @@ class MeanScoring(Scoring):
     @property
     def of_gate(self) -> str | Callable[..., LabelQuery]:
         """The metric by its name, or the loss, as a gate is opened with."""
-        metric = self.competition.metric
-        return partial(risk, **metric) if isinstance(metric, Mapping) else metric
+        return _of_gate(self.competition)
 
     @cached_property
     def facts(self) -> BoundQuery:
         """See `Scoring.facts`."""
-        schema = self.compiler.schema
-        return self.metric.make(_made_up("classes", schema, last=False), None).bind(schema)
+        return _mean_facts(self.competition, self.compiler.schema)
 
     @property
     def higher_is_better(self) -> bool:
@@ -305,9 +303,7 @@ def check_metric(competition: Competition, schema: Schema) -> None:
     """
     try:
         if competition.score is None:
-            metric = competition.metric
-            maker = partial(risk, **metric) if isinstance(metric, Mapping) else metric
-            metric_of(maker).make(_made_up("classes", schema, last=False), None).bind(schema)
+            _mean_facts(competition, schema)
         else:
             _check_score(competition.score, schema)
     except QueryRejected as reason:
@@ -334,6 +330,16 @@ def check_mechanism(competition: Competition, mechanism: Mechanism) -> None:
             check_area(mechanism)
     except QueryRejected as reason:
         raise _not_created(reason) from None
+
+
+def _of_gate(competition: Competition) -> str | Callable[..., LabelQuery]:
+    metric = competition.metric
+    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
+
+
+def _mean_facts(competition: Competition, schema: Schema) -> BoundQuery:
+    """The query about made-up predictions: its units, and all of its description that is not the predictions'."""
+    return metric_of(_of_gate(competition)).make(_made_up("classes", schema, last=False), None).bind(schema)
 
 
 def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:
