@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from everhold.guarantees.concentration import hoeffding_radius
-from everhold.mechanisms import Mechanism, Promise, Replies, Source, State
+from everhold.mechanisms import Mechanism, Promise, Replies, Source, State, Traits
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.presentation import Presentation
 from everhold.randomness import Noise
@@ -32,8 +32,7 @@ class Bonferroni(Mechanism):
         no_privacy="no noise is added to the answers",
         note="only for queries fixed in advance",
     )
-    adaptive: ClassVar[bool] = False
-    adds_noise: ClassVar[bool] = False
+    traits: ClassVar[Traits] = Traits(adaptive=False, adds_noise=False)
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Bonferroni:

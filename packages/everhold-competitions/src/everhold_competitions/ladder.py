@@ -12,7 +12,7 @@ import numpy as np
 
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import LadderTree, log_ladder_size
-from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, whole
+from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits, whole
 from everhold.mechanisms.checks_guesses import with_best_grid
 from everhold.mechanisms.presentation import Presentation
 
@@ -90,9 +90,7 @@ class Ladder(Mechanism):
         no_privacy="no noise is added to the answers",
         note="of the best score so far; others are bounded from one side",
     )
-    one_sided: ClassVar[bool] = True
-    adds_noise: ClassVar[bool] = False
-    sources: ClassVar[tuple[str, ...]] = ("standing", "holdout")
+    traits: ClassVar[Traits] = Traits(one_sided=True, adds_noise=False, sources=("standing", "holdout"))
     largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "grid": 10**9}
 
     def __post_init__(self) -> None:

@@ -134,8 +134,8 @@ class SealedObjective:
         left, mechanism = self._holdout.remaining, self._holdout.mechanism
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         ahead = sum(before is None or trial.number < before for trial in running)
-        kept = 0 if mechanism.unsealable else self._keep  # silent queries are charged nothing
-        price = max(mechanism.most_charged, 1)
+        kept = 0 if mechanism.traits.unsealable else self._keep  # silent queries are charged nothing
+        price = max(mechanism.traits.most_charged, 1)
         spare = [
             left["questions"] - self._keep,
             *(n // price - kept for name, n in left.items() if name != "questions"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
 
-from everhold.mechanisms import MECHANISMS, answering
+from everhold.mechanisms import MECHANISMS, Traits, answering
 from everhold.planning import plan
 from everhold_lab.audit import audit as room
 from everhold_lab.audit.audit import ANALYSTS, audit, audit_plan
@@ -26,7 +26,7 @@ def test_every_mechanism_meets_every_analyst(small):
     pairs = {(line.study.mechanism, line.study.analyst) for line in small.lines}
     assert pairs == {(name, analyst) for name in ("guess_and_check", "thresholdout") for analyst in ANALYSTS}
     played = {line.study.mechanism for line in small.lines}
-    promising = {name for name, kind in answering().items() if kind.adaptive and not kind.one_sided}
+    promising = {name for name, kind in answering().items() if kind.traits.adaptive and not kind.traits.one_sided}
     assert {missed.mechanism for missed in small.not_played} == promising - played  # their radius says nothing here
     assert small.consistent
 
@@ -80,7 +80,7 @@ class Boastful(Empirical):
     """Bare averages that claim to be safe for those who adapt."""
 
     name: ClassVar[str] = "boastful"
-    adaptive: ClassVar[bool] = True
+    traits: ClassVar[Traits] = replace(Empirical.traits, adaptive=True)
 
 
 def test_a_broken_promise_is_found(monkeypatch):

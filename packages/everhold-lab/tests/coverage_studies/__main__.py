@@ -38,7 +38,7 @@ class Setting:
     mechanisms: tuple[str, ...]
 
     def play(self, analyst: str, runs: int) -> Audit | None:
-        mechanisms = [name for name in self.mechanisms if analyst != "probing" or MECHANISMS[name].needs_guess]
+        mechanisms = [name for name in self.mechanisms if analyst != "probing" or MECHANISMS[name].traits.needs_guess]
         if not mechanisms:
             return None
         return audit(
@@ -165,7 +165,7 @@ class DependentLine:
 
 
 def table_row(setting: Setting, line: AuditLine) -> list[str]:
-    overfits = str(setting.overfits) if MECHANISMS[line.study.mechanism].needs_guess else "-"
+    overfits = str(setting.overfits) if MECHANISMS[line.study.mechanism].traits.needs_guess else "-"
     return [
         line.study.mechanism, line.study.analyst, f"{setting.rows:,}", f"{setting.queries:,}", overfits,
         f"{setting.beta:g}", str(line.study.runs), str(line.study.violations), interval(line.study),
@@ -180,7 +180,7 @@ def dependent_row(line: DependentLine) -> list[str]:
     return [
         line.population, case.mechanism, line.analyst, f"{case.rows:,}",
         f"{case.tuned(independent=False).effective_rows(case.rows):,.0f}", f"{case.queries:,}",
-        str(case.overfits) if MECHANISMS[case.mechanism].needs_guess else "-", f"{case.beta:g}", str(right.runs),
+        str(case.overfits) if MECHANISMS[case.mechanism].traits.needs_guess else "-", f"{case.beta:g}", str(right.runs),
         str(right.violations), interval(right), f"{right.radius:.3f}", f"{right.worst_error:.3f}",
         f"{wrong.radius:.3f}", f"**{wrong.violations}**" if line.fails else str(wrong.violations), interval(wrong),
     ]  # fmt: skip

@@ -43,7 +43,7 @@ class DependentCase:
     def tuned(self, *, independent: bool) -> Mechanism:
         """Tuned for the right model, or for independent rows."""
         kind = MECHANISMS[self.mechanism]
-        wish = {"overfits": self.overfits, "slack": SLACK} if kind.needs_guess else {}
+        wish = {"overfits": self.overfits, "slack": SLACK} if kind.traits.needs_guess else {}
         return kind.tuned(
             rows=self.rows, queries=self.queries, confidence=1.0 - self.beta, **wish,
             dependence=Independent() if independent else self.population.dependence(),
@@ -51,9 +51,9 @@ class DependentCase:
 
     def analysts(self) -> tuple[str, ...]:
         """Names of those to whom the mechanism promises something."""
-        if not MECHANISMS[self.mechanism].adaptive:
+        if not MECHANISMS[self.mechanism].traits.adaptive:
             return ANALYSTS[:1]
-        return ANALYSTS if MECHANISMS[self.mechanism].needs_guess else ANALYSTS[:-1]
+        return ANALYSTS if MECHANISMS[self.mechanism].traits.needs_guess else ANALYSTS[:-1]
 
     def analyst(self, name: str, mechanism: Mechanism) -> Analyst:
         a_round = -(-self.rules // ROUNDS)

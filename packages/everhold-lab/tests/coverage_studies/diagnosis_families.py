@@ -152,7 +152,7 @@ def create(family: Family, seed: int, folder: Path) -> Game:
         )
         told = holdout.ask(family.asked)
         ends = told.low, told.high
-        if holdout.mechanism.unsealable:
+        if holdout.mechanism.traits.unsealable:
             row = holdout.unseal().rows[0]
             ends = row["sealed_low"], row["sealed_high"]
         holdout.close()
@@ -267,7 +267,7 @@ def intervals(
     noise = SeededNoise(0)
     _, replies = mechanism.answer(mechanism.start(noise), evaluation, noise)
     told = float(replies.lows[0]), float(replies.highs[0])
-    return told, (float(replies.sealed[0, 1]), float(replies.sealed[0, 2])) if mechanism.unsealable else told
+    return told, (float(replies.sealed[0, 1]), float(replies.sealed[0, 2])) if mechanism.traits.unsealable else told
 
 
 def _seen(needs: str, values: np.ndarray, mechanism: Mechanism, table: Mapping[str, np.ndarray], unit: int) -> Any:

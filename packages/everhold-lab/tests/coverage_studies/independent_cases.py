@@ -38,7 +38,7 @@ class Case:
     def analysts(self) -> dict[str, Analyst]:
         a_round = -(-self.rules // ROUNDS)
         analysts: dict[str, Analyst] = {"honest": HonestAnalyst(), "climbing": HillClimbingAnalyst(a_round)}
-        if self.kind.needs_guess:  # the sign of every sealed score, while the budget lasts
+        if self.kind.traits.needs_guess:  # the sign of every sealed score, while the budget lasts
             analysts["probing"] = HillClimbingAnalyst(a_round, guess=edge_of_checks(self.mechanism()))
         return analysts
 

@@ -12,6 +12,7 @@ from everhold.display import Display, at_most
 from everhold.privacy import BoundedRangeCurve, GaussianCurve, PrivacyCurve, ZeroConcentratedCurve
 from everhold.privacy.composition import composed
 from everhold.queries import KINDS
+from everhold_privacy.mechanisms.additive import Transferred
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,9 +81,9 @@ def spending(
     if not _LEAST_DELTA <= as_float(delta) < 1.0:
         raise ValueError(f"delta is {brief(delta)}; expected a number from {_LEAST_DELTA:g} to below 1, such as 1e-6")
     delta = float(delta)
-    planned, so_far = mechanism.curve(), mechanism.told(state)
-    if planned is None or so_far is None or simulated:
+    if simulated or not isinstance(mechanism, Transferred):
         return Spending(delta, state.asked, None, None, None)
+    planned, so_far = mechanism.curve(), mechanism.told(state)
     grid = mechanism.beyond_curve  # covers the difference between discrete and continuous noise
     fixed = _if_fixed(mechanism, [entry for entry in entries if entry.charged], delta=delta)
     epsilon = so_far.epsilon(delta) + (grid if state.asked else 0.0)
@@ -91,7 +92,7 @@ def spending(
     return Spending(delta, state.asked, epsilon, fixed, planned.epsilon(delta) + grid)
 
 
-def _if_fixed(mechanism: Mechanism, told: list[Entry], *, delta: float) -> float | None:
+def _if_fixed(mechanism: Transferred, told: list[Entry], *, delta: float) -> float | None:
     """Epsilon of the mix by privacy loss distributions; None without prices or the package, or with too many parts."""
     mix = Counter((_family(entry), entry.charged) for entry in told)
     losses = {charged: mechanism.loss_of(charged) for _, charged in mix}

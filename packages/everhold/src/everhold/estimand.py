@@ -67,7 +67,7 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
             f"{_SERIES}; expected eh.Independent() or eh.Groups(...) given the features; keep the features sealed, or "
             "declare groups; nothing was created"
         )
-    if mechanism.one_law:
+    if mechanism.traits.one_law:
         raise HoldoutRejected(
             f"{mechanism.name} needs rows of one law, and given their features, which are public, rows differ; "
             "expected another mechanism; nothing was created"
@@ -97,7 +97,7 @@ def check_stratified(
             "A stratified split fixes class counts, and rows that depend on each other are then no independent groups "
             "or series. Split by chance, whole groups or time without classes; nothing was created"
         )
-    if mechanism.one_law:
+    if mechanism.traits.one_law:
         raise HoldoutRejected(
             f"{mechanism.name} needs rows of one law, and rows of a stratified split are drawn from one law for each "
             "class. Choose another mechanism; nothing was created"
@@ -123,7 +123,7 @@ def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mecha
     for question in bound:
         if question.by_position:
             _check_by_position(mechanism)
-        if mechanism.one_law and schema.row_id is not None and schema.row_id in (question.columns or ()):
+        if mechanism.traits.one_law and schema.row_id is not None and schema.row_id in (question.columns or ()):
             raise QueryRejected(
                 f"{mechanism.name} needs rows of one law, and the column {schema.row_id!r} names the rows; expected a "
                 "question about the other columns; nothing was charged"
@@ -133,7 +133,7 @@ def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mecha
 
 
 def _check_by_position(mechanism: Mechanism) -> None:
-    if mechanism.one_law:
+    if mechanism.traits.one_law:
         raise QueryRejected(
             f"{mechanism.name} answers from a part of the rows, and predictions as arrays or files belong to their "
             "rows by position, so that no part stands for the whole; expected an estimator or a text expression, or "

@@ -70,7 +70,7 @@ def spend_all(holdout):
     """Answers to trifles until there is no budget left."""
     k = 0
     while not holdout.quote().refused:
-        holdout.ask(f"delay > {k}.5 and late = 1", guess=1.0 if holdout.mechanism.needs_guess else None)
+        holdout.ask(f"delay > {k}.5 and late = 1", guess=1.0 if holdout.mechanism.traits.needs_guess else None)
         k += 1
 
 

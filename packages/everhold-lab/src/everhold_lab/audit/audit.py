@@ -159,12 +159,12 @@ def _rounded(rows: int) -> int:
 
 def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
     """The names of mechanisms that promise something about every answer to analysts who adapt."""
-    usual = [name for name, kind in answering().items() if kind.adaptive and not kind.one_sided]
+    usual = [name for name, kind in answering().items() if kind.traits.adaptive and not kind.traits.one_sided]
     for name in names or ():
         if name not in usual:
             reason = "is no mechanism"
             if name in MECHANISMS:
-                adaptive = MECHANISMS[name].adaptive
+                adaptive = MECHANISMS[name].traits.adaptive
                 reason = "bounds some answers from one side" if adaptive else "promises nothing to analysts who adapt"
             raise ValueError(f"{name!r} {reason}; expected some of {', '.join(usual)}")
     return list(dict.fromkeys(names or usual))
@@ -217,7 +217,9 @@ def _audit(
     entered = [
         mechanism for name, mechanism in mechanisms.items() if not isinstance(mechanism, str) and not excuses[name]
     ]
-    bouts = [(m, name) for m in entered for name in dict.fromkeys(analysts) if m.needs_guess or name != "probing"]
+    bouts = [
+        (m, name) for m in entered for name in dict.fromkeys(analysts) if m.traits.needs_guess or name != "probing"
+    ]
     if not bouts:
         reasons = "; ".join(f"{name}: {excuse or 'takes no guesses to probe'}" for name, excuse in excuses.items())
         raise ValueError(f"there is nothing to audit ({reasons}); expected a mechanism that promises something")

@@ -118,7 +118,7 @@ class HoldoutBoard:
         self._holdout, self._advance = holdout, advance
         self._sealed = _Predictor(keys, seed, classes)
         self._training = None if training_keys is None else _Predictor(training_keys, seed, classes)
-        self._usual = _CHANCE if training_keys is None and holdout.mechanism.needs_guess else None
+        self._usual = _CHANCE if training_keys is None and holdout.mechanism.traits.needs_guess else None
         self.rules = rules
         self.rule_answers: list[Answer] = []
         self.vote_answers: list[Answer] = []

@@ -192,7 +192,7 @@ class CubeBoard:
 
 def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
     """Interval procedure of a holdout for yes-or-no queries; None for a mechanism that adds noise."""
-    if mechanism.adds_noise or not mechanism.dependence.binomial_tails:
+    if mechanism.traits.adds_noise or not mechanism.dependence.binomial_tails:
         return None
     return ClopperPearson(mechanism.rows // mechanism.parts, mechanism.rows)
 
@@ -212,7 +212,7 @@ def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> 
         0.52
     """
     if not isinstance(mechanism, GuessAndCheck):
-        return 0.5 + mechanism.promise().details["threshold"] if mechanism.needs_guess else None
+        return 0.5 + mechanism.promise().details["threshold"] if mechanism.traits.needs_guess else None
     procedure = mechanism.in_force(procedure or _procedure_of(mechanism) or mechanism.procedure)
     nats = float(mechanism.nats(1, 0, 0.0))
     least = float(procedure.expected(TRUTH, nats)[0]) - mechanism.rounding

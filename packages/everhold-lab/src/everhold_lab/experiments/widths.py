@@ -29,7 +29,7 @@ _SWEEPS = ("queries", "overfits")
 _PLACE = ("sweep", "sealed", "queries", "overfits")
 _VACUOUS = 0.5
 _KINDS = ("promised by everhold", "published", "seen under attack")
-_ADAPTIVE = {name: kind.presentation.colour for name, kind in MECHANISMS.items() if kind.adaptive}
+_ADAPTIVE = {name: kind.presentation.colour for name, kind in MECHANISMS.items() if kind.traits.adaptive}
 _COLOURS = _ADAPTIVE | {  # greys for published ones
     _BARE: "#24292f",
     _FIXED: "#b59f00",
@@ -168,7 +168,7 @@ class WidthsExperiment(Experiment):
         own = [
             {"width": line["mechanism"], "statement": line["statement"], "published": False, "radius": line["radius"]}
             for line in planned["lines"]
-            if MECHANISMS[line["mechanism"]].adaptive
+            if MECHANISMS[line["mechanism"]].traits.adaptive
         ]
         others = [
             {"width": line["statement"], "statement": line["statement"], "published": True, "radius": line["radius"]}
@@ -193,9 +193,9 @@ def _playable(planned: Mapping[str, Any], *, sweep: str) -> list[str]:
     return [
         name
         for name, kind in answering().items()
-        if kind.adaptive
-        and not kind.one_sided
-        and (sweep == "queries" or kind.needs_guess)
+        if kind.traits.adaptive
+        and not kind.traits.one_sided
+        and (sweep == "queries" or kind.traits.needs_guess)
         and name != "sample_splitting"  # simulating its parts takes rows times questions
         and promised[name] is not None
         and promised[name] < _VACUOUS
@@ -242,7 +242,7 @@ def _gain(place: Sequence[Row]) -> float | None:
     own = [
         line["radius"]
         for line in place
-        if line["width"] in MECHANISMS and not MECHANISMS[line["width"]].one_sided and line["radius"] is not None
+        if line["width"] in MECHANISMS and not MECHANISMS[line["width"]].traits.one_sided and line["radius"] is not None
     ]
     others = [
         line["radius"]

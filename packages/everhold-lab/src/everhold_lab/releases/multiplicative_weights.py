@@ -190,7 +190,7 @@ class PrivateMultiplicativeWeights:
     method: ClassVar[str] = "private multiplicative weights"
 
     def __post_init__(self) -> None:
-        if not self.mechanism.needs_guess:
+        if not self.mechanism.traits.needs_guess:
             raise ValueError(f"{self.mechanism.name} confirms no guesses; expected Thresholdout or GuessAndCheck")
         if self.mechanism.unit != UNIT:
             raise ValueError(f"the mechanism has a grid of {self.mechanism.unit} steps; expected {UNIT}")

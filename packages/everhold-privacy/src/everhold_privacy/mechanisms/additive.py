@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy
 
-from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, usable_scales
+from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits, usable_scales
 from everhold.mechanisms.presentation import Presentation
 from everhold.privacy.curves import GaussianCurve, PureCurve
 from everhold_privacy.guarantees.exceedance import gaussian_exceedance, laplace_exceedance
@@ -44,9 +44,34 @@ TRANSFER_THEOREM = (
 
 @dataclass(frozen=True, kw_only=True)
 class Transferred(Mechanism):
-    """Base of the mechanisms of S1 and S2."""
+    """Base of the mechanisms of S1 and S2: a privacy curve of all answers leads to intervals for the population."""
 
-    reads_leakage: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(reads_leakage=True)
+
+    @abstractmethod
+    def curve(self) -> PrivacyCurve:
+        """Hockey-stick curve of the whole transcript for one replaced row."""
+
+    @abstractmethod
+    def told(self, state: State) -> PrivacyCurve:
+        """The curve of the answers so far, valid however they were chosen."""
+
+    @property
+    def beyond_curve(self) -> float:
+        """By how much the epsilon of what is drawn may exceed that of `curve`, for statements about it."""
+        return self.rounding
+
+    def loss_of(self, charged: int) -> float | None:
+        """Zero-concentrated loss of an answer that was charged so much; None where all cost the same."""
+        return None
+
+    def scale_on_grid(self, scale: float) -> int:
+        """A noise scale of a mean as a whole number of grid steps of the sum, rounded up."""
+        return int(np.ceil(scale * self.steps))
+
+    def drawn_scale(self, scale: float) -> float:
+        """The noise scale of a mean that is really drawn: the wished one, rounded up to the grid."""
+        return self.scale_on_grid(scale) / self.steps
 
     def transferred(
         self, values: NDArray[np.float64], *, margin: float, epsilon: float
@@ -68,10 +93,6 @@ class TransferredPromise(Transferred):
     """A curve and an exceedance, and the one half-width for all answers that S1 makes of them."""
 
     _privacy_delta: ClassVar[float] = 1e-6  # at which the certificate states epsilon
-
-    @abstractmethod
-    def curve(self) -> PrivacyCurve:
-        """Hockey-stick curve of the whole transcript for one replaced row."""
 
     @abstractmethod
     def _sampling(self) -> tuple[float, float]:

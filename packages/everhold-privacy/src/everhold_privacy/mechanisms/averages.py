@@ -12,7 +12,7 @@ from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.intervals.means import OfMeans
-from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State
+from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits
 from everhold.mechanisms.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _NO_NOISE = "no noise is added to the answers"
 class BareAverage(Mechanism):
     """Common steps: the average of the question's part of the rows, nothing added."""
 
-    adds_noise: ClassVar[bool] = False
+    traits: ClassVar[Traits] = Traits(adds_noise=False)
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
@@ -102,7 +102,7 @@ class Empirical(BareAverage):
         note="only for questions fixed in advance",
         legend="questions fixed in advance",
     )
-    adaptive: ClassVar[bool] = False
+    traits: ClassVar[Traits] = replace(BareAverage.traits, adaptive=False)
 
     def assumptions(self) -> tuple[str, ...]:
         """That nobody adapts, besides what is assumed of the rows."""
@@ -143,8 +143,7 @@ class SampleSplitting(BareAverage):
         ),
         note="only for rows of one law",
     )
-    one_law: ClassVar[bool] = True
-    independent_rows: ClassVar[bool] = True
+    traits: ClassVar[Traits] = replace(BareAverage.traits, one_law=True, independent_rows=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import scipy
 
-from everhold.mechanisms.base import REFUSED, Quote, Replies, Source, State
+from everhold.mechanisms.base import REFUSED, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.presentation import Presentation
 from everhold.privacy.curves import ZeroConcentratedCurve
 from everhold_privacy.guarantees.exceedance import gaussian_exceedance
@@ -107,10 +107,13 @@ class PrivacyBudget(GaussianNoise):
             "every other answer within what was stated with it, all of them at once, {holds}."
         ),
     )
-    most_charged: ClassVar[int] = CREDITS
-    sells_tolerances: ClassVar[bool] = True
-    statistics: ClassVar[str] = "everhold_privacy.queries.statistic_purchase:bought"
-    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "credits"
+    traits: ClassVar[Traits] = replace(
+        GaussianNoise.traits,
+        charged_in="credits",
+        most_charged=CREDITS,
+        sells_tolerances=True,
+        statistics="everhold_privacy.queries.statistic_purchase:bought",
+    )
 
     @cached_property
     def credits(self) -> int:

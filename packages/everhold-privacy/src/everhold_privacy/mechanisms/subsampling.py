@@ -19,7 +19,7 @@ import scipy
 
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
-from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, whole
+from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits, whole
 from everhold.mechanisms.presentation import Presentation
 from everhold_privacy.guarantees.subsampling import (
     InformationBound,
@@ -194,7 +194,7 @@ class RandomRows(FreshDraws):
         ),
         no_privacy="random rows are shown, and hardly any coin is tossed",
     )
-    independent_rows: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(independent_rows=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy
 
-from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, Source, State, usable_scales
+from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, Source, State, Traits, usable_scales
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits
 from everhold.mechanisms.presentation import Presentation
 from everhold.privacy.curves import PureCurve
@@ -80,6 +80,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         ),
         theorem=TRANSFER_THEOREM,
     )
+    traits: ClassVar[Traits] = replace(ChecksGuesses.traits, reads_leakage=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

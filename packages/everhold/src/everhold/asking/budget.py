@@ -226,7 +226,7 @@ def warn_of_last_surprises(
     Warns:
         BudgetWarning: If at most one is left, once for each.
     """
-    if mechanism.charged_in != "surprises":
+    if mechanism.traits.charged_in != "surprises":
         return
     said = None if analyst is None else _of_allotment(allotment_of(accounts, analyst))
     said = said or _of_plan(mechanism, state, charged=charged)

@@ -76,12 +76,12 @@ def _check(executor: QueryExecutor) -> None:
             "an analyst cannot unseal the study; expected the holdout itself, as the steward opens it; "
             f"{_CHANGED_NOTHING}"
         )
-    if executor.mechanism.unsealable:
+    if executor.mechanism.traits.unsealable:
         return
     name = executor.mechanism.name
     why = (
         f"the promise of {name} rests on noise, and exact numbers would have none"
-        if executor.mechanism.adds_noise
+        if executor.mechanism.traits.adds_noise
         else f"this is a holdout with {name}, and {NOT_UNSEALABLE}"
     )
     raise QueryRejected(

@@ -284,7 +284,7 @@ def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[
 def entering_numbers(mechanism: Mechanism, promise: Promise) -> dict[str, float]:
     """The numbers that enter the statement, by name."""
     shared = {"rows": mechanism.rows, "questions": mechanism.queries, "beta": mechanism.beta}
-    if not (mechanism.reads_leakage or mechanism.dependence.binomial_tails):
+    if not (mechanism.traits.reads_leakage or mechanism.dependence.binomial_tails):
         shared["effective_rows"] = mechanism.effective_rows(mechanism.rows)
     return {**shared, **promise.details}
 

@@ -145,7 +145,7 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
 
 def _simulated(document: Mapping[str, Any]) -> str:
     kind = MECHANISMS.get(document["mechanism"]["name"])
-    if edition_of(document) == 1 or kind is None or kind.adds_noise:
+    if edition_of(document) == 1 or kind is None or kind.traits.adds_noise:
         return "yes: the noise could be predicted"
     return "yes: created with a seed"
 

@@ -220,7 +220,7 @@ def _compared(fact: Mapping[str, Any], bounds: Bounds) -> str:
 def _whence(fact: Mapping[str, Any], kind: type[Mechanism]) -> Iterator[str]:
     """Source of the number."""
     if "unsealed" not in fact:
-        yield _FROM_NOISE if fact["source"] == "holdout" and kind.adds_noise else _FROM[fact["source"]]
+        yield _FROM_NOISE if fact["source"] == "holdout" and kind.traits.adds_noise else _FROM[fact["source"]]
     else:
         yield _UNSEALED
         if fact["source"] != SILENT:
@@ -234,7 +234,7 @@ def _promise(promise: Mapping[str, Any], kind: type[Mechanism]) -> str:
     if promise["radius"] is None:
         return _NOTHING
     said = _PROMISE.format(confidence=percent(promise["confidence"]))
-    return (_ADAPTIVE if kind.adaptive else _FIXED).format(promise=said)
+    return (_ADAPTIVE if kind.traits.adaptive else _FIXED).format(promise=said)
 
 
 def _asked(account: Mapping[str, Any], chosen: int) -> str:

@@ -285,7 +285,7 @@ def _estimand_findings(document: Mapping[str, Any]) -> Iterator[str]:
     rows, kind = document["rows"], MECHANISMS.get(document["mechanism"]["name"])
     model = MODELS.get(str(document["assumptions"]["dependence"].get("kind")))
     given_features = model is not None and model.holds_given_features
-    one_law, by_position = kind is not None and kind.one_law, document["account"]["by_position"]
+    one_law, by_position = kind is not None and kind.traits.one_law, document["account"]["by_position"]
     if rows["features"] == PUBLIC and (rows["label"] is None or one_law or not given_features):
         yield "the features are said to be public, and with these rows and this mechanism nothing is promised then"
     if by_position and (rows["label"] is None or one_law or not given_features):
@@ -502,15 +502,15 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
     taken += sum(len(gate["promotions"]) for gate in account.get("gates", ()))
     taken += account.get("open_challenges", {}).get("futile", 0)
     yield from kind.mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
-    if by_source.get("silent", 0) and not kind.unsealable:
+    if by_source.get("silent", 0) and not kind.traits.unsealable:
         yield "there are silent answers, and with this mechanism nothing is ever told of them"
-    if standing and "standing" not in kind.sources:
+    if standing and "standing" not in kind.traits.sources:
         yield "there are answers of a kind that the mechanism does not give"
     if standing and not by_source.get("holdout", 0):
         yield "the best so far was shown before there was one"
-    if (by_source.get("training", 0) or by_source.get("guess", 0)) and not kind.needs_guess:
+    if (by_source.get("training", 0) or by_source.get("guess", 0)) and not kind.traits.needs_guess:
         yield "there are confirmed guesses, and the mechanism confirms none"
-    if account["asked"] > queries and not kind.beyond_the_plan:
+    if account["asked"] > queries and not kind.traits.beyond_the_plan:
         yield "more questions were answered than were planned"
 
 
@@ -547,7 +547,7 @@ def _unsealing_findings(
     kind: type[Mechanism] | None, unsealed: Mapping[str, int], *, kept: int, lost: Mapping[str, int] | None
 ) -> Iterator[str]:
     """True if such a study can have been unsealed, and so many of its answers."""
-    if kind is not None and not kind.unsealable:
+    if kind is not None and not kind.traits.unsealable:
         yield "the study is said to be unsealed, and with this mechanism none can be"
     if unsealed["acts"] > 1 or (not unsealed["acts"] and lost is None):
         yield "the study is said to be closed, and there is no act of the steward that unsealed it, or more than one"
@@ -666,7 +666,7 @@ def _section_at(page: str, expected: str) -> str:
 def _notes(certificate: Certificate, public_key: str | None) -> Iterator[str]:
     if certificate.simulation:
         kind = MECHANISMS.get(certificate.to_dict()["mechanism"]["name"])
-        noisy = kind is None or kind.adds_noise
+        noisy = kind is None or kind.traits.adds_noise
         yield "this is a simulation: " + ("the noise could be predicted" if noisy else "it was created with a seed")
     if public_key is None:
         yield (

@@ -197,7 +197,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     depend = dependence.get("kind") != "independent"
     engine = rows.get("engine")
     first_edition = edition_of(facts) == 1
-    noisy = kind.adds_noise or first_edition  # the first edition spoke of noise wherever there could be some
+    noisy = kind.traits.adds_noise or first_edition  # the first edition spoke of noise wherever there could be some
     words: dict[str, dict[str, Any]] = {
         "promise": {
             "sentence": promise_sentence(facts, kind, simulation=simulation),
@@ -211,7 +211,7 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
         "assumptions": {
             "always": [
                 _UNSEEN[rows["features"]],
-                _GIVEN_FEATURES if public else _ONE_LAW if kind.one_law else _POPULATION,
+                _GIVEN_FEATURES if public else _ONE_LAW if kind.traits.one_law else _POPULATION,
                 *_said_of_shares(_GIVEN_SHARES, rows),
                 *(_ASSUMED_OF_DEPENDENT_ROWS if depend else ()),
                 *_assumed_of(engine),
@@ -307,25 +307,25 @@ def _by_labels(rows: Mapping[str, Any]) -> bool:
 
 
 def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mapping[str, Any]) -> list[str]:
-    said = [_UNITS.format(ratios=_RATIOS_OF_ONE if kind.unsealable else _RATIOS)]
+    said = [_UNITS.format(ratios=_RATIOS_OF_ONE if kind.traits.unsealable else _RATIOS)]
     if promise["radius"] is None or promise["radius"] >= _USELESS_RADIUS:
         said.insert(0, "This half-width is half the range or more: the promise says next to nothing.")
     if rows["features"] == "public":
         said.append(_PUBLIC_FEATURES)
-    elif rows["label"] is not None and not kind.one_law:
+    elif rows["label"] is not None and not kind.traits.one_law:
         said.append(_SHARES_BY_POSITION if _by_labels(rows) else _BY_POSITION)
     said += _said_of_shares(_SHARES, rows)
     said.append(
-        "Questions may be chosen freely, each with all earlier answers in hand." if kind.adaptive else
+        "Questions may be chosen freely, each with all earlier answers in hand." if kind.traits.adaptive else
         "If even one question was chosen after an answer was seen, nothing is promised about that question."
     )  # fmt: skip
     if promise["overfits"] is not None:
-        promotion = ", or the promotion of a challenger" if kind.unsealable else ""
+        promotion = ", or the promotion of a challenger" if kind.traits.unsealable else ""
         said.append(
             f"An overfit is an answer that came from the sealed rows because the guess was not confirmed{promotion}."
         )
     if promise["spends_only_beyond"]:
-        whom = "to a mean " if kind.unsealable else ""
+        whom = "to a mean " if kind.traits.unsealable else ""
         said.append(
             f"With the same probability, within the plan, an overfit is charged {whom}only where the guess is at least "
             f"{at_least(promise['spends_only_beyond'])} away from {_value(rows)}."
@@ -392,7 +392,7 @@ def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
 def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, depend: bool) -> str:
     said = [kind.presentation.theorem]
     if depend:
-        said.append(_TRANSFER_OF_DEPENDENT_ROWS if kind.reads_leakage else _CONCENTRATION_OF_DEPENDENT_ROWS)
+        said.append(_TRANSFER_OF_DEPENDENT_ROWS if kind.traits.reads_leakage else _CONCENTRATION_OF_DEPENDENT_ROWS)
     if facts["rows"]["features"] == "public":
         said.append(_LAW_GIVEN_FEATURES)
     said += _said_of_shares(_LAW_GIVEN_SHARES, facts["rows"])
@@ -412,7 +412,7 @@ def _source(statement: str, page: str) -> str:
 
 def _privacy(privacy: Mapping[str, Any], kind: type[Mechanism], *, depend: bool, simulation: bool) -> list[str]:
     epsilon, delta = privacy["epsilon"], privacy["delta"]
-    if simulation and kind.adds_noise:
+    if simulation and kind.traits.adds_noise:
         return ["No privacy of single rows is promised: the noise can be predicted from the seed of the simulation."]
     if epsilon is None:
         return [

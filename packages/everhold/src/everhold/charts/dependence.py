@@ -227,9 +227,9 @@ def _mechanisms() -> dict[str, tuple[str, list[int]]]:
     kinds = list(answering().values())
     looks: dict[str, tuple[str, list[int]]] = {}
     for dash, drawn in (
-        ([1, 0], [kind for kind in kinds if kind.needs_guess]),
-        ([6, 3], [kind for kind in kinds if kind.reads_leakage]),
-        ([2, 3], [kind for kind in kinds if not kind.adaptive]),
+        ([1, 0], [kind for kind in kinds if kind.traits.needs_guess]),
+        ([6, 3], [kind for kind in kinds if kind.traits.reads_leakage]),
+        ([2, 3], [kind for kind in kinds if not kind.traits.adaptive]),
     ):
         looks |= {kind.name: (kind.presentation.colour, dash) for kind in drawn[:1]}
     return looks

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ExtensionError
 from everhold.extensions import Registry, former_name
-from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State
+from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.silent import Silent
 
@@ -26,9 +27,13 @@ __all__ = [
     "Silent",
     "Source",
     "State",
+    "Traits",
     "answering",
     "mechanism_from_dict",
 ]
+
+
+TRAITS = frozenset(trait.name for trait in dataclasses.fields(Traits))
 
 
 def _wrong_with(name: str, kind: Any) -> str:
@@ -37,6 +42,8 @@ def _wrong_with(name: str, kind: Any) -> str:
         return "it is no subclass of everhold.mechanisms.Mechanism."
     if inspect.isabstract(kind):
         return f"it does not define {', '.join(sorted(kind.__abstractmethods__))}."
+    if former := sorted(trait for trait in TRAITS if hasattr(kind, trait)):
+        return f"it has the attributes {', '.join(former)}; expected them in traits = Traits({former[0]}=..., ...)."
     called = getattr(kind, "name", None)
     return "" if called == name else f"its name is {called!r}; expected that of its entry point."
 
@@ -54,7 +61,7 @@ MECHANISMS: Registry[type[Mechanism]] = Registry(
 
 def answering() -> dict[str, type[Mechanism]]:
     """Those that answer before a study is unsealed, by name: what a plan for answers chooses among."""
-    return {name: kind for name, kind in MECHANISMS.items() if not kind.only_silent}
+    return {name: kind for name, kind in MECHANISMS.items() if not kind.traits.only_silent}
 
 
 def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceModel) -> Mechanism:

@@ -11,7 +11,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.presentation import Presentation
 from everhold.mechanisms.records import REFUSED, Promise, Quote, Replies, Source, State
+from everhold.mechanisms.traits import Traits
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.evaluation import UNIT
 
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
     from everhold.values.base import BoundQuery
 
 __all__ = [
     "MOST_GRID_STEPS", "MOST_ROWS", "REFUSED", "Mechanism", "Promise", "Quote", "Replies", "Source", "State",
-    "finest_unit", "usable_scales", "whole",
+    "Traits", "finest_unit", "usable_scales", "whole",
 ]  # fmt: skip
 
 AnyProcedure = TypeVar("AnyProcedure", bound=Procedure)
@@ -81,24 +81,7 @@ class Mechanism(ABC):
         "queries": 10**9,
         "unit": 2**56,
     }  # in use; for hostile files
-
-    # which questions and rows it takes, and how it answers
-    needs_guess: ClassVar[bool] = False
-    adaptive: ClassVar[bool] = True
-    one_sided: ClassVar[bool] = False  # some answers bound the population's value from one side only
-    one_law: ClassVar[bool] = False  # it answers from parts of the rows, so all rows have to be of one law
-    independent_rows: ClassVar[bool] = False  # it takes no others
-    adds_noise: ClassVar[bool] = True
-    unsealable: ClassVar[bool] = False  # every question has an interval of its own (S8), which can be told at the end
-    only_silent: ClassVar[bool] = False  # it takes no others, so no plan for answers has a line for it
-    reads_leakage: ClassVar[bool] = False  # its statement is S1, which looks at the curve, not at concentration
-    sources: ClassVar[tuple[str, ...]] = ("holdout",)  # of its answers, as the ledger names them
-    most_charged: ClassVar[int] = 1  # for one new question at the planned price
-    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "answers"
-    sells_tolerances: ClassVar[bool] = False  # it is a `everhold.queries.question.SellsTolerances`
-    statistics: ClassVar[str] = ""  # "package.module:function" that prepares a statistic of all rows with a price
-    beyond_the_plan: ClassVar[bool] = False  # it may go on after the planned questions
-    batch_is_one_step: ClassVar[bool] = False  # a batch is answered at the levels of its start (S9)
+    traits: ClassVar[Traits] = Traits()
 
     def __post_init__(self) -> None:
         whole(self, "rows", "queries")
@@ -125,7 +108,7 @@ class Mechanism(ABC):
     @classmethod
     def recommendable(cls) -> bool:
         """True if it may be taken by default: for adaptive questions of any kind, and rows of any laws."""
-        return cls.adaptive and not cls.one_sided and not cls.one_law
+        return cls.traits.adaptive and not cls.traits.one_sided and not cls.traits.one_law
 
     @classmethod
     @abstractmethod
@@ -154,7 +137,7 @@ class Mechanism(ABC):
         A dependence model that was learned may be wrong, and training rows may tell about sealed ones (S3): these
         probabilities come off beta. S1 looks at the training rows in the leakage instead.
         """
-        apart = 0.0 if self.reads_leakage else self.dependence.training_distance()
+        apart = 0.0 if self.traits.reads_leakage else self.dependence.training_distance()
         return self.confidence + self.dependence.miss + apart
 
     @cached_property
@@ -185,7 +168,7 @@ class Mechanism(ABC):
     @property
     def bets(self) -> bool:
         """True if intervals are as narrow as values spread on the training rows (S8), not as any values could."""
-        return self.unsealable and not self.parameters().get("slack")
+        return self.traits.unsealable and not self.parameters().get("slack")
 
     def start(self, noise: Noise) -> State:
         """The state before the first question."""
@@ -243,11 +226,11 @@ class Mechanism(ABC):
 
     def rows_worth(self) -> str:
         """Cost of the rows' dependence, or the mechanism's needs of them, in words for an analyst."""
-        if self.one_law:
+        if self.traits.one_law:
             return "It holds only if all sealed rows are of one law (independent and identically distributed)."
         if self.dependence.binomial_tails:
             return ""
-        if self.reads_leakage:
+        if self.traits.reads_leakage:
             return "Sealed rows that tell about each other make it wider than it would be for independent ones."
         worth = int(self.effective_rows(self.rows))
         return f"As they depend on each other, the {self.rows:,} sealed rows are worth {worth:,} independent ones."
@@ -284,7 +267,7 @@ class Mechanism(ABC):
         if not self.surely_answers(state, 1):
             return REFUSED
         radius = self.promise().radius
-        return Quote(radius, radius, self.most_charged, self.most_charged, refused=False)
+        return Quote(radius, radius, self.traits.most_charged, self.traits.most_charged, refused=False)
 
     def outlook(self, state: State) -> dict[str, float]:
         """Half-widths of coming answers to a yes-or-no question whose guess is 1/2, by what happens before; public."""
@@ -309,25 +292,6 @@ class Mechanism(ABC):
     def earlier_remaining(self, state: State) -> dict[str, int]:
         """`remaining` as earlier versions counted it, for their certificates; mostly the same."""
         return self.remaining(state)
-
-    def curve(self) -> PrivacyCurve | None:
-        """Hockey-stick curve of the whole transcript for one replaced row; None where no noise is added."""
-        return None
-
-    def told(self, state: State) -> PrivacyCurve | None:
-        """The curve of the answers so far, valid however they were chosen; None where no noise is added."""
-        if self.curve() is None:
-            return None
-        raise NotImplementedError(f"{self.name} publishes a curve, and does not say how much of it is spent")
-
-    @property
-    def beyond_curve(self) -> float:
-        """By how much the epsilon of what is drawn may exceed that of `curve`, for statements about it."""
-        return self.rounding
-
-    def loss_of(self, charged: int) -> float | None:
-        """Zero-concentrated loss of an answer that was charged so much; None where all cost the same."""
-        return None
 
     def reachable(self, state: State) -> bool:
         """True if any course of questions and losses leads to these counts; here every answer costs one question.
@@ -419,14 +383,6 @@ class Mechanism(ABC):
     @cached_property
     def _concentration_of_rows(self) -> float:
         return self.dependence.concentration(self.rows)
-
-    def scale_on_grid(self, scale: float) -> int:
-        """A noise scale of a mean as a whole number of grid steps of the sum, rounded up."""
-        return int(np.ceil(scale * self.steps))
-
-    def drawn_scale(self, scale: float) -> float:
-        """The noise scale of a mean that is really drawn: the wished one, rounded up to the grid."""
-        return self.scale_on_grid(scale) / self.steps
 
     def parameters(self) -> dict[str, Any]:
         """The mechanism's own parameters, by name."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.mechanisms.base import Mechanism
+from everhold.mechanisms.base import Mechanism, Traits
 
 __all__ = ["ChecksGuesses", "check_slack", "planned_overfits", "with_best_grid"]
 
@@ -29,9 +29,9 @@ class ChecksGuesses(Mechanism):
 
     overfits: int
 
-    needs_guess: ClassVar[bool] = True
-    sources: ClassVar[tuple[str, ...]] = ("training", "guess", "holdout")
-    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "surprises"
+    traits: ClassVar[Traits] = Traits(
+        needs_guess=True, sources=("training", "guess", "holdout"), charged_in="surprises"
+    )
     largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "overfits": 10**6}
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
-from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, State, whole
+from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, State, Traits, whole
 from everhold.mechanisms.batch_step import BatchStep
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits, with_best_grid
 from everhold.mechanisms.described import (
@@ -174,10 +174,9 @@ class GuessAndCheck(ChecksGuesses):
             "because what such a surprise tells may count for more."
         ),
     )
-    adds_noise: ClassVar[bool] = False
-    unsealable: ClassVar[bool] = True
-    beyond_the_plan: ClassVar[bool] = True
-    batch_is_one_step: ClassVar[bool] = True
+    traits: ClassVar[Traits] = replace(
+        ChecksGuesses.traits, adds_noise=False, unsealable=True, beyond_the_plan=True, batch_is_one_step=True
+    )
     largest: ClassVar[Mapping[str, int]] = {
         **ChecksGuesses.largest,
         "grid": 10**5,

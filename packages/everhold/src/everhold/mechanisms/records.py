@@ -40,7 +40,7 @@ class State:
 
     Attributes:
         asked: Questions answered so far; refused ones do not count.
-        charged: What was spent so far, in the mechanism's unit (`Mechanism.charged_in`).
+        charged: What was spent so far, in the mechanism's unit (`Traits.charged_in`).
         carried_noise: Noise that stays in force from question to question (a noisy threshold), in grid units. Secret.
         labels: What the surprises so far have told costs every later question, in millionths of a nat (S8); public.
     """

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from everhold.arguments import as_whole, brief
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding
-from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State
+from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -71,12 +71,7 @@ class Silent(Mechanism):
         no_privacy="no noise is added to what is unsealed",
         note="nothing is told before the end",
     )
-    adds_noise: ClassVar[bool] = False
-    unsealable: ClassVar[bool] = True
-    only_silent: ClassVar[bool] = True
-    sources: ClassVar[tuple[str, ...]] = ()
-    most_charged: ClassVar[int] = 0
-    charged_in: ClassVar[Literal["answers", "surprises", "credits"]] = "answers"
+    traits: ClassVar[Traits] = Traits(adds_noise=False, unsealable=True, only_silent=True, sources=(), most_charged=0)
     largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "first": 10**9}
 
     def __post_init__(self) -> None:

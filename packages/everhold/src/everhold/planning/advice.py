@@ -55,13 +55,13 @@ def _headline(plan: Plan, best: PlanLine) -> str:
     name, around = best.mechanism, f"around {plan.at:g}"
     if plan.rows is None and best.rows_expected is not None:
         needs = f"{name} needs the fewest rows for adaptive questions: {best.rows_expected:,}"
-        if not MECHANISMS[name].needs_guess:
+        if not MECHANISMS[name].traits.needs_guess:
             return f"{needs}."
         worst = "no holdout can seal enough" if best.rows_needed is None else f"{best.rows_needed:,}"
         return f"{needs} if its guesses hold {around}; for the worst case, after all planned surprises, {worst}."
     if best.tuned is None or best.radius is None or best.expected is None:
         return "No mechanism can serve the wish."
-    if not best.tuned.needs_guess:
+    if not best.tuned.traits.needs_guess:
         return f"{name} has the smallest radius for adaptive questions: {at_most(best.radius)}, whatever is asked."
     return (
         f"{name} has the narrowest answers for adaptive questions if guesses hold: {at_most(best.expected)} {around}; "
@@ -79,7 +79,7 @@ def _of_guesses(plan: Plan, tuned: GuessAndCheck) -> Iterator[str]:
         f"unsealed, {at_most(hardest.unsealed)} there and {at_most(usual.unsealed)} around {plan.at:g}."
     )
     other = min(
-        (line for line in plan._candidates() if not MECHANISMS[line.mechanism].needs_guess),
+        (line for line in plan._candidates() if not MECHANISMS[line.mechanism].traits.needs_guess),
         key=plan._cost,
         default=None,
     )

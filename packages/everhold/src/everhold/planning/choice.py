@@ -119,7 +119,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
     radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
     allowed = "eh.Planning(allow_vacuous=True) (--allow-vacuous)"
     ways = [*_other_plans(mechanism, alike), _more_rows(mechanism, alike), allowed]
-    guesses = " even if all guesses hold," if mechanism.needs_guess else ""
+    guesses = " even if all guesses hold," if mechanism.traits.needs_guess else ""
     raise HoldoutRejected(
         f"{mechanism.name} planned for queries={mechanism.queries} promises nothing:{guesses} answers around "
         f"{USUAL_VALUE:g} are expected within ±{expected:.2f}, and the guaranteed radius is {radius:.2f}, half the "
@@ -145,7 +145,7 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
     tried: list[tuple[str, Sequence[int], str]] = [(mechanism.name, fewer, "")]
     if mechanism.name != _GUESSING:
         tried.append((_GUESSING, [mechanism.queries, *fewer], "with a guess of your own for every question"))
-    if not mechanism.only_silent:
+    if not mechanism.traits.only_silent:
         tried.append((_SILENT, [mechanism.queries, *fewer], "nothing is told before the study is unsealed"))
     for name, counts, how in tried:
         worth = (made for count in counts if (made := _planned_anew(mechanism, name, count)) and is_worth(made, alike))
@@ -212,7 +212,7 @@ def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> No
     if worst := vacuous_in_words(mechanism, alike):
         more = sealed_units(mechanism.dependence)
         warn_caller(VacuousGuaranteeWarning(f"{worst}; seal more {more}, or plan for fewer questions or overfits"))
-    if not mechanism.adaptive:
+    if not mechanism.traits.adaptive:
         warn_caller(
             NonAdaptiveWarning(
                 f"{mechanism.name} promises nothing to analysts whose questions depend on earlier answers; choose "

@@ -162,7 +162,7 @@ class Plan(Display):
         guesses = self.training_rows != 0
         return [
             line for line in self.lines
-            if kinds[line.mechanism].recommendable() and (guesses or not kinds[line.mechanism].needs_guess)
+            if kinds[line.mechanism].recommendable() and (guesses or not kinds[line.mechanism].traits.needs_guess)
         ]  # fmt: skip
 
     def _cost(self, line: PlanLine) -> float:
@@ -368,10 +368,10 @@ def plan(
 
 def _line(name: str, wish: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:
     kind = MECHANISMS[name]
-    line = PlanLine(name, kind.statement, kind.adaptive, None, {})
+    line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})
     if radius is not None:
         line = _with_inverse(line, wish, radius, at=at, with_rows=with_rows)
-    if kind.independent_rows and not isinstance(wish.dependence, Independent):
+    if kind.traits.independent_rows and not isinstance(wish.dependence, Independent):
         return replace(line, note=_ONLY_INDEPENDENT)
     if not with_rows:
         if line.rows_needed is None:

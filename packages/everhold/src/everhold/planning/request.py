@@ -227,7 +227,7 @@ def best_mechanism(
     tuned: list[Mechanism] = []
     refused: list[DependenceError] = []
     for name, kind in MECHANISMS.items():
-        if kind.recommendable() and (with_guesses or not kind.needs_guess):
+        if kind.recommendable() and (with_guesses or not kind.traits.needs_guess):
             try:
                 tuned.append(tuned_mechanism(name, **wish))
             except DependenceError as reason:

@@ -93,7 +93,7 @@ class BoundDerived:
                 "half-width; nothing was charged"
             )
         counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} questions")
-        if compiler.mechanism.one_sided:
+        if compiler.mechanism.traits.one_sided:
             raise QueryRejected(
                 f"{self.name} is {counted}, and {compiler.mechanism.name} bounds some answers from one side only; "
                 "expected a single question; choose another mechanism when the rows are sealed; nothing was charged"
@@ -158,7 +158,7 @@ class JointMeans(Means[Result]):
         parts = {line.fingerprint: part for line, part in zip(self.asked, self.prepared, strict=True)}
         new = [fingerprint for fingerprint, entry in known.items() if entry is None]
         prices, worst, quiet, unlucky = [], [], state, state
-        one_step = self.mechanism.batch_is_one_step and len(new) <= min(self.at_once, IN_ONE_TRANSACTION)
+        one_step = self.mechanism.traits.batch_is_one_step and len(new) <= min(self.at_once, IN_ONE_TRANSACTION)
         label = int(self.mechanism.labels_of(1)[1])
         for fingerprint in new:
             prices.append(self.price(parts[fingerprint], quiet))
@@ -171,7 +171,7 @@ class JointMeans(Means[Result]):
         return QuotedPrice(
             question=self.question,
             radius=self._within(known, radii, told),
-            radius_if_charged=None if new and self.mechanism.needs_guess else self._within(known, charged, {}),
+            radius_if_charged=None if new and self.mechanism.traits.needs_guess else self._within(known, charged, {}),
             charged_if_confirmed=sum(price.charged_if_confirmed for price in prices),
             charged_at_most=sum(price.charged_at_most for price in worst),
             refused=False,

@@ -239,7 +239,7 @@ class Means(QueryPlan[Result]):
         answer["source"] = "training" if trained else source.name.lower()
         if (procedure := replies.procedures[place]) is not None:
             answer["node"] = {"by": procedure.name, "nats": nats, **procedure.stakes(nats)}
-        if self.mechanism.needs_guess and not self.silent:
+        if self.mechanism.traits.needs_guess and not self.silent:
             answer["estimate"] = None if mean.estimate < 0 else mean.estimate / self.mechanism.steps
             answer["guess"] = None if mean.guess < 0 else mean.guess / self.mechanism.steps
         sealed = tuple(np.clip(replies.sealed[place], 0.0, 1.0).tolist())
@@ -279,14 +279,14 @@ class Means(QueryPlan[Result]):
         by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
         statement = "S10" if kept["source"] == DECLARED or by_description else told.statement
         if (procedure := self._made_by(mean, kept)) is not None:
-            needed = f" {made}" if self.mechanism.one_law else ""
+            needed = f" {made}" if self.mechanism.traits.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
         if (rows := kept.get("rows")) is not None:
             made = f"{made} It is about rows {rows[0]:,} to {rows[1]:,}, in the order of arrival.".strip()
         return Answer(
             value, low, high, kept["source"], entry.charged, told.remaining, bound.question,
-            entry.repeated, statement, self.mechanism.confidence, self.mechanism.adaptive,
+            entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
             made, told.analyst, about, bound.shown,
             sealed, sealed_low, sealed_high, narrower,
         )  # fmt: skip
@@ -303,7 +303,8 @@ class Means(QueryPlan[Result]):
         """The answer to what was refused, of which the ledger knows nothing."""
         return Answer(
             None, None, None, "refused", 0, told.remaining, question, False, told.statement,
-            self.mechanism.confidence, self.mechanism.adaptive, self.mechanism.rows_worth(), told.analyst, about, shown,
+            self.mechanism.confidence, self.mechanism.traits.adaptive, self.mechanism.rows_worth(), told.analyst, about,
+            shown,
         )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def procedure_for(
         own_guess: Whether the guess is the analyst's own: then it is taken for one from as many rows as are sealed.
         guess: The analyst's own guess in units of a mean, if there is one; bets expect it.
     """
-    if mechanism.adds_noise:
+    if mechanism.traits.adds_noise:
         return None
     needs = needs_of(bound, mechanism, schema)
     if needs == "cells":
@@ -174,7 +174,7 @@ def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
 
 def _takes_all(mechanism: Mechanism) -> bool:
     """True if questions of the mechanism have intervals of their own, of whatever procedure."""
-    return mechanism.unsealable
+    return mechanism.traits.unsealable
 
 
 def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -> str:
@@ -209,11 +209,11 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
     if source == DECLARED:
         return "More sealed rows, a shorter query or a family with fewer members make it narrower."
     ways = ["more sealed rows", "fewer planned questions"]
-    if mechanism.needs_guess and source in ("training", "guess"):
+    if mechanism.traits.needs_guess and source in ("training", "guess"):
         ways = ["guesses from more rows", "fewer surprises before it", *ways]
     unknown = isinstance(procedure, BoundedDifferences) and procedure.spread is None
-    if (unknown or isinstance(procedure, Chernoff | Hoeffding)) and mechanism.needs_guess:
+    if (unknown or isinstance(procedure, Chernoff | Hoeffding)) and mechanism.traits.needs_guess:
         ways = ["training rows that show how far its values spread", *ways]
-    end = "; unsealed at the end of the study it is narrowest" if mechanism.unsealable else ""
+    end = "; unsealed at the end of the study it is narrowest" if mechanism.traits.unsealable else ""
     listed = f"{', '.join(ways[:-1])} or {ways[-1]}"
     return f"{listed[0].upper()}{listed[1:]} make it narrower{end}."

@@ -95,7 +95,7 @@ class QueryCompiler:
         Raises:
             QueryRejected: If the mechanism takes no such questions. Nothing is charged.
         """
-        if not self.mechanism.unsealable:
+        if not self.mechanism.traits.unsealable:
             raise QueryRejected(
                 f"{self.mechanism.name} takes no silent questions: {NOT_UNSEALABLE}; expected silent=False, or a "
                 "holdout with another mechanism, such as guess_and_check; nothing was charged"
@@ -151,7 +151,7 @@ class QueryCompiler:
 
     def _check_silence(self) -> None:
         """Refuse to ask aloud where nothing is told before the end."""
-        if self.mechanism.only_silent and not self.silent:
+        if self.mechanism.traits.only_silent and not self.silent:
             raise QueryRejected(
                 f"nothing is told by {self.mechanism.name} before the study is unsealed; expected silent=True "
                 "(--silent), which only registers the question; nothing was charged"
@@ -229,7 +229,8 @@ class QueryCompiler:
             scaled = total * self.schema.rows // rows if trained else self._own_guess(question, guess)
             procedure = self._procedure(known[place], own_guess=not trained, guess=scaled, seen=seen)
             estimate = scaled if trained else -1
-            if trained and self.mechanism.needs_guess and not (self.silent or question.by_position):  # models only
+            only_models = not (self.silent or question.by_position)
+            if trained and only_models and self.mechanism.traits.needs_guess:
                 scaled = learned(scaled, question, surprises, self.mechanism.steps)
                 if question.row_value is None:
                     procedure = self._scattered(procedure, question, scaled, surprises)
@@ -356,7 +357,11 @@ class QueryCompiler:
         """True if the question's values of all training rows are held in memory while it is prepared."""
         if bound.training_values is not None:
             return True
-        if self.training is None or self.mechanism.adds_noise or self.training.counting(bound) is not self.training:
+        if (
+            self.training is None
+            or self.mechanism.traits.adds_noise
+            or self.training.counting(bound) is not self.training
+        ):
             return False
         return needs_of(bound, self.mechanism, self.schema) != "total"
 
@@ -369,7 +374,7 @@ class QueryCompiler:
             guess: The guess in grid units; -1 where there is none.
             seen: What it needs of the training rows, if that is known already.
         """
-        if self.mechanism.adds_noise:
+        if self.mechanism.traits.adds_noise:
             return None
         at = guess / self.mechanism.steps if guess >= 0 else None
         if bound.pair is not None and bound.pair.apart is not None:
@@ -551,7 +556,7 @@ class QueryCompiler:
     def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
         """The analyst's guess in grid units; -1 where there is none and none is needed."""
         if guess is None:
-            if self.mechanism.needs_guess and not self.silent and not self.answered(bound.question):
+            if self.mechanism.traits.needs_guess and not self.silent and not self.answered(bound.question):
                 raise QueryRejected(
                     f"{self.mechanism.name} needs a prior estimate for this query, and none could be computed from the "
                     "training rows; pass your own, such as guess=0.8 (--guess 0.8), or predictions for the "

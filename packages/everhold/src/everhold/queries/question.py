@@ -136,7 +136,7 @@ class Pricing:
             keeping: For so many silent questions there has to be room afterwards, whatever is answered.
         """
         sure = partial(mechanism.surely_answers, procedures=procedures, silent=silent)
-        most = 0 if silent else mechanism.most_charged
+        most = 0 if silent else mechanism.traits.most_charged
         if not keeping:
             return cls(most, sure)
 
@@ -242,7 +242,7 @@ class QueryPlan(ABC, Generic[Result]):
 
 
 class SellsTolerances(Protocol):
-    """A mechanism that sells answers of any sharpness; it says so by `Mechanism.sells_tolerances`."""
+    """A mechanism that sells answers of any sharpness; it says so by `Traits.sells_tolerances`."""
 
     def scale_for(self, tolerance: float) -> float:
         """The largest noise scale whose half-width is within the tolerance.
@@ -267,7 +267,7 @@ def paying(mechanism: Mechanism) -> SellsTolerances:
     Raises:
         QueryRejected: If it is another one.
     """
-    if not mechanism.sells_tolerances:
+    if not mechanism.traits.sells_tolerances:
         raise QueryRejected(
             f"{mechanism.name} answers every question alike; expected a holdout that was created with "
             "mechanism='privacy_budget' for tolerances and for whatever has a price of its own; nothing was charged"

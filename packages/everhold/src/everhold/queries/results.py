@@ -114,7 +114,7 @@ def checks_guesses(
     mechanism = compiler.mechanism
     if not isinstance(mechanism, GuessAndCheck):
         private = "; with a privacy budget, ask the query whose name begins with private_"
-        private = private if mechanism.sells_tolerances else ""
+        private = private if mechanism.traits.sells_tolerances else ""
         raise QueryRejected(
             f"{mechanism.name} cannot answer {what} without noise; expected a holdout with the mechanism "
             f"guess_and_check, the default{private}; nothing was charged"

@@ -170,8 +170,8 @@ class StatisticQuery(Query[Answer]):
     ) -> QueryPlan[Answer]:
         """Sold by the mechanism, if it sells such; else a query with its guess."""
         mechanism, schema = compiler.mechanism, compiler.schema
-        if mechanism.statistics:
-            sold: QueryPlan[Answer] = imported(mechanism.statistics)(self, compiler, guess=guess, tolerance=tolerance)
+        if seller := mechanism.traits.statistics:
+            sold: QueryPlan[Answer] = imported(seller)(self, compiler, guess=guess, tolerance=tolerance)
             return sold
         if not takes_statistics(mechanism):
             raise QueryRejected(

@@ -72,7 +72,7 @@ class MechanismContract:
     def test_a_batch_equals_the_loop(self, means, batches, seed):
         mechanism = self.mechanism()
         states, replies = self.run(mechanism, means, batches, SeededNoise(seed))
-        if mechanism.batch_is_one_step:
+        if mechanism.traits.batch_is_one_step:
             again = self.run(mechanism, means, batches, SeededNoise(seed))
             assert again[0] == states
             np.testing.assert_array_equal(again[1], replies)
@@ -122,15 +122,19 @@ class MechanismContract:
         mechanism = self.mechanism()
         if mechanism.parameters().get("endless"):
             pytest.skip("it goes on")
-        means = [(0.5, 0.5)] * 4 * mechanism.queries if mechanism.needs_guess else [(0.5, 0.0)] * 2 * mechanism.queries
+        means = (
+            [(0.5, 0.5)] * 4 * mechanism.queries
+            if mechanism.traits.needs_guess
+            else [(0.5, 0.0)] * 2 * mechanism.queries
+        )
         batches = [mechanism.queries] * (len(means) // mechanism.queries)
         states, replies = self.run(mechanism, means, batches, SeededNoise(3))
         refused = replies[:, 3] == Source.REFUSED
         assert refused.any()
         assert np.all(np.diff(refused.astype(int)) >= 0)  # once refused, always refused
         assert mechanism.reachable(states[-1])
-        if not mechanism.batch_is_one_step:
-            assert not mechanism.reachable(states[-1].after(charged=mechanism.most_charged))
+        if not mechanism.traits.batch_is_one_step:
+            assert not mechanism.reachable(states[-1].after(charged=mechanism.traits.most_charged))
         again, more = mechanism.answer_many(states[-1], self.evaluations(mechanism, means[:2]), SeededNoise(3))
         assert again == states[-1]
         assert np.all(more.sources == Source.REFUSED)
@@ -148,7 +152,7 @@ class MechanismContract:
                 batch = self.evaluations(mechanism, [(surprising, 0.5)] * sure)
                 _, replies = mechanism.answer_many(state, batch, SeededNoise(seed + 1))
                 assert not np.any(replies.sources == Source.REFUSED)
-                assert np.all(replies.charged <= mechanism.most_charged)
+                assert np.all(replies.charged <= mechanism.traits.most_charged)
 
     def test_the_noise_is_not_shown(self):
         state = State(asked=3, charged=1, carried_noise=987654321)

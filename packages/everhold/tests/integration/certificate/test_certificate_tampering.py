@@ -231,7 +231,10 @@ def spent(mechanism, sources, lost, uncharged=0):
     """The facts of a ledger with these answers; an answer of a budget costs what a mean at its planned scale does."""
     questions, charges = lost or (0, 0)
     answered = sum(sources.values())
-    asked, charged = answered + questions, sources.get("holdout", 0) * mechanism.most_charged + charges + uncharged
+    asked, charged = (
+        answered + questions,
+        sources.get("holdout", 0) * mechanism.traits.most_charged + charges + uncharged,
+    )
     labels = mechanism.labels_of(sources.get("holdout", 0))[0] + mechanism.labels_of(charges)[1]
     account = {
         "asked": asked, "charged": charged, "left": mechanism.remaining(State(asked, charged, labels=labels)),

@@ -59,9 +59,9 @@ def test_a_contrast_from_creation_to_a_verified_certificate(holdout, tmp_path):
     answer = holdout.ask(question)
     assert answer.low <= 0.1 <= answer.high
     assert answer.low <= share(SEALED, "B") - share(SEALED, "A") <= answer.high
-    parts = 2 if holdout.mechanism.needs_guess else 4
+    parts = 2 if holdout.mechanism.traits.needs_guess else 4
     assert len(holdout.transcript()) == parts
-    if holdout.mechanism.needs_guess:
+    if holdout.mechanism.traits.needs_guess:
         assert answer.value == pytest.approx(share(TRAINED, "B") - share(TRAINED, "A"), abs=1e-6)
         farthest = max(answer.value - answer.low, answer.high - answer.value)
         assert price.radius == pytest.approx(farthest, rel=1e-6)

@@ -47,7 +47,7 @@ def test_they_are_those_of_scikit_learn(holdout, name, by_estimator):
     question = make(model()) if by_estimator else make(predicted(SEALED), training=predicted(TRAINED))
     ours = model().predict(np.asarray(SEALED["x"])[:, None]) if by_estimator else predicted(SEALED)
     truth = by_sklearn(SEALED["y"], ours)
-    if holdout.mechanism.needs_guess:
+    if holdout.mechanism.traits.needs_guess:
         ready = holdout._executor.compiler.compile(question, None, None)
         evaluations, (prepared,) = ready.evaluate(holdout._executor.sealed, [0])
         assert int(evaluations.totals[0, 0]) / holdout.mechanism.steps == pytest.approx(truth, abs=1e-9)
@@ -56,7 +56,7 @@ def test_they_are_those_of_scikit_learn(holdout, name, by_estimator):
         assert guess == pytest.approx(by_sklearn(TRAINED["y"], trained), abs=1e-9)
     answer = holdout.ask(question)
     assert answer.low <= truth <= answer.high
-    assert len(holdout.transcript()) == (1 if holdout.mechanism.needs_guess else 2)
+    assert len(holdout.transcript()) == (1 if holdout.mechanism.traits.needs_guess else 2)
 
 
 def test_labels_that_are_none_are_refused(holdout):

@@ -13,8 +13,7 @@ import pytest
 import everhold as eh
 from everhold import extensions, mechanisms
 from everhold.errors import ExtensionError
-from everhold.mechanisms import MECHANISMS, Mechanism, State, mechanism_from_dict
-from everhold.privacy import PureCurve
+from everhold.mechanisms import MECHANISMS, Mechanism, mechanism_from_dict
 from everhold_privacy.mechanisms.averages import Empirical
 
 
@@ -31,12 +30,20 @@ class Abstract(Mechanism):
     name: ClassVar[str] = "abstract"
 
 
+class Former(Tenths):
+    """One that says what it takes as mechanisms did before `Traits`."""
+
+    name: ClassVar[str] = "former"
+    adaptive: ClassVar[bool] = False
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("tenths", "State", r"tenths.*refused: it is no subclass of everhold\.mechanisms\.Mechanism"),
+        ("tenths", "EntryPoint", r"tenths.*refused: it is no subclass of everhold\.mechanisms\.Mechanism"),
         ("abstract", "Abstract", r"abstract.*does not define answer_many, promise, tuned"),
         ("other", "Tenths", r"other.*its name is 'tenths'"),
+        ("former", "Former", r"former.*attributes adaptive; expected them in traits = Traits\(adaptive="),
         ("gone", "Gone", r"gone.*cannot be loaded"),
         ("silent", "Tenths", r"silent.*name of one of everhold's own"),
     ],
@@ -64,15 +71,6 @@ def test_a_mechanism_that_is_not_registered_is_refused(tmp_path):
     rows = {"delay": np.arange(500.0)}
     with pytest.raises(eh.errors.HoldoutRejected, match="not one that a ledger can name"):
         eh.Holdout.create(tmp_path / "s.db", "s", holdout=rows, mechanism=Tenths(rows=500, queries=3))
-
-
-def test_noise_of_which_nobody_says_what_it_has_told_is_an_error():
-    class Forgetful(Tenths):
-        def curve(self):
-            return PureCurve(1.0)
-
-    with pytest.raises(NotImplementedError, match="does not say how much"):
-        Forgetful(rows=500, queries=3).told(State())
 
 
 def test_no_mechanism_is_forgotten_in_the_registry():

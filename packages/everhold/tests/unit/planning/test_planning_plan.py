@@ -141,7 +141,7 @@ def test_the_optimum_of_guess_and_check_is_a_true_minimum(slack):
 
 def test_slack_serves_its_purpose():
     for line in plan(rows=50_000, queries=100, overfits=2, slack=1 / 3).lines:
-        if MECHANISMS[line.mechanism].needs_guess:
+        if MECHANISMS[line.mechanism].traits.needs_guess:
             beyond = line.tuned.promise().spends_only_beyond
             assert beyond == pytest.approx(line.radius / 3, abs=1e-7)
 

@@ -11,6 +11,7 @@ from worlds import MARGIN, Outcomes, laws_of, misses
 import everhold as eh
 from everhold.dependence import Independent
 from everhold.guarantees.intervals.disagreement import DisagreementBetting, DisagreementSigns, RowRanges
+from everhold.mechanisms import Traits
 from everhold.queries.public_predictions import apart_procedure, set_apart
 from everhold.sealing.sums import cells_of
 from everhold.values.base import Schema
@@ -19,7 +20,7 @@ from everhold.values.expressions import ColumnKind
 
 ROWS = 5
 SCHEMA = Schema(ROWS, 0, {"y": ColumnKind.NUMBER}, label="y", label_kind="binary")
-MECHANISM = SimpleNamespace(unit=UNIT, adds_noise=False, dependence=Independent())
+MECHANISM = SimpleNamespace(unit=UNIT, traits=Traits(adds_noise=False), dependence=Independent())
 FIRST = np.array([0.9, 0.2, 0.6, 0.6, 0.1])
 SECOND = np.array([0.1, 0.7, 0.5, 0.6, 0.4])
 CLASSES = (np.array([1, 0, 1, 1, 0]), np.array([0, 1, 0, 1, 1]))
@@ -151,7 +152,9 @@ def test_differences_of_other_kinds_are_left_as_they_are():
     def loss(predictions, labels):
         return np.abs(predictions - labels)
 
-    grouped = SimpleNamespace(unit=UNIT, adds_noise=False, dependence=SimpleNamespace(binomial_tails=False))
+    grouped = SimpleNamespace(
+        unit=UNIT, traits=Traits(adds_noise=False), dependence=SimpleNamespace(binomial_tails=False)
+    )
     asked = eh.difference(eh.brier(FIRST), eh.brier(SECOND)).bind(SCHEMA)
     assert set_apart(asked, SCHEMA, grouped).pair.apart is None
     stratified = replace(SCHEMA, stratified="y")

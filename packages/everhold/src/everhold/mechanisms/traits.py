@@ -1,0 +1,49 @@
+"""Traits of a kind of mechanism: the queries and rows that it takes, and the way it answers and charges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Traits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """Facts of a kind of mechanism, the same for all parameters; whoever compiles, plans or certifies reads them.
+
+    Attributes:
+        needs_guess: Every query comes with a guess.
+        adaptive: Queries may depend on earlier answers.
+        one_sided: Some answers bound the population's value from one side only.
+        one_law: It answers from parts of the rows, so all rows have to be of one law.
+        independent_rows: It takes no others.
+        adds_noise: Answers are noisy.
+        unsealable: Every query has an interval of its own, which can be told when the study is over (S8).
+        only_silent: It takes no queries but silent ones, so no plan for answers has a line for it.
+        reads_leakage: Its statement is S1, which looks at the curve of its answers, not at the rows' concentration.
+        sources: Sources of its answers, as the ledger names them.
+        charged_in: Unit of what it charges.
+        most_charged: The most that one new query costs, at the planned price.
+        sells_tolerances: It is a `everhold.queries.question.SellsTolerances`.
+        statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.
+        beyond_the_plan: It may go on after the planned queries.
+        batch_is_one_step: A batch is answered at the levels of its start (S9).
+    """
+
+    needs_guess: bool = False
+    adaptive: bool = True
+    one_sided: bool = False
+    one_law: bool = False
+    independent_rows: bool = False
+    adds_noise: bool = True
+    unsealable: bool = False
+    only_silent: bool = False
+    reads_leakage: bool = False
+    sources: tuple[str, ...] = ("holdout",)
+    charged_in: Literal["answers", "surprises", "credits"] = "answers"
+    most_charged: int = 1
+    sells_tolerances: bool = False
+    statistics: str = ""
+    beyond_the_plan: bool = False
+    batch_is_one_step: bool = False
