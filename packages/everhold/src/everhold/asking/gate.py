@@ -30,7 +30,7 @@ from everhold.queries.challenge import (
     Verdict,
     challenge_of,
     check_gates,
-    check_ratio,
+    check_outcomes,
     checked_margin,
     metric_of,
     procedure_for_gain,
@@ -260,7 +260,7 @@ def open_gate(
     measure = metric_of(metric, None if known is None else known.metric)
     if champion is not None:
         first = Candidate.prepared(measure, champion, training, executor.compiler)
-        check_ratio(first, executor.mechanism)
+        check_outcomes(first, executor.mechanism)
         wished = GateAccount(name, first.metric, checked_margin(margin, first), limit, first.digest, first.digest)
         if known is None:
             known = _open(executor, champions, first, wished)

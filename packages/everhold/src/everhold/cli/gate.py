@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_METRICS = ("accuracy", "error", "brier", "neg_brier_score", "neg_log_loss", "f1", "precision", "recall", "risk")
+_METRICS = (
+    "accuracy", "error", "brier", "neg_brier_score", "neg_log_loss", "balanced_accuracy", "f1", "f1_macro", "precision",
+    "recall", "risk",
+)  # fmt: skip
 _COLUMNS = ("gate", "metric", "margin", "champion", "challenges", "promotions", "limit")
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")

@@ -298,8 +298,8 @@ _OWN = (
 """The kinds of the core, in the order in which help lists them."""
 
 COMPARED = (
-    "accuracy", "error", "balanced_accuracy", "f1", "precision", "recall", "roc_auc", "brier", "neg_brier_score",
-    "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error",
+    "accuracy", "error", "balanced_accuracy", "f1", "f1_macro", "precision", "recall", "roc_auc", "brier",
+    "neg_brier_score", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error",
 )  # fmt: skip
 """Scores by which two models are compared."""
 

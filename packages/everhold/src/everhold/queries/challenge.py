@@ -23,8 +23,9 @@ from everhold.display import Display, at_least, left_in_words
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
+from everhold.guarantees.intervals.gain_difference import GAINS, gain_of
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding
-from everhold.guarantees.intervals.ratio_gain import RATIOS, RatioGain
+from everhold.guarantees.intervals.outcome_gain import OutcomeGain
 from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
@@ -63,7 +64,7 @@ __all__ = [
     "Verdict",
     "challenge_of",
     "check_gates",
-    "check_ratio",
+    "check_outcomes",
     "checked_margin",
     "metric_in_words",
     "metric_of",
@@ -77,18 +78,18 @@ _OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
 
 _NAMED: Mapping[str, Callable[..., LabelQuery]] = {
     "accuracy": accuracy, "error": error, "brier": brier, "risk": risk,
-    **{name: partial(OutcomeQuery, name) for name in RATIOS},
+    **{name: partial(OutcomeQuery, name) for name in GAINS},
 }  # fmt: skip
 
 _FINE_GRID = 2**12  # steps with which a pair of outcomes lies well inside its cell
 
-GATE_METRICS = (*MEANS, *RATIOS)
+GATE_METRICS = (*MEANS, *GAINS)
 """Names of metrics that gates about rows compare by."""
 
 
 def named_metric(name: str) -> Callable[..., LabelQuery] | None:
     """A metric by its name, also the one that scikit-learn has for it; None if gates do not compare by it."""
-    if name in RATIOS:
+    if name in GAINS:
         return _NAMED[name]
     mean = MEANS.get(name, name)
     return _NAMED.get(mean) if isinstance(mean, str) else partial(risk, **mean)
@@ -102,7 +103,7 @@ class Verdict(Display):
         promoted: Whether the challenger is proved to be better by more than the margin, and is the champion now.
         low: By more than this the challenger is better than the champion was, in the metric's units; None unless
             promoted.
-        high: The most that there can be, the width of the metric's range; None unless promoted, and for ratios.
+        high: The most that there can be, the width of the metric's range; None unless promoted.
         champion: SHA-256 of the question about the champion after the challenge.
         promotions: Promotions of the gate so far.
         challenges: Challenges that the gate has answered so far.
@@ -359,7 +360,7 @@ class Challenge(QueryPlan[Verdict]):
         unit, procedure = self.mechanism.unit, self.procedure
         values = sealed.row_values(self.candidate.bound, unit=unit)
         written = self.champions.written(self.candidate.as_champion(values))  # for every verdict: failing tells nothing
-        if isinstance(procedure, RatioGain):
+        if isinstance(procedure, OutcomeGain):
             both = procedure.paired(values, self.champion.values, unit=unit)
         else:
             both = paired(values, self.champion.values, rises=self.candidate.rises, unit=unit)
@@ -396,7 +397,7 @@ class Challenge(QueryPlan[Verdict]):
             by = {"by": self.procedure.name, "nats": nats, "one_sided": True}
             answer["node"] = {**by, **self.procedure.stakes(nats - math.log(2.0))}
         kept = np.clip(replies.sealed[0], 0.0, 1.0).tolist()  # one-sided: the upper end is 1
-        if isinstance(self.procedure, RatioGain) and evaluations.seen is not None:
+        if isinstance(self.procedure, OutcomeGain) and evaluations.seen is not None:
             kept[0] = (1.0 + self.procedure.gain(evaluations.seen[0])) / 2.0
         return state, [Outcome(answer, int(replies.charged[0]), None if kept[0] != kept[0] else tuple(kept))]
 
@@ -443,8 +444,8 @@ def procedure_for_gain(
     mechanism, schema = compiler.mechanism, compiler.schema
     dependence, unit, rises = mechanism.dependence, mechanism.unit, challenger.rises
     independent, group_by = dependence.binomial_tails, dependence.group_column
-    if (score := challenger.metric["kind"]) in RATIOS:
-        return RatioGain(str(score), schema.rows)
+    if (score := challenger.metric["kind"]) in GAINS:
+        return gain_of(str(score), schema.rows)
     if independent and public is not None and _is_sign(challenger, schema):
         differing = int(np.count_nonzero(challenger.predictions != public.predictions))
         return SignTest(rows=schema.rows, training=schema.rows, differing=differing)
@@ -537,14 +538,14 @@ def check_gates(mechanism: Mechanism) -> None:
         )
 
 
-def check_ratio(candidate: Candidate, mechanism: Mechanism) -> None:
-    """Check that the rows of a holdout can compare by a ratio of outcomes, where that is the metric.
+def check_outcomes(candidate: Candidate, mechanism: Mechanism) -> None:
+    """Check that the rows of a holdout can compare by a score of outcomes, where that is the metric.
 
     Raises:
         QueryRejected: If they cannot. Nothing is charged.
     """
     score = candidate.metric["kind"]
-    if score not in RATIOS or (mechanism.dependence.binomial_tails and mechanism.unit >= _FINE_GRID):
+    if score not in GAINS or (mechanism.dependence.binomial_tails and mechanism.unit >= _FINE_GRID):
         return
     raise QueryRejected(
         f"a gate compares {score} on independent rows with the default grid, and this holdout has others; expected a "
@@ -556,8 +557,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     """A metric as an analyst names it.
 
     Args:
-        metric: ``"accuracy"``, ``"error"``, ``"brier"``, ``"neg_brier_score"``, ``"neg_log_loss"``, ``"risk"``,
-            ``"f1"``, ``"precision"``, ``"recall"``; one of the functions `accuracy`, `error` and `brier`; or a function
+        metric: One of `GATE_METRICS`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a function
             from a candidate to such a question. None for the one that is known.
         known: The description of the gate's metric, where there is a gate already.
 

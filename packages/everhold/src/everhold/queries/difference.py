@@ -15,8 +15,8 @@ from everhold.values.base import BoundQuery, Pair
 
 if TYPE_CHECKING:
     from everhold.queries.area_difference import AreaDifference
+    from everhold.queries.outcome_difference import OutcomeDifference
     from everhold.queries.ranking_scores import RankingQuery
-    from everhold.queries.ratio_difference import RateDifference
     from everhold.queries.score_difference import ScoreDifference
     from everhold.queries.score_query import ScoreQuery
     from everhold.queries.shares import ShareQuery
@@ -103,13 +103,13 @@ def difference(first: RowwiseQuery | str, second: RowwiseQuery | str) -> Differe
 @overload
 def difference(first: RankingQuery, second: RankingQuery) -> AreaDifference: ...
 @overload
-def difference(first: ShareQuery, second: ShareQuery) -> RateDifference: ...
+def difference(first: ShareQuery, second: ShareQuery) -> OutcomeDifference: ...
 @overload
 def difference(first: ScoreQuery, second: ScoreQuery) -> ScoreDifference: ...
 def difference(
     first: RowwiseQuery | RankingQuery | ShareQuery | ScoreQuery | str,
     second: RowwiseQuery | RankingQuery | ShareQuery | ScoreQuery | str,
-) -> DifferenceQuery | AreaDifference | RateDifference | ScoreDifference:
+) -> DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference:
     """The mean of a paired difference: how much better or larger the first is, row by row.
 
     One question, with one interval and at most one surprise. Two models that agree on most rows are told apart far more
@@ -141,13 +141,13 @@ def difference(
 
         if isinstance(first, AreaQuery) and isinstance(second, AreaQuery):
             return AreaDifference(first, second)
-        from everhold.guarantees.intervals.ratio_gain import RATIOS
+        from everhold.guarantees.intervals.gain_difference import GAINS
+        from everhold.queries.outcome_difference import OutcomeDifference
         from everhold.queries.rates import ScoredShare
-        from everhold.queries.ratio_difference import RateDifference
 
         if isinstance(first, ScoredShare) and isinstance(second, ScoredShare):
-            if {first.score, second.score} <= set(RATIOS):
-                return RateDifference(first, second)
+            if {first.score, second.score} <= set(GAINS):
+                return OutcomeDifference(first, second)
             first, second = first.by_name(), second.by_name()
         from everhold.queries.score_difference import ScoreDifference
         from everhold.queries.score_query import ScoreQuery

@@ -1,4 +1,4 @@
-"""Outcomes of predicted labels as one row value, by which gates compare precision, recall and F1 (Lemma R)."""
+"""Outcomes of predicted labels as one row value, by which two models are compared (docs/theory/gates.md)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.errors import QueryRejected
 from everhold.queries.question import QuerySpec
 from everhold.queries.rates import BinaryLabelQuery
-from everhold.values.base import RowFunction, Schema
+from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 
@@ -23,10 +24,10 @@ _TRUE_NEGATIVE, _PREDICTED, _ACTUAL = 0.25, 0.25, 0.5  # code / 4; a positive pr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutcomeQuery(BinaryLabelQuery):
-    """The outcome of each row, as ``code / 4`` in the order of `everhold.guarantees.intervals.ratio_gain.OUTCOMES`.
+    """The outcome of each row, as ``code / 4`` in the order of `everhold.guarantees.intervals.outcome_gain.OUTCOMES`.
 
     Attributes:
-        score: The ratio that is compared, in the description of the query.
+        score: The score that is compared, in the description of the query.
         predictions: As for `everhold.queries.rates.CountQuery`.
         training: The same.
     """
@@ -38,6 +39,15 @@ class OutcomeQuery(BinaryLabelQuery):
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
         return QuerySpec(self.score, self.predictions, {"training": self.training})
+
+    def bind(self, schema: Schema) -> BoundQuery:
+        """See `LabelQuery.bind`."""
+        if schema.label_kind != "binary":
+            raise QueryRejected(
+                f"{self.score} compares models by labels 0 and 1, and this holdout has other ones; expected such a "
+                "label column, or accuracy; nothing was charged"
+            )
+        return BinaryLabelQuery.bind(self, schema)
 
     @property
     def _identity(self) -> dict[str, str]:

@@ -7,8 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.gain_difference import GAINS
 from everhold.queries.conditions import among, share_that_meets
 from everhold.queries.made_up_scores import likely_labels
+from everhold.queries.outcome_difference import OutcomeDifference
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.score_kinds import OfParts
 from everhold.queries.score_parts import Judged, Sized
@@ -25,7 +27,8 @@ __all__ = ["OneScoreDifference", "ScoreDifference", "compared_by"]
 
 _NEAREST = {
     "r2": "neg_mean_squared_error", "neg_root_mean_squared_error": "neg_mean_squared_error",
-    "f1_macro": "balanced_accuracy", "f1_weighted": "balanced_accuracy or accuracy",
+    "f1_macro": "balanced_accuracy (f1_macro compares independent rows with labels 0 and 1)",
+    "f1_weighted": "balanced_accuracy or accuracy",
     "matthews_corrcoef": "balanced_accuracy", "recall_at_fpr": "roc_auc",
     "expected_calibration_error": "neg_brier_score",
 }  # fmt: skip
@@ -59,7 +62,10 @@ class ScoreDifference(Query["Answer"]):
         Raises:
             QueryRejected: If nothing is promised. Nothing is charged.
         """
-        mechanism, schema, kind = compiler.mechanism, compiler.schema, compared_by(self.first)
+        mechanism, schema = compiler.mechanism, compiler.schema
+        if self.first.kind.name in GAINS and schema.label_kind == "binary" and mechanism.dependence.binomial_tails:
+            return OutcomeDifference(self.first, self.second).compile(compiler, guess=guess, tolerance=tolerance)
+        kind = compared_by(self.first)
         if tolerance is not None:
             paying(mechanism)
         first, second = both = (self.first.looked_at(compiler), self.second.looked_at(compiler))

@@ -15,6 +15,7 @@ from everhold.answers import Answer
 from everhold.arguments import brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.gain_difference import GAINS
 from everhold.queries.area import AreaQuery
 from everhold.queries.area_difference import AreaDifference
 from everhold.queries.conditions import check_where
@@ -23,10 +24,10 @@ from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, OneMean, RowwiseQuery
 from everhold.queries.metrics import LabelQuery, PredictionQuery
 from everhold.queries.models import Judge, cross_validated
+from everhold.queries.outcome_difference import OutcomeDifference
 from everhold.queries.question import Query
 from everhold.queries.ranking_scores import RankingQuery
 from everhold.queries.rates import RateQuery, ScoredShare
-from everhold.queries.ratio_difference import RateDifference
 from everhold.queries.risk import risk
 from everhold.queries.score_difference import ScoreDifference, compared_by
 from everhold.queries.score_query import ScoreQuery
@@ -114,7 +115,7 @@ def evaluation(
 
 def comparison(
     compiler: QueryCompiler, both: tuple[Any, Any], metric: Any, *, cv: Any, features: Sequence[str] | None
-) -> DifferenceQuery | AreaDifference | RateDifference | ScoreDifference:
+) -> DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference:
     """Query about the difference of two models or sets of predictions, row by row.
 
     Args:
@@ -142,7 +143,7 @@ def comparison(
         else evaluation(compiler, each, metric, cv=cv, features=features, sliced=True)[0]
         for each in asked
     ]  # fmt: skip
-    found: DifferenceQuery | AreaDifference | RateDifference | ScoreDifference = difference(*questions)
+    found: DifferenceQuery | AreaDifference | OutcomeDifference | ScoreDifference = difference(*questions)
     return found
 
 
@@ -193,8 +194,8 @@ def in_slice(question: Any, where: str | None, *, guessed: bool = False) -> Any:
         return ShareQuery(question, rows)
     if isinstance(question, RateQuery | ScoreQuery | ScoreDifference):
         return question.among(where)
-    if isinstance(question, RateDifference):
-        return RateDifference(in_slice(question.first, where), in_slice(question.second, where))
+    if isinstance(question, OutcomeDifference):
+        return OutcomeDifference(in_slice(question.first, where), in_slice(question.second, where))
     if isinstance(question, AreaQuery):
         return replace(question, where=where if question.where is None else f"({question.where}) and ({where})")
     if isinstance(question, ShareQuery):
@@ -268,7 +269,8 @@ def _check_comparable(question: Any) -> None:
         QueryRejected: Nothing is charged.
     """
     if isinstance(question, ScoreQuery):
-        compared_by(question)
+        if question.kind.name not in GAINS:
+            compared_by(question)
         return
     if not isinstance(question, LabelQuery | AreaQuery | RateQuery):
         raise QueryRejected(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gate_children import challenge_all
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score, precision_score, recall_score
+from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
@@ -175,7 +175,7 @@ def test_a_gate_compares_by_scores_that_are_means_and_refuses_others_by_name(tmp
     _, champion = world(0)
     with create(tmp_path) as holdout:
         asked = holdout.status()["questions_asked"]
-        for name, nearest in (("f1_macro", "accuracy"), ("roc_auc", "neg_brier_score"), ("r2", "'squared'")):
+        for name, nearest in (("f1_weighted", "accuracy"), ("roc_auc", "neg_brier_score"), ("r2", "'squared'")):
             with pytest.raises(eh.QueryRejected, match=f"{name}.*{nearest}.*nothing was charged"):
                 holdout.gate(name, champion=champion)
         with pytest.raises(eh.QueryRejected, match="the metric of a gate is 'height'"):
@@ -186,11 +186,14 @@ def test_a_gate_compares_by_scores_that_are_means_and_refuses_others_by_name(tmp
         assert gate.challenge(np.full(len(champion), 0.5)).metric == "log loss"
 
 
-SCORES = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
+SCORES = {
+    "f1": f1_score, "precision": precision_score, "recall": recall_score,
+    "balanced_accuracy": balanced_accuracy_score, "f1_macro": partial(f1_score, average="macro"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SCORES)
-def test_a_gate_compares_ratios_of_outcomes(tmp_path, name):
+def test_a_gate_compares_scores_of_outcomes(tmp_path, name):
     sealed, champion = world(0)
     labels = sealed["late"]
     with create(tmp_path) as holdout:
@@ -214,7 +217,7 @@ def test_a_gate_compares_ratios_of_outcomes(tmp_path, name):
         assert all(row["sealed_low"] <= row["sealed"] + 1e-9 for row in gains)
 
 
-def test_ratios_of_outcomes_need_independent_rows_and_two_classes(tmp_path):
+def test_scores_of_outcomes_need_independent_rows_and_two_classes(tmp_path):
     sealed, champion = world(0)
     with create(tmp_path, dependence=eh.Groups(2)) as holdout:
         with pytest.raises(eh.QueryRejected, match="on independent rows"):

@@ -1,4 +1,4 @@
-"""The difference of two models in F1, precision or recall: one question about the pairs of outcomes (Lemma R)."""
+"""The difference of two models in a score of outcomes, such as F1: one question about the pairs of outcomes."""
 
 from __future__ import annotations
 
@@ -6,43 +6,45 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
-from everhold.guarantees.intervals.ratio_gain import OUTCOMES, RatioDifference, outcome_codes
-from everhold.queries.conditions import among, condition, rows_that_meet
+from everhold.guarantees.intervals.gain_difference import GainDifference, likely_pairs
+from everhold.guarantees.intervals.outcome_gain import counts_of_pairs, outcome_codes
+from everhold.queries.area import share_of_label
+from everhold.queries.conditions import among, condition, rows_that_meet, share_that_meets
 from everhold.queries.outcomes import OutcomeQuery
 from everhold.queries.procedures import check_confirms_statistics, check_independent
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
-from everhold.queries.rates import ScoredShare
+from everhold.queries.score_query import ScoreQuery
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
     from everhold.guarantees.intervals.base import Cells
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.queries.rates import ScoredShare
     from everhold.sealing.table import StoredRows
 
-__all__ = ["OneRateDifference", "RateDifference"]
-
-_TRUE_NEGATIVE = OUTCOMES.index("true negative")
+__all__ = ["OneOutcomeDifference", "OutcomeDifference"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RateDifference(Query["Answer"]):
-    """A rate of the first predictions minus that of the second; made by `difference`.
+class OutcomeDifference(Query["Answer"]):
+    """A score of the first predictions minus that of the second; made by `difference`.
 
     Attributes:
-        first: A precision, a recall or an F1.
-        second: Another one of that kind, of the same rows.
+        first: One of `everhold.guarantees.intervals.gain_difference.GAINS`.
+        second: The same of other predictions.
     """
 
-    first: ScoredShare
-    second: ScoredShare
+    first: ScoredShare | ScoreQuery
+    second: ScoredShare | ScoreQuery
 
     def spec(self) -> QuerySpec:
         """See `Query.spec`."""
@@ -56,11 +58,12 @@ class RateDifference(Query["Answer"]):
         Raises:
             QueryRejected: If nothing is promised. Nothing is charged.
         """
-        mechanism, schema, score = compiler.mechanism, compiler.schema, self.first.score
-        where = self.first.where
-        if (self.second.score, self.second.where) != (score, where):
+        mechanism, schema, where = compiler.mechanism, compiler.schema, self.first.where
+        asked = [_outcome_query(query) for query in (self.first, self.second)]
+        score = asked[0].score
+        if (asked[1].score, self.second.where) != (score, where):
             raise QueryRejected(
-                f"one score is {score} and the other {self.second.score}, or they are about different rows; expected "
+                f"one score is {score} and the other {asked[1].score}, or they are about different rows; expected "
                 "two of one kind about the same rows; nothing was charged"
             )
         name, instead = f"a difference in {score}", "a difference in accuracy"
@@ -68,14 +71,16 @@ class RateDifference(Query["Answer"]):
         check_independent(mechanism, name, instead=instead)
         if tolerance is not None:
             paying(mechanism)
-        both = [_outcomes(compiler, query) for query in (self.first, self.second)]
+        placed = [compiler.placed(query) for query in asked]
+        both = [compiler.bind(query) for query in placed]
         inside = None if where is None else condition(where, schema)
         training = [_open_codes(compiler, found, inside) for found in both]
-        known, procedure = None, RatioDifference(score, schema.rows)
+        counting = schema.rows * share_that_meets(compiler.training, inside)
+        known, procedure = None, GainDifference(score, max(round(counting), 1), _planned(placed, compiler))
         if training[0] is not None and training[1] is not None:
             seen = procedure.cells(training[0], training[1])
             known = Fraction(1 + procedure.gain(seen)) / 2
-            procedure = replace(procedure, planned=tuple(seen.counts.tolist()))
+            procedure = replace(procedure, planned=tuple(counts_of_pairs(seen).astype(int).ravel().tolist()))
         bound = BoundQuery(
             {"kind": "score difference", "name": score, "of": [dict(found.description) for found in both]},
             f"{both[0].shown} minus {both[1].shown}", -1.0, 1.0,
@@ -85,12 +90,22 @@ class RateDifference(Query["Answer"]):
         bound = among(bound, inside, where, schema)
         own = None if guess is None else bound.to_mean(as_float(guess))
         prepared = compiler.of_statistic(bound, guess, known if own is None else None, procedure)
-        return OneRateDifference([prepared], schema, mechanism, (both[0], both[1]), procedure, inside)
+        return OneOutcomeDifference([prepared], schema, mechanism, (both[0], both[1]), procedure, inside)
 
 
-def _outcomes(compiler: QueryCompiler, query: ScoredShare) -> BoundQuery:
-    """The outcomes of one side, its predictions in the order of the rows."""
-    return compiler.bind(compiler.placed(OutcomeQuery(query.score, query.predictions, query.training)))
+def _outcome_query(asked: ScoredShare | ScoreQuery) -> OutcomeQuery:
+    """The outcomes of one side."""
+    if isinstance(asked, ScoreQuery):
+        return OutcomeQuery(asked.kind.name, asked.rows.predictions, asked.rows.training)
+    return OutcomeQuery(asked.score, asked.predictions, asked.training)
+
+
+def _planned(both: Sequence[OutcomeQuery], compiler: QueryCompiler) -> tuple[float, ...] | None:
+    """The likely outcomes of predictions that are public; None of others."""
+    first, second = (query.given(compiler.schema) for query in both)
+    if first is None or second is None:
+        return None
+    return likely_pairs(first == 1, second == 1, None if compiler.training is None else share_of_label(compiler))
 
 
 def _open_codes(compiler: QueryCompiler, bound: BoundQuery, inside: BoundQuery | None) -> NDArray[np.int64] | None:
@@ -101,14 +116,14 @@ def _open_codes(compiler: QueryCompiler, bound: BoundQuery, inside: BoundQuery |
 
 
 def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:
-    """Codes of outcomes; a row that does not count is a true negative, which moves none of these rates."""
+    """Codes of the outcomes of the rows that count; no bet is made on others."""
     codes = outcome_codes(rows.row_values(bound, unit=unit), unit)
-    return codes if inside is None else np.where(rows_that_meet(rows, inside), codes, _TRUE_NEGATIVE)
+    return codes if inside is None else codes[rows_that_meet(rows, inside)]
 
 
 @dataclass(frozen=True)
-class OneRateDifference(OneNumber):
-    """A difference of rates that is held against its guess.
+class OneOutcomeDifference(OneNumber):
+    """A difference of scores that is held against its guess.
 
     Attributes:
         both: The outcomes of both sides.
@@ -117,7 +132,7 @@ class OneRateDifference(OneNumber):
     """
 
     both: tuple[BoundQuery, BoundQuery]
-    procedure: RatioDifference
+    procedure: GainDifference
     inside: BoundQuery | None
 
     def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:

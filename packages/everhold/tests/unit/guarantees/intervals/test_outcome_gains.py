@@ -1,0 +1,154 @@
+"""Gains in scores of outcomes: exact probabilities in tiny worlds, and scikit-learn's scores."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import partial
+from math import factorial, prod
+
+import numpy as np
+import pytest
+from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
+
+from everhold.guarantees.intervals.balanced_gain import BalancedGain, _apart_by_label
+from everhold.guarantees.intervals.claims import stakes_for
+from everhold.guarantees.intervals.gain_difference import GAINS, GainDifference, gain_of
+from everhold.guarantees.intervals.outcome_gain import OUTCOMES, counts_of_pairs
+from everhold.guarantees.intervals.ratio_gain import RatioGain
+
+TN, FP, FN, TP = 1, 2, 3, 4
+SCORES = {
+    "f1": f1_score, "precision": precision_score, "recall": recall_score,
+    "balanced_accuracy": balanced_accuracy_score, "f1_macro": partial(f1_score, average="macro"),
+}  # fmt: skip
+NATS = math.log(3.0)  # on one side
+WORLDS = {
+    "two models that trade positives": {(TP, FN): 0.25, (FN, TP): 0.25, (TP, TP): 0.3, (TN, TN): 0.2},
+    "false alarms against misses": {(TP, TP): 0.4, (FP, TN): 0.2, (TN, FP): 0.2, (TN, TN): 0.2},
+    "a rare class": {(TP, FN): 0.05, (FN, TP): 0.05, (TN, TN): 0.9},
+}
+OF_BOTH_LABELS = {
+    "recall against specificity": {(TP, FN): 0.25, (TP, TP): 0.25, (FP, TN): 0.25, (TN, TN): 0.25},
+    "each model is right on one label": {(TP, FN): 0.5, (FP, TN): 0.5},
+    "a rare class is found at the price of false alarms": {
+        (TP, FN): 0.15, (FN, FN): 0.05, (FP, TN): 0.6, (TN, TN): 0.2
+    },
+}  # fmt: skip
+"""Worlds of no gain in balanced accuracy, where each label has one."""
+
+
+def seen(rows, procedure):
+    own, other = np.array(rows).T
+    return procedure.cells(own, other)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_gain_that_is_not_there_is_proved_with_the_probability_of_the_level_at_most(world, score):
+    assert proved_by_chance(gain_of(score, 6), WORLDS[world], 0.0, NATS) <= math.exp(-NATS)
+
+
+@pytest.mark.parametrize("world", OF_BOTH_LABELS)
+def test_a_gain_in_one_recall_that_the_other_one_loses_is_proved_with_the_probability_of_the_level_at_most(world):
+    chances = OF_BOTH_LABELS[world]
+    for nats in (math.log(1.5), NATS):
+        assert proved_by_chance(BalancedGain("balanced_accuracy", 6), chances, 0.0, nats) <= math.exp(-nats)
+
+
+def test_without_the_bets_on_the_other_label_it_would_be_proved_more_often():
+    chances = OF_BOTH_LABELS["each model is right on one label"]
+    assert proved_by_chance(OfOneLabel("balanced_accuracy", 6), chances, 0.0, NATS) > math.exp(-NATS)
+
+
+@dataclass(frozen=True)
+class OfOneLabel(BalancedGain):
+    """Takes the gain in recall for all of the gain."""
+
+    def proves(self, seen, gain, nats):
+        ones, _ = _apart_by_label(seen)
+        stakes = stakes_for(self.rows, nats)
+        capital = np.logaddexp.reduce(stakes_capital(ones, stakes)) - math.log(len(stakes))
+        return bool(capital >= nats)
+
+
+def stakes_capital(ones, stakes):
+    return np.log1p(stakes[:, None] * np.array([-1.0, 0.0, 1.0])) @ ones
+
+
+def proved_by_chance(procedure, world, gain, nats):
+    """Probability that a gain is proved, over all samples of six rows."""
+    units, proved = 6, 0.0
+    pairs, chances = list(world), list(world.values())
+    for counts in itertools.product(range(units + 1), repeat=len(pairs)):
+        if sum(counts) == units:
+            rows = [pair for pair, count in zip(pairs, counts, strict=True) for _ in range(count)]
+            if procedure.proves(seen(rows, procedure), gain, nats):
+                ways = factorial(units) // prod(map(factorial, counts))
+                proved += ways * prod(p**count for p, count in zip(chances, counts, strict=True))
+    return proved
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_the_sealed_gain_is_that_of_scikit_learn(score):
+    rng = np.random.default_rng(1)
+    labels, first, second = rng.integers(0, 2, (3, 500))
+    procedure = gain_of(score, 500)
+    own, other = (1 + predicted + 2 * labels for predicted in (first, second))
+    gain = SCORES[score](labels, first) - SCORES[score](labels, second)
+    assert procedure.gain(procedure.cells(own, other)) == pytest.approx(gain)
+
+
+@pytest.mark.parametrize("unit", [2**12, 2**30, 10_000])
+def test_each_pair_of_outcomes_has_a_cell_of_its_own(unit):
+    codes = np.array(list(itertools.product(range(len(OUTCOMES)), repeat=2)))
+    own, other = (codes * unit // 4).T
+    values = RatioGain.paired(own, other, unit=unit)
+    procedure = RatioGain("f1", len(codes))
+    cells = np.zeros(256, dtype=np.int64)
+    np.add.at(cells, values * 256 // unit, 1)
+    assert (cells == procedure.cells(*codes.T).counts).all()
+    assert cells.max() == 1
+
+
+@pytest.mark.parametrize("score", GAINS)
+def test_a_fault_counts_as_the_worst(score):
+    procedure = gain_of(score, 100)
+    fine = seen([(TP, FN)] * 30 + [(TP, TP)] * 30 + [(TN, TN)] * 40, procedure)
+    faulty = seen([(TP, FN)] * 30 + [(TP, TP)] * 30 + [(0, TN)] * 40, procedure)
+    assert procedure.interval(fine, 3.0)[0] > procedure.interval(faulty, 3.0)[0]
+
+
+def test_more_rows_prove_more():
+    ends = [
+        RatioGain("f1", 30 * times).interval(
+            seen([(TP, FN)] * 20 * times + [(TN, TN)] * 10 * times, RatioGain("f1", 1)), 5
+        )
+        for times in (1, 4, 16)
+    ]
+    assert ends[0][0] < ends[1][0] < ends[2][0]
+    assert {high for _, high in ends} == {1.0}
+
+
+@pytest.mark.parametrize("score", GAINS)
+def test_a_difference_has_the_ends_of_both_gains(score):
+    rows = [(TP, FN)] * 30 + [(FN, TP)] * 10 + [(TP, TP)] * 60 + [(FP, TN)] * 5 + [(TN, TN)] * 95
+    procedure = GainDifference(score, len(rows))
+    ends = procedure.interval(seen(rows, procedure), 6.0)
+    other = procedure.interval(seen([pair[::-1] for pair in rows], procedure), 6.0)
+    assert ends == pytest.approx([1.0 - other[1], 1.0 - other[0]])
+    assert ends[0] == gain_of(score, len(rows)).interval(seen(rows, procedure), 6.0)[0]
+    assert ends[0] < (1.0 + procedure.gain(seen(rows, procedure))) / 2.0 < ends[1]
+
+
+@pytest.mark.parametrize("score", GAINS)
+def test_the_standard_error_of_a_difference_is_that_of_many_samples(score):
+    rng = np.random.default_rng(2)
+    chances, pairs = [0.1, 0.05, 0.25, 0.05, 0.55], [(TP, FN), (FN, TP), (TP, TP), (FP, TN), (TN, TN)]
+    procedure = GainDifference(score, 2_000)
+
+    def sample(rows):
+        return seen(np.repeat(pairs, rng.multinomial(rows, chances), axis=0), procedure)
+
+    planned = GainDifference(score, 2_000, tuple(counts_of_pairs(sample(100_000)).ravel().tolist()))
+    gains = [procedure.gain(sample(2_000)) for _ in range(400)]
+    assert planned.standard_error(0.5) == pytest.approx(np.std(gains) / 2.0, rel=0.15)
