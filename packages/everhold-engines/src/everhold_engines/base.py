@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from everhold.sealing.arriving import ArrivedFiles
     from everhold.sealing.keys import StewardKey
+    from everhold.sealing.request import SealRequest
     from everhold.sealing.row_store import RowStore, SealedRows
     from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind
@@ -34,11 +35,13 @@ class Sealable:
     An engine that has the other methods of `Engine` inherits this.
     """
 
-    def sealing(self: Any, folder: Path, *, key: StewardKey, **how: Any) -> AbstractContextManager[SealedRows]:
+    def sealing(
+        self: Any, folder: Path, request: SealRequest, *, key: StewardKey
+    ) -> AbstractContextManager[SealedRows]:  # fmt: skip
         """See `SealableTable.sealing`."""
         from everhold_engines.tables import sealing
 
-        return sealing(folder, self, key=key, **how)
+        return sealing(folder, self, request, key=key)
 
     def check_unaltered(self: Any, configuration: Mapping[str, Any], key: StewardKey) -> None:
         """See `SealableTable.check_unaltered`; the engine reads all rows."""

@@ -99,7 +99,7 @@ def split(
     """
     _check(holdout, groups=groups, time=time, stratify=stratify, gap=gap, stretch=stretch)
     from everhold.diagnosis.likeness import likeness
-    from everhold.sealing.create import checked_seed
+    from everhold.sealing.request import checked_seed
     from everhold.sealing.splitting import STRETCH, split_file
     from everhold.sealing.storage import TRAINING_FILE
 

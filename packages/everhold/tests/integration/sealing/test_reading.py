@@ -16,6 +16,7 @@ import pytest
 from everhold.errors import HoldoutRejected
 from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.storage import HOLDOUT_FILE
 from everhold.sealing.table import StoredRows
 from everhold.values.expressions import ColumnKind
@@ -80,7 +81,7 @@ SOURCES = {
 def seal(folder, source, **others):
     folder = folder / "sealed"
     folder.mkdir()
-    return folder, seal_rows(folder, holdout=source, **{"training": None, "label": None, "row_id": None, **others})
+    return folder, seal_rows(folder, SealRequest(holdout=source, **others))
 
 
 def table_of(folder, sealed, file=HOLDOUT_FILE):
