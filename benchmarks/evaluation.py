@@ -37,7 +37,7 @@ def _line(kind: type[np.generic]) -> dict[str, object]:
             }
         )  # fmt: skip
         engine = Embedded(Path(folder) / HOLDOUT_FILE)
-        rows = StoredRows(engine, rows=ROWS, columns=("late",), sealed=True, label="late")
+        rows = StoredRows(engine, schema, rows=ROWS, sealed=True)
         question = accuracy(predictions).bind(schema)
         times = compare(lambda: rows.totals([question]), lambda: np.mean(predictions == labels), rounds=50)
         rows.close()

@@ -19,6 +19,7 @@ from everhold.sealing.files import seal_rows
 from everhold.sealing.request import SealRequest
 from everhold.sealing.storage import HOLDOUT_FILE
 from everhold.sealing.table import StoredRows
+from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
 NUMBERS = [3, 1, None, 2]
@@ -85,7 +86,8 @@ def seal(folder, source, **others):
 
 
 def table_of(folder, sealed, file=HOLDOUT_FILE):
-    stored = StoredRows(Embedded(folder / file), rows=sealed.rows, columns=tuple(sealed.columns), sealed=True)
+    schema = Schema(sealed.rows, sealed.training_rows, sealed.columns)
+    stored = StoredRows(Embedded(folder / file), schema, rows=sealed.rows, sealed=True)
     found = dict(stored.table(tuple(sealed.columns)))
     stored.close()
     return found
@@ -157,7 +159,8 @@ def test_the_order_of_a_large_csv_is_kept_and_late_types_are_seen(tmp_path):
 def test_training_columns_may_come_in_another_order(tmp_path):
     folder, sealed = seal(tmp_path, {"a": [1, 2], "b": ["x", "y"]}, training={"b": ["z"], "a": [3]})
     assert (sealed.rows, sealed.training_rows) == (2, 1)
-    stored = StoredRows(Embedded(folder / "training.parquet"), rows=1, columns=("a", "b"), sealed=False)
+    schema = Schema(sealed.rows, sealed.training_rows, sealed.columns)
+    stored = StoredRows(Embedded(folder / "training.parquet"), schema, rows=1, sealed=False)
     training = stored.table(("a", "b"))
     assert {name: column.tolist() for name, column in training.items()} == {"a": [3], "b": ["z"]}
 

@@ -44,9 +44,8 @@ def stored(tmp_path_factory, columns):
     others = table.set_column(2, "share", pa.array(1.0 - columns["share"]))
     sealed = seal_rows(folder, SealRequest(holdout=table, training=others, label="late"))
     schema = Schema(ROWS, ROWS, sealed.columns, "late", sealed.label_kind)
-    names = tuple(sealed.columns)
     both = [
-        StoredRows(Embedded(folder / f), rows=ROWS, columns=names, sealed=f == HOLDOUT_FILE)
+        StoredRows(Embedded(folder / f), schema, rows=ROWS, sealed=f == HOLDOUT_FILE)
         for f in (HOLDOUT_FILE, TRAINING_FILE)
     ]
     yield schema, *both
