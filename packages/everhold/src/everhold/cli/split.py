@@ -100,14 +100,12 @@ def split(
     _check(holdout, groups=groups, time=time, stratify=stratify, gap=gap, stretch=stretch)
     from everhold.diagnosis.likeness import likeness
     from everhold.sealing.request import checked_seed
-    from everhold.sealing.splitting import STRETCH, split_file
+    from everhold.sealing.splitting import STRETCH, SplitRule, split_file
     from everhold.sealing.storage import TRAINING_FILE
 
     with arguments_checked(), progress("splitting"):
-        parts = split_file(
-            table, output, share=holdout, groups=groups, time=time, gap=gap or 0.0, stretch=stretch,
-            stratify=stratify, seed=checked_seed(seed),
-        )  # fmt: skip
+        rule = SplitRule(share=holdout, groups=groups, time=time, stratify=stratify, gap=gap or 0.0, stretch=stretch)
+        parts = split_file(table, output, rule, seed=checked_seed(seed))
     column = STRETCH if time else groups
     alike = None if column is None else likeness(output / TRAINING_FILE, groups=column, label=label or stratify)
     allowed = _allowed(parts, queries, alike)
