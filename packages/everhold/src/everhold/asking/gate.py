@@ -27,7 +27,6 @@ from everhold.queries.challenge import (
     Candidate,
     Challenge,
     GateMetric,
-    Verdict,
     challenge_of,
     check_gates,
     check_ratio,
@@ -37,6 +36,7 @@ from everhold.queries.challenge import (
     verdict,
 )
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
+from everhold.queries.verdict import Decision, Verdict
 from everhold.sealing.model_store import ModelStore
 
 if TYPE_CHECKING:
@@ -176,11 +176,10 @@ class Gate:
         if gate.before:
             question = digest(challenge_of(gate, gate.before, champion.digest))
         told = ExecutionResult([], executor.remaining(executor.data()), executor.promise.statement, executor.analyst)
-        return verdict(
-            gate, champion, told, promoted=bool(gate.before), question=question, repeated=True,
-            confidence=executor.mechanism.confidence, shown=f"gate {gate.name!r}: {champion.bound.shown}, the champion",
-            about=about_of(executor.schema, by_position=champion.by_position),
-        )  # fmt: skip
+        shown = f"gate {gate.name!r}: {champion.bound.shown}, the champion"
+        decision = Decision.of_champion(gate, question=question, shown=shown)
+        about = about_of(executor.schema, by_position=champion.by_position)
+        return verdict(decision, champion, told, confidence=executor.mechanism.confidence, about=about)
 
     def _now(self, data: dict[str, Any]) -> GateAccount:
         return Accounts.from_state(data).of(Gates).by_name[self._name]
