@@ -558,7 +558,7 @@ class Holdout(GrowingHoldout):
             better: Makes a gate about cases, whose challengers report results: the metric that has to be better than
                 the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means ``"a / b"``.
             any_of: In place of ``better``: metrics of which any one has to be better; they share the level.
-            **claims: Of a gate about cases, see `everhold.asking.case_gate_opening.open_case_gate`: ``not_worse``
+            **claims: Of a gate about cases, see `everhold.asking.case_gate_opening.CaseRules`: ``not_worse``
                 (slacks of guards, which share no level), ``baseline`` (results that guards are held against; those of
                 the first champion by default), ``at_most`` and ``at_least`` (guards against numbers, also of ratios
                 such as ``"cost / passed"``), ``units`` (``"cases"`` or ``"runs"``), ``ranges`` and ``lower``.
