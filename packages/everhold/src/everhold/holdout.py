@@ -1132,7 +1132,7 @@ class Holdout(GrowingHoldout):
         from everhold.asking.certificate_answers import chosen_answers
         from everhold.asking.query_list import MOST_LISTED, listed_queries
         from everhold.asking.unsealing import disclosed_at
-        from everhold.certificate import TimestampAuthority, make_certificate
+        from everhold.certificate import CertifiedAccount, TimestampAuthority, make_certificate
         from everhold.ledger.verify import check_unaltered
         from everhold.sealing.resealing import also_sealed_as
 
@@ -1153,13 +1153,14 @@ class Holdout(GrowingHoldout):
         added: dict[str, Any] = {}
         for accessor in self._accessors(head):
             added |= accessor.certificate_facts(head, checked.tally)
-        return make_certificate(
-            executor.record, mechanism=self._first.mechanism, head=head, tally=checked.tally, since=checked.since,
-            key=executor.key,
+        account = CertifiedAccount(
+            head=head, tally=checked.tally, since=checked.since, extensions=added, queries=listed,
             also_sealed_as=also_sealed_as(executor.store, executor.record),
             answers=chosen_answers(executor, answers, last=head.sequence, told=told),
-            extensions=added, queries=listed, timestamp=stamper,
         )  # fmt: skip
+        return make_certificate(
+            executor.record, account, mechanism=self._first.mechanism, key=executor.key, timestamp=stamper
+        )
 
 
 def _compiler(executor: QueryExecutor, silent: bool) -> QueryCompiler:
