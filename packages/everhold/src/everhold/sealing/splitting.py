@@ -185,6 +185,11 @@ class SplitRule:
     gap: float = 0.0
     stretch: float | None = None
 
+    @property
+    def group_column(self) -> str | None:
+        """Column of both files whose equal values belong together; None if there is none."""
+        return STRETCH if self.time else self.groups
+
 
 def split_file(
     table: Path, folder: Path, rule: SplitRule, *, seed: int | None = None, most_rows: int = MOST_ROWS
