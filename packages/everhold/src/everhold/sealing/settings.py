@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from everhold.estimand import SEALED
-from everhold.sealing.checks import Classes
 from everhold.sealing.reading import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Rows:
     """
 
     row_id: str | None = None
-    classes: Classes | None = None
+    classes: Sequence[str | float] | Literal["open"] | None = None
     features: Literal["sealed", "public"] = SEALED
     stratified: str | None = None
     most_rows: int = MOST_ROWS
