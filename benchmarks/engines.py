@@ -110,7 +110,7 @@ def _lines(name: str, rows: int) -> list[dict[str, Any]]:
         table = _OPENED[name](rows, stack)
         kinds = {"rows": table.rows, "training_rows": 0, "columns": list(_COLUMNS.items()), "row_id": None}
         schema = schema_from({**kinds, "features": "sealed", "label": None, "label_kind": None, "label_classes": None})
-        stored = StoredRows(table.engine, rows=table.rows, columns=tuple(_COLUMNS), sealed=True)
+        stored = StoredRows(table.engine, schema, rows=table.rows, sealed=True)
         clipped = "avg(least(greatest(delay, -60), 180))"
         asked: dict[str, tuple[list[Any], str]] = {
             **{what: ([mean(text)], table.share.format(sql)) for what, (text, sql) in _QUESTIONS.items()},

@@ -12,6 +12,7 @@ from everhold import accuracy
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.storage import HOLDOUT_FILE
 from everhold.sealing.table import StoredRows
 
@@ -27,7 +28,7 @@ def _line(kind: type[np.generic]) -> dict[str, object]:
     rng = np.random.default_rng(1)
     labels, predictions = (rng.integers(0, 2, ROWS).astype(kind) for _ in range(2))
     with tempfile.TemporaryDirectory() as folder:
-        sealed = seal_rows(Path(folder), holdout={"late": labels}, training=None, label="late", row_id=None)
+        sealed = seal_rows(Path(folder), SealRequest(holdout={"late": labels}, label="late"))
         schema = schema_from(
             {
                 "rows": ROWS, "training_rows": 0, "columns": [["late", sealed.columns["late"].value]],
@@ -36,7 +37,7 @@ def _line(kind: type[np.generic]) -> dict[str, object]:
             }
         )  # fmt: skip
         engine = Embedded(Path(folder) / HOLDOUT_FILE)
-        rows = StoredRows(engine, rows=ROWS, columns=("late",), sealed=True, label="late")
+        rows = StoredRows(engine, schema, rows=ROWS, sealed=True)
         question = accuracy(predictions).bind(schema)
         times = compare(lambda: rows.totals([question]), lambda: np.mean(predictions == labels), rounds=50)
         rows.close()

@@ -22,7 +22,7 @@ import numpy as np
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.budget import SPENT, checked_name, refuse_look_alikes
-from everhold.asking.gate import Gate, model_store_of, open_gate
+from everhold.asking.gate import Gate, GateRules, model_store_of, open_gate
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import EverholdError, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
@@ -445,15 +445,19 @@ class CompetitionSession:
         executor, predicted = self.executor, entered.digest
         if team in self._accounts().parts:
             executor = executor.on_behalf_of(team)
-        wrapped = partial(TeamLimited, team=team, predictions=predicted, share=self._share)
+
+        def limited(ready: Any) -> TeamLimited[Any]:
+            """The question, a mean or a challenge, with room left for the scores of the close."""
+            return TeamLimited(replace(ready, keeping=self.competition.closing), team, predicted, self._share)
+
         if self.competition.feedback == LEADER:
             if (gate := self._accounts().of(Gates).by_name.get(LEADERBOARD)) is not None:
                 self.champions.find(gate.champion)
             assert entered.candidate is not None
-            return partial(self._tell_lead, executor, entered.candidate, wrapped, predictions, training)
+            return partial(self._tell_lead, executor, entered.candidate, limited, predictions, training)
         ready = executor.compiler.compile(self.scoring.query(predictions, training), guess, None)
         assert isinstance(ready, OneMean)
-        return partial(self._tell_score, executor, wrapped(replace(ready, keeping=self.competition.closing)))
+        return partial(self._tell_score, executor, limited(ready))
 
     def _tell_score(self, executor: QueryExecutor, ready: QueryPlan[Answer]) -> dict[str, Any]:
         answer = executor.ask(ready)
@@ -495,17 +499,14 @@ class CompetitionSession:
     def _gate(self, executor: QueryExecutor, telling: Callable[..., Any], predictions: Any, training: Any) -> Gate:
         """The gate whose champion leads; the first submission of all opens it."""
         assert isinstance(self.scoring, MeanScoring)
-        shared: dict[str, Any] = {
-            "metric": self.scoring.of_gate, "margin": 0.0, "challenges": None, "name": LEADERBOARD,
-            "keeping": self.competition.closing,
-        }  # fmt: skip
+        rules = GateRules(name=LEADERBOARD, metric=self.scoring.of_gate)
         if not self._led():
             try:
-                open_gate(self.executor, self.champions, champion=predictions, training=training, **shared)
+                open_gate(self.executor, self.champions, rules, champion=predictions, training=training)
             except QueryRejected:
                 if not self._led():  # else another team was first
                     raise
-        return open_gate(executor, self.champions, champion=None, training=None, telling=telling, **shared)
+        return open_gate(executor, self.champions, rules, telling=telling)
 
     def _led(self) -> bool:
         return LEADERBOARD in self._accounts().of(Gates).by_name

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from everhold.sealing.evaluated_rows import facts_of
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
 
     from everhold.sealing.arriving import ArrivedFiles
     from everhold.sealing.keys import StewardKey
+    from everhold.sealing.request import SealRequest
     from everhold.sealing.row_store import RowStore, SealedRows
     from everhold.values.base import Schema
     from everhold.values.expressions import ColumnKind
@@ -34,11 +33,13 @@ class Sealable:
     An engine that has the other methods of `Engine` inherits this.
     """
 
-    def sealing(self: Any, folder: Path, *, key: StewardKey, **how: Any) -> AbstractContextManager[SealedRows]:
+    def sealing(
+        self: Any, folder: Path, request: SealRequest, *, key: StewardKey
+    ) -> AbstractContextManager[SealedRows]:  # fmt: skip
         """See `SealableTable.sealing`."""
         from everhold_engines.tables import sealing
 
-        return sealing(folder, self, key=key, **how)
+        return sealing(folder, self, request, key=key)
 
     def check_unaltered(self: Any, configuration: Mapping[str, Any], key: StewardKey) -> None:
         """See `SealableTable.check_unaltered`; the engine reads all rows."""
@@ -50,7 +51,7 @@ class Sealable:
         """See `SealableTable.sealed_rows`."""
         from everhold_engines.remote_rows import RemoteRows
 
-        return RemoteRows(self, rows=schema.rows, sealed=True, order_key=order_key, **facts_of(schema))
+        return RemoteRows(self, schema, rows=schema.rows, sealed=True, order_key=order_key)
 
     def arrival_rows(self: Any, window: tuple[str, str], fingerprint: str, schema: Schema, key: StewardKey) -> RowStore:
         """See `SealableTable.arrival_rows`; the engine reads all of these rows."""
@@ -78,7 +79,7 @@ class Sealable:
         from everhold_engines.training_tables import check_training_table
 
         table = check_training_table(self, facts, schema.columns)
-        return RemoteRows(table, rows=facts["rows"], sealed=False, **facts_of(schema))
+        return RemoteRows(table, schema, rows=facts["rows"], sealed=False)
 
 
 class Engine(Protocol):

@@ -49,13 +49,14 @@ class RemoteRows(EvaluatedRows):
 
     Args:
         engine: The table, and what runs statements about it.
-        **facts: As for `EvaluatedRows`; the column ``row_id`` puts the rows in order.
+        schema: As for `EvaluatedRows`; its column of row ids puts the rows in order.
+        **facts: As for `EvaluatedRows`.
     """
 
     reads_ahead: ClassVar[bool] = True
 
-    def __init__(self, engine: Engine, **facts: Any) -> None:
-        super().__init__(**facts)
+    def __init__(self, engine: Engine, schema: Schema, **facts: Any) -> None:
+        super().__init__(schema, **facts)
         self.engine, self._facts = engine, facts
         self.at_once = engine.most_expressions
         self._group_sizes: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
@@ -74,11 +75,11 @@ class RemoteRows(EvaluatedRows):
         first, last = (part.engine.watermark for part in (parts[0], parts[-1]))  # type: ignore[attr-defined]  # `Remote`
         engine = table.between(first.since, last.until, [part.engine for part in parts])
         engine.columns()
-        return RemoteRows(engine, **{**self._facts, "rows": schema.rows})
+        return RemoteRows(engine, self._schema, **{**self._facts, "rows": schema.rows})
 
     def on(self, engine: Engine) -> RemoteRows:
         """The same rows as another engine has them, with more columns beside them."""
-        return RemoteRows(engine, **self._facts)
+        return RemoteRows(engine, self._schema, **self._facts)
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
         """See `EvaluatedRows.totals`."""
@@ -229,13 +230,13 @@ class RemoteRows(EvaluatedRows):
         Raises:
             QueryRejected: If there are no row ids. Nothing is charged.
         """
-        if self._row_id is None:
+        if self._schema.row_id is None:
             raise QueryRejected(
                 "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
                 "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
             )
         of = self.engine.dialect
-        number = f"row_number() OVER (ORDER BY {of.column(self._row_id)}) - 1"
+        number = f"row_number() OVER (ORDER BY {of.column(self._schema.row_id)}) - 1"
         return f"(SELECT {of.rows}.*, {number} AS {POSITION} FROM {self.engine.source} AS {of.rows})"
 
     def _check_cells(self, columns: int) -> None:

@@ -22,8 +22,7 @@ from everhold.sealing.checks import (
     check_not_shared,
     check_row_ids,
     check_same_columns,
-    classes_of,
-    label_kind,
+    label_facts,
 )
 from everhold.sealing.duckdb_files import spilling_into
 from everhold.sealing.equal_rows import check_equal_rows, telling_column
@@ -43,10 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from everhold.dependence import DependenceModel
-    from everhold.sealing.checks import Classes, Side
+    from everhold.sealing.checks import Side
     from everhold.sealing.keys import StewardKey
     from everhold.sealing.reading import RowSource
+    from everhold.sealing.request import SealRequest
     from everhold.sealing.row_store import SealableTable
     from everhold.values.expressions import ColumnKind
     from everhold_engines.base import Engine
@@ -57,9 +56,9 @@ _SECRET = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|token|secret)\s*="
 
 
 @contextmanager
-def sealing(folder: Path, engine: Engine, *, key: StewardKey, **how: Any) -> Iterator[SealedRows]:
+def sealing(folder: Path, engine: Engine, request: SealRequest, *, key: StewardKey) -> Iterator[SealedRows]:
     """See `everhold.sealing.row_store.SealableTable.sealing`."""
-    with staged_table(folder, engine, key=key, **how) as (sealed, staging):
+    with staged_table(folder, engine, request, key=key) as (sealed, staging):
         yield SealedRows(
             sealed,
             TableStructure(staging, sealed),
@@ -84,31 +83,16 @@ def content_of(staging: Staging, key: str | None) -> Content:
 
 @contextmanager
 def staged_table(
-    folder: Path,
-    engine: Engine,
-    *,
-    key: StewardKey,
-    training: RowSource | SealableTable | None,
-    declared: DependenceModel | None = None,
-    label: str | None,
-    row_id: str | None,
-    most_rows: int,
-    equal_rows: bool,
-    classes: Classes | None = None,
-) -> Iterator[tuple[SealedFiles, Staging]]:
+    folder: Path, engine: Engine, request: SealRequest, *, key: StewardKey
+) -> Iterator[tuple[SealedFiles, Staging]]:  # fmt: skip
     """Check a table, and write the training rows to an existing, private folder.
 
     Args:
         folder: Where the training file goes, and what checks need, until they are done.
         engine: The table whose rows are sealed.
+        request: The training rows, and what is declared. Training rows of a table are copied as the declared dependence
+            requires, and such a table may have any number of them.
         key: The steward's, for the fingerprint.
-        training: Open rows of the same columns, or another table of the engine.
-        declared: How rows depend on each other, as it was declared: training rows of a table are copied accordingly.
-        label: As for `everhold.sealing.files.seal_rows`, like `row_id` and `equal_rows`.
-        row_id: See there.
-        most_rows: The most training rows in a file; a table may have any number.
-        equal_rows: See there.
-        classes: See there.
 
     Yields:
         What is known of the rows, and the place to which more of them can be brought.
@@ -117,6 +101,7 @@ def staged_table(
         HoldoutRejected: If the rows cannot be sealed as they stand.
         Unavailable: If the engine cannot be reached.
     """
+    training, row_id, most_rows = request.training, request.rows.row_id, request.rows.most_rows
     facts = engine.to_dict()
     check_public(facts)
     columns = dict(engine.columns())  # first: whether there is such a table, and a way in, is known at once
@@ -137,7 +122,8 @@ def staged_table(
         with Staging(folder, columns, tables) as staging:
             sides: list[Side] = [*tables]
             if is_table(training):
-                _copy_training(folder, staging, rows_copied(tables[1], engine, declared, row_id=row_id))
+                which = rows_copied(tables[1], engine, request.dependence, row_id=row_id)
+                _copy_training(folder, staging, which)
             elif training is not None:
                 _write_training(folder, training, columns, most_rows=most_rows)
                 sides.append(FileSide(staging.connection, "training", columns))
@@ -146,13 +132,12 @@ def staged_table(
                 staging.show_training()
                 copied = FileSide(staging.connection, "training", columns).rows
             line(2)
-            kind = None if label is None else label_kind(label, columns, sides, declared=classes)
-            known = None if kind is None else classes_of(label or "", kind, sides, declared=classes)
+            kind, known = label_facts(request.label, columns, sides, declared=request.rows.classes)
             line(3)
             if row_id is not None:
                 check_row_ids(row_id, columns, sides)
             if training is not None:
-                _check_apart(staging, row_id=row_id, equal_rows=equal_rows)
+                _check_apart(staging, row_id=row_id, equal_rows=request.rows.equal_rows)
             line(4)
             yield (
                 SealedFiles(

@@ -19,6 +19,7 @@ from everhold.asking.query_executor import QueryExecutor
 from everhold.errors import EverholdError
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
+from everhold.testing.rows import SCHEMA
 from everhold_engines.remote_rows import RemoteRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
@@ -56,7 +57,7 @@ def test_totals_of_twenty_billion_rows_are_exact_through_the_mechanism(path):
     total = 3 * rows * mechanism.unit // 10 + 1
     assert mechanism.unit == 2**21
     assert 2**53 < total <= mechanism.steps < 2**56
-    stored = RemoteRows(Counted(path, total), rows=rows, columns=("x",), sealed=True)
+    stored = RemoteRows(Counted(path, total), SCHEMA, rows=rows, sealed=True)
     totals, seen = stored.look(asked(mean("x > 0")), ["total"], unit=mechanism.unit)
     assert int(totals[0, 0]) == total
     evaluations = Evaluations(totals, np.array([total]), rows, mechanism.unit)
@@ -88,14 +89,14 @@ class Failing(SecondEngine):
 
 
 def test_what_an_engine_says_of_its_errors_is_hidden(path):
-    stored = RemoteRows(Failing(path, RuntimeError(CANARY)), rows=ROWS, columns=("x",), sealed=True)
+    stored = RemoteRows(Failing(path, RuntimeError(CANARY)), SCHEMA, rows=ROWS, sealed=True)
     with pytest.raises(EverholdError) as caught:
         stored.totals(asked(mean("x > 0")))
     assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 
 def test_an_engine_that_cannot_be_reached_is_unavailable(path):
-    stored = RemoteRows(Failing(path, Unavailable("try again")), rows=ROWS, columns=("x",), sealed=True)
+    stored = RemoteRows(Failing(path, Unavailable("try again")), SCHEMA, rows=ROWS, sealed=True)
     with pytest.raises(Unavailable) as caught:
         stored.totals(asked(mean("x > 0")))
     assert caught.value.http_status == 503
@@ -112,7 +113,7 @@ class Endless(SecondEngine):
 
 def test_ctrl_c_is_heard_and_ends_the_statement(path):
     engine = Endless(path)
-    stored = RemoteRows(engine, rows=ROWS, columns=("x",), sealed=True)
+    stored = RemoteRows(engine, SCHEMA, rows=ROWS, sealed=True)
     with pytest.raises(KeyboardInterrupt):
         stored.totals(asked(mean("x > 0")))
     assert engine.interrupted.is_set()
@@ -131,7 +132,7 @@ def study(folder, engine, **wish):
         queries=500,
         **settings_from({**wish, "row_id": "id", "overfits": 3, "equal_rows": True}),
     )
-    sealed = RemoteRows(engine, rows=ROWS, columns=(*rows,), sealed=True, label="late", row_id="id")
+    sealed = RemoteRows(engine, SCHEMA, rows=ROWS, sealed=True)
     holdout._executor = dataclasses.replace(holdout._executor, sealed=sealed)
     return holdout
 

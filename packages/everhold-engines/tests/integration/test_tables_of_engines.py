@@ -11,6 +11,8 @@ from everhold.errors import DependenceError, HoldoutRejected, Unavailable
 from everhold.ledger import LedgerStore
 from everhold.sealing.files import seal_rows
 from everhold.sealing.keys import StewardKey
+from everhold.sealing.request import SealRequest
+from everhold.sealing.settings import Rows
 from everhold.sealing.structure import FileStructure
 from everhold_engines import conformance as conformance_module
 from everhold_engines import staging as staging_module
@@ -83,12 +85,12 @@ def test_answers_are_those_of_the_same_rows_in_a_file(tmp_path, pond):
 def arranged(folder, holdout, training, kind):
     """The structure of rows in a file or in an engine."""
     folder.mkdir()
-    wish = {"training": training, "label": None, "row_id": None, "most_rows": 10_000, "equal_rows": True}
+    request = SealRequest(holdout=holdout, training=training, rows=Rows(most_rows=10_000, equal_rows=True))
     if kind == "file":
-        with FileStructure(folder, seal_rows(folder, holdout=holdout, **wish)) as structure:
+        with FileStructure(folder, seal_rows(folder, request)) as structure:
             return looked_at(structure)
     table, key = poured(folder / "pond.db", "sealed", holdout), StewardKey.create(folder / "steward.key")
-    with staged_table(folder, table, key=key, **wish) as (sealed, staging):
+    with staged_table(folder, table, request, key=key) as (sealed, staging):
         return looked_at(TableStructure(staging, sealed))
 
 
@@ -117,8 +119,9 @@ def test_the_structure_of_a_table_is_that_of_a_file(tmp_path, monkeypatch, most)
 
 def test_no_file_with_rows_of_the_table_is_left(tmp_path, pond):
     key = StewardKey.create(tmp_path / "steward.key")
-    wish = {"training": flights(60, first=10_000), "label": None, "row_id": "id", "most_rows": 99, "equal_rows": False}
-    with staged_table(tmp_path, pond, key=key, **wish):
+    rows = Rows(row_id="id", most_rows=99)
+    request = SealRequest(holdout=pond, training=flights(60, first=10_000), rows=rows)
+    with staged_table(tmp_path, pond, request, key=key):
         assert list(tmp_path.glob("staged*"))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["pond.db", "steward.key", "training.parquet"]
 

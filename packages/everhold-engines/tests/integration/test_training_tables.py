@@ -14,6 +14,8 @@ from everhold.errors import DependenceError, HoldoutRejected, IntegrityError, Un
 from everhold.ledger import LedgerStore
 from everhold.sealing.configuration import check_settings
 from everhold.sealing.keys import StewardKey
+from everhold.sealing.request import SealRequest
+from everhold.sealing.settings import Rows
 from everhold_engines import staging as staging_module
 from everhold_engines import training_tables
 from everhold_engines.staging import TableSide
@@ -236,9 +238,10 @@ def test_a_value_that_most_rows_have_brings_no_more_of_them(tmp_path, pond):
 @pytest.mark.usefixtures("few")
 def test_a_column_that_is_apart_is_found_in_all_rows(tmp_path, pond):
     def apart():
-        wish = {"label": None, "row_id": "id", "most_rows": 9, "equal_rows": True, "training": pond.beside("open")}
+        rows = Rows(row_id="id", most_rows=9, equal_rows=True)
+        request = SealRequest(holdout=pond, training=pond.beside("open"), rows=rows)
         key = StewardKey.create(tmp_path / f"{len(list(tmp_path.iterdir()))}.key")
-        with staged_table(tmp_path, pond, key=key, **wish) as (sealed, staging):
+        with staged_table(tmp_path, pond, request, key=key) as (sealed, staging):
             found = TableStructure(staging, sealed)
             assert (found.training_rows, found.shared_groups("carrier")) == (len(OPEN), 3)
             told = found.apart()

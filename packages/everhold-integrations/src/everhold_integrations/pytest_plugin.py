@@ -19,7 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from everhold.queries.challenge import Verdict
+    from everhold.queries.verdict import Verdict
 
 __all__ = ["SealedCases", "pytest_addoption", "pytest_configure"]
 

@@ -35,6 +35,7 @@ from everhold.planning.request import best_mechanism
 from everhold.queries.procedures import needs_of, procedure_for
 from everhold.randomness import SeededNoise
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.splitting import by_time
 from everhold.sealing.structure import FileStructure
 from everhold.sealing.sums import cells_of, group_sums_of
@@ -212,7 +213,7 @@ def _sides(family: Family) -> tuple[frozenset[str], tuple[str, ...]]:
     training, sealed = family.tables(0)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", DependenceWarning)  # of the fit, which every game makes anew
-        found = seal_rows(Path(folder), holdout=sealed, training=training, label=family.label, row_id=None)
+        found = seal_rows(Path(folder), SealRequest(holdout=sealed, training=training, label=family.label))
         with FileStructure(Path(folder), found) as structure:
             apart = structure.apart()
             declared = family.declare(training).sorting_columns

@@ -18,9 +18,9 @@ from everhold_server.wire.predictions import written_predictions
 if TYPE_CHECKING:
     from everhold.asking.open_challenge import Progress
     from everhold.display import Facts
-    from everhold.queries.challenge import Verdict
     from everhold.queries.gate_history import GateHistory
     from everhold.queries.predictions import PredictionTable
+    from everhold.queries.verdict import Verdict
     from everhold_server.client import RemoteHoldout
 
 __all__ = [

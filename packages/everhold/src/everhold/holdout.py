@@ -225,10 +225,9 @@ class Holdout(GrowingHoldout):
         )
         from everhold.diagnosis.likeness import declared_likeness
         from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
-        from everhold.sealing.checks import checked_classes
-        from everhold.sealing.create import check_columns, checked_seed, seal
+        from everhold.sealing.create import seal
         from everhold.sealing.matched_classes import warn_of_matched_classes
-        from everhold.sealing.reading import check_most_rows
+        from everhold.sealing.request import SealRequest
         from everhold.sealing.row_store import is_table
         from everhold.sealing.settings import Planning, Rows
 
@@ -249,12 +248,11 @@ class Holdout(GrowingHoldout):
                 }  # fmt: skip
                 return cls.create(storage, name, holdout=holdout, **settings_from({**given, **extensions}))
             extensions = extension_settings(extensions)
-        of_rows, of_planning = rows or Rows(), planning or Planning()
+        of_planning = planning or Planning()
         check_name(name)
-        most_rows = check_most_rows(of_rows.most_rows)
-        row_id, features, stratified = of_rows.row_id, of_rows.features, of_rows.stratified
-        check_columns(label=label, row_id=row_id)
-        seed, classes_declared = checked_seed(seed), checked_classes(of_rows.classes)
+        request = SealRequest(
+            holdout=holdout, training=training, label=label, rows=rows or Rows(), seed=seed, extensions=extensions
+        )
         for settings in extensions.values():
             mechanism, queries = settings.plan(mechanism, queries)
         stated = mechanism.dependence if isinstance(mechanism, Mechanism) else dependence
@@ -291,7 +289,7 @@ class Holdout(GrowingHoldout):
                 from everhold.asking.appending import growing
 
                 chosen = growing(chosen, declared=declared is not None)
-            check_features(features, label=label, mechanism=chosen)
+            check_features(request.rows.features, label=label, mechanism=chosen)
             check_worth(chosen, allow_vacuous=of_planning.allow_vacuous or mostly_declared, alike=alike)
             return chosen
 
@@ -325,12 +323,10 @@ class Holdout(GrowingHoldout):
 
         with new_folder(beside, name) as folder, progress("sealing"):
             made = seal(
-                folder, holdout=holdout, training=training, label=label, row_id=row_id, features=features,
-                stratified=stratified, choose=choose, declared=stated, most_rows=most_rows,
-                equal_rows=of_rows.equal_rows, allow_resealing=bool(allow_resealing), others=others, seed=seed,
-                extensions=extensions, classes=classes_declared, check=check,
+                folder, replace(request, dependence=stated), choose=choose, others=others,
+                allow_resealing=bool(allow_resealing), check=check,
             )  # fmt: skip
-            state = made.mechanism.start(first_noise(seed))
+            state = made.mechanism.start(first_noise(request.seed))
             store = LedgerStore.open(url)
             try:
                 record = store.create(
@@ -562,7 +558,7 @@ class Holdout(GrowingHoldout):
             better: Makes a gate about cases, whose challengers report results: the metric that has to be better than
                 the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means ``"a / b"``.
             any_of: In place of ``better``: metrics of which any one has to be better; they share the level.
-            **claims: Of a gate about cases, see `everhold.asking.case_gate_opening.open_case_gate`: ``not_worse``
+            **claims: Of a gate about cases, see `everhold.asking.case_gate_opening.CaseRules`: ``not_worse``
                 (slacks of guards, which share no level), ``baseline`` (results that guards are held against; those of
                 the first champion by default), ``at_most`` and ``at_least`` (guards against numbers, also of ratios
                 such as ``"cost / passed"``), ``units`` (``"cases"`` or ``"runs"``), ``ranges`` and ``lower``.
@@ -1136,7 +1132,7 @@ class Holdout(GrowingHoldout):
         from everhold.asking.certificate_answers import chosen_answers
         from everhold.asking.query_list import MOST_LISTED, listed_queries
         from everhold.asking.unsealing import disclosed_at
-        from everhold.certificate import TimestampAuthority, make_certificate
+        from everhold.certificate import CertifiedAccount, TimestampAuthority, make_certificate
         from everhold.ledger.verify import check_unaltered
         from everhold.sealing.resealing import also_sealed_as
 
@@ -1157,13 +1153,14 @@ class Holdout(GrowingHoldout):
         added: dict[str, Any] = {}
         for accessor in self._accessors(head):
             added |= accessor.certificate_facts(head, checked.tally)
-        return make_certificate(
-            executor.record, mechanism=self._first.mechanism, head=head, tally=checked.tally, since=checked.since,
-            key=executor.key,
+        account = CertifiedAccount(
+            head=head, tally=checked.tally, since=checked.since, extensions=added, queries=listed,
             also_sealed_as=also_sealed_as(executor.store, executor.record),
             answers=chosen_answers(executor, answers, last=head.sequence, told=told),
-            extensions=added, queries=listed, timestamp=stamper,
         )  # fmt: skip
+        return make_certificate(
+            executor.record, account, mechanism=self._first.mechanism, key=executor.key, timestamp=stamper
+        )
 
 
 def _compiler(executor: QueryExecutor, silent: bool) -> QueryCompiler:

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
-from everhold.asking.case_gate_opening import claimed_suite, with_champion
+from everhold.asking.case_gate_opening import CaseRules, with_champion
 from everhold.errors import QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.queries.case_results import CASE, ids_in, runs_by_case
@@ -61,8 +61,9 @@ def seal_cases(
     """
     from everhold.dependence import Groups
 
-    table, described = _table(ids_in(results), groups, first=0), {k: v for k, v in claims.items() if k != "baseline"}
-    claimed = with_champion(claimed_suite(table[CASE], **described), results)  # before anything is sealed
+    table = _table(ids_in(results), groups, first=0)
+    rules = CaseRules(name=gate, **{name: value for name, value in claims.items() if name != "baseline"})
+    claimed = with_champion(rules.suite(table[CASE]), results)  # before anything is sealed
     if claims.get("baseline") is not None:
         claimed.values(claims["baseline"])
     with warnings.catch_warnings():  # means over few cases say little, and a gate does not tell any

@@ -10,6 +10,7 @@ from everhold import Groups, Holdout, Independent
 from everhold.asking.create_settings import settings_from
 from everhold.errors import DependenceError, DependenceWarning, VacuousGuaranteeWarning
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.structure import FileStructure
 
 
@@ -150,7 +151,7 @@ def test_whether_values_stand_on_both_sides_is_asked_in_every_type(tmp_path):
         "holdout": {"id": [3, 3, 4, 4], "part": [2.5, np.nan, 2.5, 3.5], "shared": [9, 2, 9, 9], "day": day + 4,
                     "name": ["c", "d", "c", "d"], "sure": [False] * 4, "late": [0, 1, 1, 1]},
     }  # fmt: skip
-    found = seal_rows(tmp_path, **{side: as_arrays(table) for side, table in sides.items()}, label="late", row_id=None)
+    found = seal_rows(tmp_path, SealRequest(**{side: as_arrays(table) for side, table in sides.items()}, label="late"))
     with FileStructure(tmp_path, found) as structure:
         assert structure.apart() == {"id", "part", "day", "name"}
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from datetime import UTC, datetime
 
-from everhold.certificate import make_certificate
+from everhold.certificate import CertifiedAccount, make_certificate
 from everhold.certificate.document import digest, signed_message
 from everhold.ledger import Head, HoldoutRecord
 from everhold.ledger.tally import Tally
@@ -67,11 +67,13 @@ def make_sample(
     state = State(5, released, SEED, labels=mechanism.labels_of(released)[0])
     certificate = make_certificate(
         HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
+        CertifiedAccount(
+            head=Head(5, released, "ef" * 32, "ab" * 32, bound_state(state, configuration)),
+            tally=Tally(Counter(training=5 - released, holdout=released), by_position=by_position),
+            answers=answers,
+        ),
         mechanism=mechanism,
-        head=Head(5, released, "ef" * 32, "ab" * 32, bound_state(state, configuration)),
-        tally=Tally(Counter(training=5 - released, holdout=released), by_position=by_position),
         key=key,
-        answers=answers,
         timestamp=timestamp,
         issued=datetime(2026, 11, 21, 12, tzinfo=UTC),
     )

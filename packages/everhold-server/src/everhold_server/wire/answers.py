@@ -48,8 +48,8 @@ _HOMES = (
     "everhold_competitions.leaderboard",
     "everhold_competitions.submission_result",
     "everhold.mechanisms.records",
-    "everhold.queries.challenge",
     "everhold.queries.gate_history",
+    "everhold.queries.verdict",
 )
 _WHERE_INSTALLED = ("everhold_privacy.spending", "everhold_privacy.synthetic.table")
 _UNIVERSE = "everhold.values.universe"

@@ -27,7 +27,7 @@ from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens
 from everhold.queries.question import digest
-from everhold.sealing.arriving import arriving, known_rows, remove_orphans, rows_file, seal_arrival
+from everhold.sealing.arriving import EarlierFiles, arriving, known_rows, remove_orphans, rows_file, seal_arrival
 from everhold.sealing.configuration import GROWS, recorded_extensions
 from everhold.sealing.resealing import arrived_elsewhere
 
@@ -238,12 +238,13 @@ def _append(
         files = _arriving_in(table, growth, str(until))
         before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
         return _told(growth, files, before=before, tree=tree)
-    files = seal_arrival(
-        folder, number, rows=rows, training=training, schema=executor.schema,
+    earlier = EarlierFiles(
+        folder, executor.schema, _key_of_rows(executor),
         with_rows=[part.number for part in growth.parts if part.rows],
-        with_training=[part.number for part in growth.parts if part.training_rows], key=_key_of_rows(executor),
+        with_training=[part.number for part in growth.parts if part.training_rows],
         group_by=executor.mechanism.dependence.group_column,
     )  # fmt: skip
+    files = seal_arrival(earlier, number, rows=rows, training=training)
     try:
         _check_elsewhere(growth, folder, number, files)
         before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)

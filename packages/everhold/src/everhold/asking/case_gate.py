@@ -29,8 +29,8 @@ from everhold.queries.case_challenge import (
 )
 from everhold.queries.case_evidence import Evidence, UnitPlan
 from everhold.queries.case_results import NEW_RUNS, CaseSuite
-from everhold.queries.challenge import Verdict
 from everhold.queries.question import ExecutionResult, Outdated, digest
+from everhold.queries.verdict import Decision, Verdict
 from everhold.sealing.result_store import ResultStore
 
 if TYPE_CHECKING:
@@ -353,10 +353,9 @@ class CaseGate(SeesArrivals):
         """The verdict that made it the champion; kept if it always was."""
         executor = self._executor
         told = ExecutionResult([], executor.remaining(executor.data()), executor.promise.statement, executor.analyst)
-        return case_verdict(
-            gate, self._suite, told, promoted=bool(gate.before), question=gate.champion, repeated=True,
-            confidence=executor.mechanism.confidence, shown=f"gate {gate.name!r}: {name}, the champion",
-        )  # fmt: skip
+        shown = f"gate {gate.name!r}: {name}, the champion"
+        decision = Decision.of_champion(gate, question=gate.champion, shown=shown)
+        return case_verdict(decision, self._suite, told, confidence=executor.mechanism.confidence)
 
     def _now(self, data: dict[str, Any] | None = None) -> GateAccount:
         state = self._executor.data() if data is None else data

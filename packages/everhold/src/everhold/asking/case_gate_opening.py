@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.asking.case_gate import CaseGate, baseline_file, groups_of, result_files, result_store_of
-from everhold.asking.query_executor import CLOSED_STUDY
+from everhold.asking.gate import record_gate
 from everhold.errors import QueryRejected
-from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
+from everhold.ledger.gates import LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
 from everhold.queries.case_challenge import challenger_digest, claims_in_words
 from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, limits_for, metrics_for, runs_in
 from everhold.queries.challenge import check_gates
-from everhold.queries.question import MOST_SHOWN, digest
 from everhold.sealing.configuration import GROWS
 
 if TYPE_CHECKING:
@@ -28,21 +26,86 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.sealing.result_store import ResultStore
 
-__all__ = ["claimed_suite", "open_case_gate", "with_champion"]
+__all__ = ["CaseRules", "open_case_gate", "with_champion"]
 
 _POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRules:
+    """Rules of a gate about cases.
+
+    Attributes:
+        name: Of the gate.
+        better: Metric that has to be better than the champion's; None where `any_of` names several.
+        any_of: Metrics of which any one has to be better.
+        not_worse: Guards: by how much each metric may be worse than the baseline's.
+        margin: A success has to be better by more than this, in the metric's units.
+        challenges: Most challenges of this gate; None for no limit but the budget.
+        units: ``"cases"`` for new cases, ``"runs"`` for new runs of these cases.
+        ranges: Low and high of each column; 0 and 1 by default.
+        lower: Metrics of which less is better; by default those of `everhold.queries.case_results.LOWER`.
+        at_most: Guards against numbers, by a column, a difference or a ratio of columns.
+        at_least: The same.
+    """
+
+    name: str
+    better: str | None = None
+    any_of: Sequence[str] | None = None
+    not_worse: Mapping[str, float] | None = None
+    margin: float = 0.0
+    challenges: int | None = None
+    units: str = "cases"
+    ranges: Mapping[str, tuple[float, float]] | None = None
+    lower: Iterable[str] | None = None
+    at_most: Mapping[str, float] | None = None
+    at_least: Mapping[str, float] | None = None
+
+    def suite(self, ids: Sequence[Any]) -> CaseSuite:
+        """Cases and what is claimed of them, before there are results.
+
+        Args:
+            ids: Case ids.
+
+        Raises:
+            QueryRejected: If nothing can be claimed in this way. Nothing was changed.
+        """
+        better, any_of, not_worse, ranges = self.better, self.any_of, self.not_worse or {}, self.ranges or {}
+        at_most, at_least = self.at_most or {}, self.at_least or {}
+        limits = (*map(str, at_most), *map(str, at_least))
+        if (better is None) == (any_of is None) or (any_of is not None and not list(any_of)):
+            raise QueryRejected("expected one of better='metric' and any_of=['metric', ...]; nothing was changed")
+        if self.units not in _POPULATIONS:
+            raise QueryRejected(f"units is {brief(self.units)}; expected 'cases' or 'runs'; nothing was changed")
+        successes = (better,) if better is not None else tuple(any_of or ())
+        metrics, ratios = metrics_for(successes, not_worse, ranges=ranges, lower=self.lower, limits=limits)
+        width = {metric.name: metric.width for metric in metrics} | dict.fromkeys(ratios, math.inf)
+        if set(successes) & set(not_worse):
+            raise QueryRejected("a metric is a success and a guard at once; expected one of them; nothing was changed")
+        if not all(0.0 <= as_float(self.margin) < width[name] for name in successes):
+            raise QueryRejected(
+                f"the margin is {brief(self.margin)}; expected 0 or more, within the range; nothing was changed"
+            )
+        if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
+            raise QueryRejected("a guard's slack has to be above 0 and within its range; nothing was changed")
+        slacks = {name: float(slack) for name, slack in not_worse.items()}
+        fixed, numbers = limits_for(at_most, at_least, ranges=ranges)
+        return CaseSuite(
+            ids, (*metrics, *fixed), successes, float(self.margin), slacks, 1, _POPULATIONS[self.units], numbers, ratios
+        )  # fmt: skip
+
+
 def open_case_gate(
-    executor: QueryExecutor, folder: Path, *, name: str, better: str | None = None,
-    any_of: Sequence[str] | None = None, not_worse: Mapping[str, float] | None = None, margin: float = 0.0,
-    champion: Any = None, baseline: Any = None, challenges: int | None = None, units: str = "cases",
-    ranges: Mapping[str, tuple[float, float]] | None = None, lower: Iterable[str] | None = None,
-    at_most: Mapping[str, float] | None = None, at_least: Mapping[str, float] | None = None,
+    executor: QueryExecutor, folder: Path, rules: CaseRules, *, champion: Any, baseline: Any
 ) -> CaseGate:  # fmt: skip
     """Open a gate about cases; the first time that is an act of the steward, kept in the ledger.
 
-    See `Holdout.gate` for the arguments.
+    Args:
+        executor: The holdout at work.
+        folder: Private folder of the holdout's rows.
+        rules: Rules of the gate; those of a gate that is there already may make no claims.
+        champion: Results of the first champion; None for a gate that is there already.
+        baseline: Results that guards are held against; None for those of the first champion.
 
     Raises:
         QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
@@ -54,75 +117,26 @@ def open_case_gate(
             "was changed"
         )
     store = result_store_of(executor, folder)
-    known = Accounts.from_state(executor.data()).of(Gates).by_name.get(name)
-    if better is None and any_of is None:
+    known = Accounts.from_state(executor.data()).of(Gates).by_name.get(rules.name)
+    if rules.better is None and rules.any_of is None:
         if known is None:
-            raise QueryRejected(f"there is no gate named {brief(name)}; expected better=...; nothing was changed")
-        return CaseGate(executor, store, name)
+            raise QueryRejected(f"there is no gate named {brief(rules.name)}; expected better=...; nothing was changed")
+        return CaseGate(executor, store, rules.name)
     if executor.schema.row_id is None:
         raise QueryRejected(
             "the holdout has no row ids, and results are joined with cases by their ids; expected "
             "rows=eh.Rows(row_id='case'); nothing was changed"
         )
-    suite = claimed_suite(
-        tuple(executor.sealed.row_ids(executor.schema.row_id)), better=better, any_of=any_of, not_worse=not_worse,
-        margin=margin, units=units, ranges=ranges, lower=lower, at_most=at_most, at_least=at_least,
-    )  # fmt: skip
-    if known is None:
-        if champion is None:
-            raise QueryRejected(
-                "a new gate needs a champion; expected champion=..., the results to beat; nothing was changed"
-            )
-        suite = with_champion(suite, champion)
-        _open(executor, store, name, suite, champion, baseline, _checked_limit(challenges))
-        return CaseGate(executor, store, name)
-    _check_same(known, suite)
-    return CaseGate(executor, store, name)
-
-
-def claimed_suite(
-    ids: Sequence[Any], *, better: str | None = None, any_of: Sequence[str] | None = None,
-    not_worse: Mapping[str, float] | None = None, margin: float = 0.0, units: str = "cases",
-    ranges: Mapping[str, tuple[float, float]] | None = None, lower: Iterable[str] | None = None,
-    at_most: Mapping[str, float] | None = None, at_least: Mapping[str, float] | None = None,
-) -> CaseSuite:  # fmt: skip
-    """Cases and what is claimed of them, before there are results.
-
-    Args:
-        ids: Case ids.
-        better: As for `Holdout.gate`.
-        any_of: The same.
-        not_worse: The same.
-        margin: The same.
-        units: The same.
-        ranges: The same.
-        lower: The same.
-        at_most: The same.
-        at_least: The same.
-
-    Raises:
-        QueryRejected: If nothing can be claimed in this way. Nothing was changed.
-    """
-    not_worse, ranges = not_worse or {}, ranges or {}
-    limits = (*map(str, at_most or ()), *map(str, at_least or ()))
-    if (better is None) == (any_of is None) or (any_of is not None and not list(any_of)):
-        raise QueryRejected("expected one of better='metric' and any_of=['metric', ...]; nothing was changed")
-    if units not in _POPULATIONS:
-        raise QueryRejected(f"units is {brief(units)}; expected 'cases' or 'runs'; nothing was changed")
-    successes = (better,) if better is not None else tuple(any_of or ())
-    metrics, ratios = metrics_for(successes, not_worse, ranges=ranges, lower=lower, limits=limits)
-    width = {metric.name: metric.width for metric in metrics} | dict.fromkeys(ratios, math.inf)
-    if set(successes) & set(not_worse):
-        raise QueryRejected("a metric is a success and a guard at once; expected one of them; nothing was changed")
-    if not all(0.0 <= as_float(margin) < width[name] for name in successes):
-        raise QueryRejected(f"the margin is {brief(margin)}; expected 0 or more, within the range; nothing was changed")
-    if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
-        raise QueryRejected("a guard's slack has to be above 0 and within its range; nothing was changed")
-    slacks = {name: float(slack) for name, slack in not_worse.items()}
-    fixed, numbers = limits_for(at_most or {}, at_least or {}, ranges=ranges)
-    return CaseSuite(
-        ids, (*metrics, *fixed), successes, float(margin), slacks, 1, _POPULATIONS[units], numbers, ratios
-    )  # fmt: skip
+    suite = rules.suite(tuple(executor.sealed.row_ids(executor.schema.row_id)))
+    if known is not None:
+        _check_same(known, suite)
+    elif champion is None:
+        raise QueryRejected(
+            "a new gate needs a champion; expected champion=..., the results to beat; nothing was changed"
+        )
+    else:
+        _open(executor, store, rules, with_champion(suite, champion), champion, baseline)
+    return CaseGate(executor, store, rules.name)
 
 
 def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
@@ -138,10 +152,10 @@ def with_champion(suite: CaseSuite, champion: Any) -> CaseSuite:
 
 
 def _open(
-    executor: QueryExecutor, store: ResultStore, name: str, suite: CaseSuite, champion: Any, baseline: Any,
-    limit: int | None,
-) -> None:  # fmt: skip
+    executor: QueryExecutor, store: ResultStore, rules: CaseRules, suite: CaseSuite, champion: Any, baseline: Any
+) -> None:
     """Write champion and baseline, then the entry that names them."""
+    name, limit = rules.name, _checked_limit(rules.challenges)
     if executor.analyst is not None:
         raise QueryRejected("an analyst cannot open a new gate; expected the steward; nothing was changed")
     if not (isinstance(name, str) and 1 <= len(name) <= LONGEST_GATE and name.isprintable() and name == name.strip()):
@@ -151,23 +165,14 @@ def _open(
     groups_of(executor, suite.population)
     identity = challenger_digest(name, "the first champion")
     margin = 0.0 if suite.first is None else suite.margin / suite.first.width
-    public = {
-        "kind": GATE, "gate": name, "metric": suite.describe(), "margin": margin, "challenges": limit,
-        "champion": identity,
-    }  # fmt: skip
-    shown = f"gate {name!r}: {claims_in_words(suite.describe())} of the first champion is the champion"
-    act = EntryDraft(digest({"kind": GATE, "gate": name}), {**public, "shown": shown[:MOST_SHOWN]})
+    claims = suite.describe()
 
-    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-        accounts = Accounts.from_state(data)
-        if accounts.closed:
-            raise QueryRejected(CLOSED_STUDY)
-        accounts.of(Gates).replay(public, GATE)
+    def keep() -> None:
         store.keep(result_files(executor, identity)[0], first)
         store.keep(result_files(executor, baseline_file(name))[0], fixed)
-        return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
 
-    executor.ledger.commit([act], step)
+    shown = f"{claims_in_words(claims)} of the first champion"
+    record_gate(executor, GateAccount(name, claims, margin, limit, identity, identity), shown, keep)
 
 
 def _check_same(known: GateAccount, suite: CaseSuite) -> None:

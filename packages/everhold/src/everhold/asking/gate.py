@@ -8,6 +8,7 @@ prepared again.
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
@@ -27,7 +28,6 @@ from everhold.queries.challenge import (
     Candidate,
     Challenge,
     GateMetric,
-    Verdict,
     challenge_of,
     check_gates,
     check_outcomes,
@@ -37,6 +37,7 @@ from everhold.queries.challenge import (
     verdict,
 )
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
+from everhold.queries.verdict import Decision, Verdict
 from everhold.sealing.model_store import ModelStore
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
-__all__ = ["Gate", "HoldoutGates", "model_store_of", "open_gate"]
+__all__ = ["Gate", "GateRules", "HoldoutGates", "model_store_of", "open_gate", "record_gate"]
 
 _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
 
@@ -59,12 +60,12 @@ class Gate:
     """A champion and its challengers; made by `Holdout.gate`."""
 
     def __init__(
-        self, executor: QueryExecutor, champions: ModelStore, metric: GateMetric, name: str, *, keeping: int = 0,
+        self, executor: QueryExecutor, champions: ModelStore, metric: GateMetric, name: str, *,
         telling: Telling | None = None,
     ) -> None:  # fmt: skip
         """Use `Holdout.gate` instead."""
         self._executor, self._champions, self._metric, self._name = executor, champions, metric, name
-        self._keeping, self._telling = keeping, telling
+        self._telling = telling
 
     def __repr__(self) -> str:
         return f"Gate({self._name!r})"
@@ -166,9 +167,7 @@ class Gate:
         if champion.predictions is not None and challenger.predictions is not None:
             public = Candidate.prepared(self._metric, champion.predictions, None, executor.compiler)
         procedure = procedure_for_gain(challenger, champion, public, executor.compiler)
-        return Challenge(
-            gate, challenger, champion, procedure, executor.schema, executor.mechanism, self._champions, self._keeping
-        )
+        return Challenge(gate, challenger, champion, procedure, executor.schema, executor.mechanism, self._champions)
 
     def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""
@@ -176,11 +175,10 @@ class Gate:
         if gate.before:
             question = digest(challenge_of(gate, gate.before, champion.digest))
         told = ExecutionResult([], executor.remaining(executor.data()), executor.promise.statement, executor.analyst)
-        return verdict(
-            gate, champion, told, promoted=bool(gate.before), question=question, repeated=True,
-            confidence=executor.mechanism.confidence, shown=f"gate {gate.name!r}: {champion.bound.shown}, the champion",
-            about=about_of(executor.schema, by_position=champion.by_position),
-        )  # fmt: skip
+        shown = f"gate {gate.name!r}: {champion.bound.shown}, the champion"
+        decision = Decision.of_champion(gate, question=question, shown=shown)
+        about = about_of(executor.schema, by_position=champion.by_position)
+        return verdict(decision, champion, told, confidence=executor.mechanism.confidence, about=about)
 
     def _now(self, data: dict[str, Any]) -> GateAccount:
         return Accounts.from_state(data).of(Gates).by_name[self._name]
@@ -194,21 +192,23 @@ class HoldoutGates(HoldoutAccessor):
         name: str = "gate", training: Any = None,
     ) -> Gate:  # fmt: skip
         """See `Holdout.gate`."""
-        return open_gate(
-            self._executor, model_store_of(self._executor, self._folder), metric=metric, champion=champion,
-            training=training, margin=margin, challenges=challenges, name=name,
-        )  # fmt: skip
+        rules = GateRules(name=name, metric=metric, margin=margin, challenges=challenges)
+        champions = model_store_of(self._executor, self._folder)
+        return open_gate(self._executor, champions, rules, champion=champion, training=training)
 
     def is_about_cases(self, name: str) -> bool:
         """True if there is a gate of this name, and it is about cases."""
         gate = Accounts.from_state(self._executor.data()).of(Gates).by_name.get(name)
         return gate is not None and gate.metric.get("kind") == CASES
 
-    def of_cases(self, name: str = "gate", **claims: Any) -> CaseGate:
+    def of_cases(
+        self, name: str = "gate", *, champion: Any = None, baseline: Any = None, **rules: Any
+    ) -> CaseGate:  # fmt: skip
         """A gate about cases; see `Holdout.gate`."""
-        from everhold.asking.case_gate_opening import open_case_gate
+        from everhold.asking.case_gate_opening import CaseRules, open_case_gate
 
-        return open_case_gate(self._executor, self._folder, name=name, **claims)
+        made = CaseRules(name=name, **rules)
+        return open_case_gate(self._executor, self._folder, made, champion=champion, baseline=baseline)
 
     def status_facts(self, head: Head) -> dict[str, Any]:
         """All gates in public facts."""
@@ -227,22 +227,35 @@ def model_store_of(executor: QueryExecutor, folder: Path) -> ModelStore:
     return ModelStore.of(folder, holdout=record.id, rows=rows, seal_key=executor.key.seal_key)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRules:
+    """Rules of a gate about rows.
+
+    Attributes:
+        name: Of the gate.
+        metric: What is compared; see `metric_of`. None for that of a gate that is there already.
+        margin: By more than this a challenger has to be better, in the metric's units.
+        challenges: Most challenges of this gate; None for as many as the room for surprises pays, also beyond the plan.
+    """
+
+    name: str
+    metric: Any = None
+    margin: float = 0.0
+    challenges: int | None = None
+
+
 def open_gate(
-    executor: QueryExecutor, champions: ModelStore, *, metric: Any, champion: Any, training: Any, margin: float,
-    challenges: int | None, name: str, keeping: int = 0, telling: Telling | None = None,
+    executor: QueryExecutor, champions: ModelStore, rules: GateRules, *, champion: Any = None, training: Any = None,
+    telling: Telling | None = None,
 ) -> Gate:  # fmt: skip
     """Open a gate; the first time that is an act of the steward, kept in the ledger.
 
     Args:
         executor: The holdout at work.
         champions: The files of its champions.
-        metric: What is compared; see `metric_of`.
+        rules: Rules of the gate.
         champion: The first champion; None for a gate that is there already.
         training: Its predictions for the training rows.
-        margin: By more than this a challenger has to be better, in the metric's units.
-        challenges: Most challenges of this gate; None for as many as the room for surprises pays, also beyond the plan.
-        name: Of the gate.
-        keeping: For so many silent questions there has to be room after every challenge.
         telling: What is made of a challenge before it is asked.
 
     Raises:
@@ -250,30 +263,28 @@ def open_gate(
         ValueError: If the name or the limit cannot be used.
     """
     check_gates(executor.mechanism)
-    name, limit = _checked_name(name), _checked_limit(challenges)
+    name, limit = _checked_name(rules.name), _checked_limit(rules.challenges)
     known = Accounts.from_state(executor.data()).of(Gates).by_name.get(name)
     if known is None and champion is None:
         raise QueryRejected(
             f"there is no gate named {brief(name)}; expected champion=... for a new one: the model that challengers "
             "have to beat; nothing was changed"
         )
-    measure = metric_of(metric, None if known is None else known.metric)
+    measure = metric_of(rules.metric, None if known is None else known.metric)
     if champion is not None:
         first = Candidate.prepared(measure, champion, training, executor.compiler)
         check_outcomes(first, executor.mechanism)
-        wished = GateAccount(name, first.metric, checked_margin(margin, first), limit, first.digest, first.digest)
+        margin = checked_margin(rules.margin, first)
+        wished = GateAccount(name, first.metric, margin, limit, first.digest, first.digest)
         if known is None:
             known = _open(executor, champions, first, wished)
         _check_same(known, wished)
     assert known is not None
-    return Gate(executor, champions, GateMetric(measure.make, known.metric), name, keeping=keeping, telling=telling)
+    return Gate(executor, champions, GateMetric(measure.make, known.metric), name, telling=telling)
 
 
 def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wished: GateAccount) -> GateAccount:
-    """Write the champion, then the entry that names it; where another process was faster, its gate.
-
-    The file is written inside the transaction, when nothing can refuse the gate any more.
-    """
+    """Write the champion, then the entry that names it; where another process was faster, its gate."""
     if executor.analyst is not None:
         raise QueryRejected(
             "an analyst cannot open a new gate; expected the holdout itself, as the steward opens it; nothing was "
@@ -282,11 +293,27 @@ def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wish
     if Accounts.from_state(executor.data()).closed:  # before anybody looks at the sealed rows
         raise QueryRejected(CLOSED_STUDY)
     made = first.as_champion(executor.sealed.row_values(first.bound, unit=executor.mechanism.unit))
+    record_gate(executor, wished, first.bound.shown, lambda: champions.keep(made))
+    return Accounts.from_state(executor.data()).of(Gates).by_name[wished.name]
+
+
+def record_gate(executor: QueryExecutor, wished: GateAccount, champion: str, keep: Callable[[], None]) -> None:
+    """Append the entry that opens a gate.
+
+    Args:
+        executor: The holdout at work.
+        wished: The gate.
+        champion: Its first champion, as people read it.
+        keep: Writes files of the champion, inside the transaction, when nothing can refuse the gate any more.
+
+    Raises:
+        QueryRejected: If the study is closed. Nothing was changed.
+    """
     public = {
         "kind": GATE, "gate": wished.name, "metric": dict(wished.metric), "margin": wished.margin,
         "challenges": wished.limit, "champion": wished.champion,
     }  # fmt: skip
-    shown = f"gate {wished.name!r}: {first.bound.shown} is the champion"
+    shown = f"gate {wished.name!r}: {champion} is the champion"
     act = EntryDraft(digest({"kind": GATE, "gate": wished.name}), {**public, "shown": shown[:MOST_SHOWN]})
 
     def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
@@ -294,11 +321,10 @@ def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wish
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
         accounts.of(Gates).replay(public, GATE)
-        champions.keep(made)
+        keep()
         return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
 
     executor.ledger.commit([act], step)
-    return Accounts.from_state(executor.data()).of(Gates).by_name[wished.name]
 
 
 def _check_same(known: GateAccount, wished: GateAccount) -> None:

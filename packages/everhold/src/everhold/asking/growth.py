@@ -20,7 +20,6 @@ from everhold.queries.question import digest
 from everhold.sealing.arriving import rows_file, training_file
 from everhold.sealing.configuration import GROWS
 from everhold.sealing.engines.embedded import Embedded
-from everhold.sealing.evaluated_rows import facts_of
 from everhold.sealing.parts import parted
 from everhold.sealing.table import StoredRows
 
@@ -227,7 +226,7 @@ class Growth:
         retired = [part for part in self.parts[: self.account.retired] if part.sealed is not None]
         schema = self.first.schema
         return tuple(
-            StoredRows(part.sealed.engine, rows=part.rows, sealed=False, **facts_of(schema))
+            StoredRows(part.sealed.engine, schema, rows=part.rows, sealed=False)
             for part in retired if part.sealed is not None
         )  # fmt: skip
 
@@ -305,16 +304,15 @@ def _part(
     public = entry.description
     rows, trained = int(public["rows"]), int(public["training_rows"])
     sealed = training = None
-    known = facts_of(first.schema)
     if rows and (table := table_of_rows(first)) is not None:
         window = (latest_until(first, before), public["until"])
         schema = replace(first.schema, rows=rows)
         sealed = cast("StoredRows", table.arrival_rows(window, public["fingerprint"], schema, first.key))
     elif rows:
         engine = Embedded(rows_file(folder, number), fingerprint=public["fingerprint"])
-        sealed = StoredRows(engine, rows=rows, sealed=True, order_key=first.key.order_key, **known)
+        sealed = StoredRows(engine, first.schema, rows=rows, sealed=True, order_key=first.key.order_key)
     if trained:
         file = training_file(folder, number)
         engine = Embedded(file, fingerprint=public["training_fingerprint"], what="training")
-        training = StoredRows(engine, rows=trained, sealed=False, **known)
+        training = StoredRows(engine, first.schema, rows=trained, sealed=False)
     return _ArrivedPart(number, rows, trained, sealed, training, public)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from everhold.ledger.tally import Tally
     from everhold.mechanisms import State
     from everhold.queries.case_evidence import UnitPlan
-    from everhold.queries.challenge import Verdict
+    from everhold.queries.verdict import Verdict
 
 __all__ = ["HoldoutOpenChallenges", "OpenChallenge", "Progress", "open_challenge"]
 

@@ -49,6 +49,7 @@ __all__ = [
     "ALGORITHM",
     "SOFTWARE",
     "Certificate",
+    "CertifiedAccount",
     "digest",
     "earlier_left_of",
     "entering_numbers",
@@ -174,18 +175,35 @@ def promise_in_words(record: HoldoutRecord, mechanism: Mechanism) -> str:
     return promise_sentence(facts, MECHANISMS[mechanism.name], simulation=simulation)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedAccount:
+    """Account of a holdout, as a certificate states it.
+
+    Attributes:
+        head: Where the ledger stands.
+        tally: What the entries up to the head add up to.
+        since: The checkpoint after which entries were read; None if all of them were.
+        also_sealed_as: Other holdouts of the same storage with the same rows.
+        extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
+        answers: Those that the first page shows, as `everhold.asking.certificate_answers.chosen_answers` gives them.
+        queries: All of them, as `everhold.asking.query_list.listed_queries` gives them; None for no list.
+    """
+
+    head: Head
+    tally: Tally
+    since: Checkpoint | None = None
+    also_sealed_as: Sequence[str] = ()
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    answers: Sequence[Mapping[str, Any]] = ()
+    queries: Sequence[Mapping[str, Any]] | None = None
+
+
 def make_certificate(
     record: HoldoutRecord,
+    account: CertifiedAccount,
     *,
     mechanism: Mechanism,
-    head: Head,
-    tally: Tally,
     key: StewardKey,
-    since: Checkpoint | None = None,
-    also_sealed_as: Sequence[str] = (),
-    extensions: Mapping[str, Any] | None = None,
-    answers: Sequence[Mapping[str, Any]] = (),
-    queries: Sequence[Mapping[str, Any]] | None = None,
     timestamp: Timestamper | None = None,
     issued: datetime | None = None,
 ) -> Certificate:
@@ -193,27 +211,21 @@ def make_certificate(
 
     Args:
         record: The sealed holdout.
+        account: What was asked and spent.
         mechanism: The one that answers.
-        head: Where the ledger stands.
-        tally: What the entries up to the head add up to.
         key: The steward's.
-        since: The checkpoint after which entries were read; None if all of them were.
-        also_sealed_as: Other holdouts of the same storage with the same rows.
-        extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
-        answers: Those that the first page shows, as `everhold.asking.certificate_answers.chosen_answers` gives them.
-        queries: All of them, as `everhold.asking.query_list.listed_queries` gives them; None for no list.
         timestamp: Authority that states when it was signed; none by default.
         issued: When; now, by default.
 
     Raises:
         EverholdError: If there is no token, or it is about something else. Nothing was signed, then.
     """
-    state = state_from(head.state, record.configuration)
+    state = state_from(account.head.state, record.configuration)
     facts: dict[str, dict[str, Any]] = {
-        SUMMARY: {"answers": [dict(answer) for answer in answers]},
+        SUMMARY: {"answers": [dict(answer) for answer in account.answers]},
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
-        **_holdout_facts(record, also_sealed_as),
-        **_account_facts(head, tally, since, mechanism=mechanism, state=state, extensions=extensions or {}),
+        **_holdout_facts(record, account.also_sealed_as),
+        **_account_facts(account, mechanism, state),
         "issue": {
             "software": SOFTWARE,
             "version": software_version(),
@@ -222,8 +234,6 @@ def make_certificate(
             "words": WORDS,
         },
     }
-    if queries is not None:
-        facts["account"]["queries"] = [dict(query) for query in queries]
     worded = add_words(facts)
     sections: dict[str, Any] = {name: worded[name] for name in sections_of(worded)}
     signature: dict[str, Any] = {
@@ -322,15 +332,8 @@ def earlier_left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict
     return dict.fromkeys(left, 0) if closed else left
 
 
-def _account_facts(
-    head: Head,
-    tally: Tally,
-    since: Checkpoint | None,
-    *,
-    mechanism: Mechanism,
-    state: State,
-    extensions: Mapping[str, Any],
-) -> dict[str, dict[str, Any]]:
+def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State) -> dict[str, dict[str, Any]]:
+    head, tally, since, queries = account.head, account.tally, account.since, account.queries
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
     left = left_of(mechanism, state, closed=accounts.closed)
@@ -349,7 +352,8 @@ def _account_facts(
             **({"labels": state.labels} if state.labels else {}),
             **({"left_of_plan": True} if mechanism.presentation.earlier_left else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": tally.unsealed}} if accounts.closed else {}),
-            **extensions,
+            **account.extensions,
+            **({} if queries is None else {"queries": [dict(query) for query in queries]}),
         },
         "ledger_head": {
             "sequence": head.sequence,

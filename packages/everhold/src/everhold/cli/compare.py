@@ -29,6 +29,7 @@ class RowMetric(StrEnum):
     PRECISION = "precision"
     RECALL = "recall"
     F1 = "f1"
+    F1_MACRO = "f1_macro"
     BALANCED_ACCURACY = "balanced_accuracy"
     ROC_AUC = "roc_auc"
     RISK = "risk"

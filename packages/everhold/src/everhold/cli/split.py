@@ -18,7 +18,7 @@ from everhold.progress import progress
 
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
-    from everhold.sealing.splitting import Parts
+    from everhold.sealing.splitting import Parts, SplitRule
 
 __all__ = ["register"]
 
@@ -99,20 +99,17 @@ def split(
     """
     _check(holdout, groups=groups, time=time, stratify=stratify, gap=gap, stretch=stretch)
     from everhold.diagnosis.likeness import likeness
-    from everhold.sealing.create import checked_seed
-    from everhold.sealing.splitting import STRETCH, split_file
+    from everhold.sealing.request import checked_seed
+    from everhold.sealing.splitting import SplitRule, split_file
     from everhold.sealing.storage import TRAINING_FILE
 
     with arguments_checked(), progress("splitting"):
-        parts = split_file(
-            table, output, share=holdout, groups=groups, time=time, gap=gap or 0.0, stretch=stretch,
-            stratify=stratify, seed=checked_seed(seed),
-        )  # fmt: skip
-    column = STRETCH if time else groups
+        rule = SplitRule(share=holdout, groups=groups, time=time, stratify=stratify, gap=gap or 0.0, stretch=stretch)
+        parts = split_file(table, output, rule, seed=checked_seed(seed))
+    column = rule.group_column
     alike = None if column is None else likeness(output / TRAINING_FILE, groups=column, label=label or stratify)
     allowed = _allowed(parts, queries, alike)
-    command = _command(table, output, groups=column, label=label or stratify, row_id=row_id,
-                       stratified=stratify, queries=allowed or queries)  # fmt: skip
+    command = _command(table, output, rule, label=label or stratify, row_id=row_id, queries=allowed or queries)
     record = {
         "training": str(output / "training.parquet"),
         "holdout": str(output / "holdout.parquet"),
@@ -120,7 +117,7 @@ def split(
         "holdout_rows": parts.sealed_rows,
         "left_out": parts.left_out,
         "groups": len(parts.sealed_sizes) if groups or time else None,
-        "about": _about(groups=groups, time=time, stratify=stratify),
+        "about": _about(rule),
         "create": command,
     }
     if form is not Format.TABLE:
@@ -128,7 +125,7 @@ def split(
     else:
         show_record({name: value for name, value in record.items() if name != "create" and value is not None}, form)
         sys.stdout.write(f"\n{command}\n")
-    _say(table, parts, queries, allowed, time=time, gap=gap, label=label)
+    _say(table, parts, rule, queries=queries, allowed=allowed, label=label)
 
 
 def _check(
@@ -158,16 +155,17 @@ def _check(
             raise Misuse(f"{option} is {length}; expected a positive number of days or units")
 
 
-def _about(*, groups: str | None, time: str | None, stratify: str | None) -> str:
+def _about(rule: SplitRule) -> str:
     """The population of the answers."""
-    if groups is not None:
-        return f"groups of such sizes, drawn as these values of {groups!r} were"
-    if time is not None:
+    if rule.groups is not None:
+        return f"groups of such sizes, drawn as these values of {rule.groups!r} were"
+    if rule.time is not None:
         return (
-            f"the sealed stretch of {time!r} as it might have turned out; later times only if they follow the same law"
+            f"the sealed stretch of {rule.time!r} as it might have turned out; later times only if they follow the "
+            "same law"
         )
-    if stratify is not None:
-        return with_shares(stratify)
+    if rule.stratify is not None:
+        return with_shares(rule.stratify)
     return "rows drawn one by one, as these were"
 
 
@@ -200,13 +198,13 @@ def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
 
 
 def _command(
-    table: Path, output: Path, *, groups: str | None, label: str | None, row_id: str | None,
-    stratified: str | None, queries: int,
+    table: Path, output: Path, rule: SplitRule, *, label: str | None, row_id: str | None, queries: int
 ) -> str:  # fmt: skip
     """The command that seals the rows, to be pasted into a shell."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", table.name.partition(".")[0]).strip("-") or "holdout"
     options = {"holdout": output / "holdout.parquet", "training": output / "training.parquet", "label": label,
-               "row-id": row_id, "groups": groups, "stratified": stratified, "queries": queries}  # fmt: skip
+               "row-id": row_id, "groups": rule.group_column, "stratified": rule.stratify,
+               "queries": queries}  # fmt: skip
     given = [f"--{option}={value}" if str(value).startswith("-") else (f"--{option}", str(value))
              for option, value in options.items() if value is not None]  # fmt: skip
     words = [word for each in given for word in ([each] if isinstance(each, str) else each)]
@@ -214,13 +212,12 @@ def _command(
 
 
 def _say(
-    table: Path, parts: Parts, queries: int, allowed: int | None, *, time: str | None, gap: float | None,
-    label: str | None,
+    table: Path, parts: Parts, rule: SplitRule, *, queries: int, allowed: int | None, label: str | None
 ) -> None:  # fmt: skip
     """Print further remarks on the error stream."""
-    if time is not None:
+    if rule.time is not None:
         note(
-            f"{parts.left_out:,} rows within {gap:g} of the sealed ones were left out: the analyst must not have "
+            f"{parts.left_out:,} rows within {rule.gap:g} of the sealed ones were left out: the analyst must not have "
             "seen them. Stretches are declared to be independent of each other, which is nearly so only if they are "
             "several times as long as rows remember. By default they are four gaps long; --stretch says otherwise. "
             "Or fit a model: see 'everhold dependence fit --help'."

@@ -21,9 +21,10 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import KEPT, PROMOTED, Gates
 from everhold.queries.case_results import NEW_RUNS
-from everhold.queries.challenge import Verdict, challenge_of
+from everhold.queries.challenge import challenge_of
 from everhold.queries.gate_history import most_gain
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
+from everhold.queries.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -165,15 +166,8 @@ class CaseChallenge(QueryPlan[Verdict]):
 
     def present(self, told: ExecutionResult) -> Verdict:
         """The verdict in the metric's units."""
-        (entry,) = told.entries
-        now = self.gate
-        if entry is not None:
-            now = Accounts.from_state(entry.state_after).of(Gates).by_name[self.gate.name]
-        return case_verdict(
-            now, self.suite, told, promoted=entry is not None and entry.answer["source"] == PROMOTED,
-            question=self.question, charged=0 if entry is None else entry.charged, confidence=self.mechanism.confidence,
-            repeated=entry is not None and entry.repeated, refused=entry is None, shown=self.shown,
-        )  # fmt: skip
+        decision = Decision.of_challenge(self.gate, told, question=self.question, shown=self.shown)
+        return case_verdict(decision, self.suite, told, confidence=self.mechanism.confidence)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Free if kept, a surprise if promoted; there is no half-width."""
@@ -188,19 +182,13 @@ def challenger_digest(gate: str, challenger: str) -> str:
 
 
 def case_verdict(
-    gate: GateAccount, suite: CaseSuite, told: ExecutionResult, *, promoted: bool, question: str, confidence: float,
-    charged: int = 0, repeated: bool = False, refused: bool = False, shown: str = "",
+    decision: Decision, suite: CaseSuite, told: ExecutionResult, *, confidence: float
 ) -> Verdict:  # fmt: skip
-    """A verdict on a gate as it is now."""
-    own = {} if gate.limit is None else {"challenges": gate.left}
-    return Verdict(
-        promoted=promoted, low=suite.margin if promoted else None,
-        high=most_gain(gate.metric) if promoted else None,
-        champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
-        remaining={**told.remaining, **own}, statement=told.statement, confidence=confidence, gate=gate.name,
-        margin=suite.margin, metric=claims_in_words(gate.metric), charged=charged, question=question, repeated=repeated,
-        refused=refused, analyst=told.analyst, about=RUNS_OF_THESE if suite.population == NEW_RUNS else None,
-        shown=shown,
+    """The verdict that tells a decision on the claims of a suite."""
+    metric = decision.gate.metric
+    return decision.verdict(
+        told, confidence=confidence, margin=suite.margin, high=most_gain(metric), metric=claims_in_words(metric),
+        about=RUNS_OF_THESE if suite.population == NEW_RUNS else None,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.queries.challenge import Verdict
+    from everhold.queries.verdict import Verdict
 
 __all__ = ["markdown_of"]
 

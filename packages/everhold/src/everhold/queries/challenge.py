@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.answers import QuotedPrice, estimand_in_words
+from everhold.answers import QuotedPrice
 from everhold.arguments import as_float, brief
 from everhold.dependence import Groups
-from everhold.display import Display, at_least, left_in_words
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
@@ -38,6 +37,7 @@ from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pri
 from everhold.queries.readings import GAIN_WIDTH
 from everhold.queries.risk import risk
 from everhold.queries.score_means import MEANS, why_no_mean
+from everhold.queries.verdict import Decision, Verdict
 from everhold.sealing.model_store import Champion, ModelStore, Written
 from everhold.sealing.sums import cells_of
 from everhold.values.evaluation import clip_to_grid
@@ -61,7 +61,6 @@ __all__ = [
     "Candidate",
     "Challenge",
     "GateMetric",
-    "Verdict",
     "challenge_of",
     "check_gates",
     "check_outcomes",
@@ -93,104 +92,6 @@ def named_metric(name: str) -> Callable[..., LabelQuery] | None:
         return _NAMED[name]
     mean = MEANS.get(name, name)
     return _NAMED.get(mean) if isinstance(mean, str) else partial(risk, **mean)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict(Display):
-    """Verdict of a gate on a challenge.
-
-    Attributes:
-        promoted: Whether the challenger is proved to be better by more than the margin, and is the champion now.
-        low: By more than this the challenger is better than the champion was, in the metric's units; None unless
-            promoted.
-        high: The most that there can be, the width of the metric's range; None unless promoted.
-        champion: SHA-256 of the question about the champion after the challenge.
-        promotions: Promotions of the gate so far.
-        challenges: Challenges that the gate has answered so far.
-        remaining: What is left of the budget, by name; and the gate's own ``challenges``, where they are limited.
-        statement: The statement that the promise rests on.
-        confidence: Probability with which all promotions hold, together with all answers of the holdout.
-        gate: The gate's name.
-        margin: By more than this a promoted challenger is better, in the metric's units.
-        metric: What is compared, in words.
-        charged: 1 for a promotion, and for a stop for futility; 0 for everything else.
-        question: SHA-256 of the challenge; of the candidate, where it is the champion itself.
-        repeated: Whether this challenger had been judged against this champion before.
-        refused: Whether it was refused because what is left may not cover it, or the gate's limit is reached.
-        analyst: On whose behalf it was asked; None for the steward.
-        about: What the promise is about, where that is not the population.
-        shown: The challenge as people read it.
-    """
-
-    promoted: bool
-    low: float | None
-    high: float | None
-    champion: str
-    promotions: int
-    challenges: int
-    remaining: Mapping[str, int]
-    statement: str
-    confidence: float
-    gate: str
-    margin: float
-    metric: str
-    charged: int
-    question: str
-    repeated: bool
-    refused: bool
-    analyst: str | None = None
-    about: str | None = None
-    shown: str = ""
-
-    def __bool__(self) -> bool:
-        return self.promoted
-
-    def to_dict(self) -> dict[str, Any]:
-        """``verdict`` in a word, ``"promoted"``, ``"kept"`` or ``"refused"``, and the attributes by name."""
-        word = "refused" if self.refused else PROMOTED if self.promoted else "kept"
-        named = ("low", "high", "champion", "promotions", "challenges", "charged", "remaining", "question", "repeated")
-        about = {} if self.about is None else {"about": self.about}
-        asking = {} if self.analyst is None else {"analyst": self.analyst}
-        return {"verdict": word, "promoted": self.promoted, **{name: getattr(self, name) for name in named}, **about,
-                **asking}  # fmt: skip
-
-    def _headline(self) -> str:
-        return f"{self.shown}: {self}" if self.shown else str(self)
-
-    def __str__(self) -> str:
-        left = left_in_words(self.remaining)
-        if self.refused:
-            return f"refused: what is left does not pay for it ({left} left)"
-        if not self.promoted:
-            return f"kept: nothing is proved, charged {self.charged}, {left} left"
-        return (
-            f"promoted: {self.metric} is better by more than {at_least(self.margin)} (proved), charged "
-            f"{self.charged}, {left} left"
-        )
-
-    def explain(self) -> str:
-        """In words: what is proved, and what is not."""
-        if self.refused:
-            return (
-                "The challenge was refused because what is left of the budget, of the analyst's allotment or of the "
-                "gate's own limit may not cover it. Nothing was charged, and the champion stays."
-            )
-        if not self.promoted:
-            return (
-                "The champion was kept. That promises nothing: the challenger may be worse, equal, or better by less "
-                "than these rows can prove at this stage. "
-                + (
-                    "It was stopped early, for a surprise."
-                    if self.charged
-                    else "It cost nothing and told nothing else."
-                )
-            )
-        return (
-            f"With probability {100.0 * self.confidence:.8g}%, together with all other promotions and answers of this "
-            f"holdout, the challenger's {self.metric} is better than that of the champion before by more than "
-            f"{at_least(self.margin)}, however many challengers failed in between and however they were chosen "
-            f"(statement {self.statement}). By how much was not told. {estimand_in_words(self.about)}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,16 +304,9 @@ class Challenge(QueryPlan[Verdict]):
 
     def present(self, told: ExecutionResult) -> Verdict:
         """The verdict in the metric's units."""
-        (entry,) = told.entries
-        now = self.gate
-        if entry is not None:
-            now = Accounts.from_state(entry.state_after).of(Gates).by_name[self.gate.name]
-        return verdict(
-            now, self.candidate, told, promoted=entry is not None and entry.answer["source"] == PROMOTED,
-            question=self.question, charged=0 if entry is None else entry.charged, confidence=self.mechanism.confidence,
-            repeated=entry is not None and entry.repeated, refused=entry is None, shown=self.shown,
-            about=about_of(self.schema, by_position=self.by_position),
-        )  # fmt: skip
+        decision = Decision.of_challenge(self.gate, told, question=self.question, shown=self.shown)
+        about = about_of(self.schema, by_position=self.by_position)
+        return verdict(decision, self.candidate, told, confidence=self.mechanism.confidence, about=about)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Free if kept, a surprise if promoted; there is no half-width."""
@@ -487,18 +381,13 @@ def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Sche
 
 
 def verdict(
-    gate: GateAccount, candidate: Candidate, told: ExecutionResult, *, promoted: bool, question: str, charged: int = 0,
-    confidence: float, repeated: bool = False, refused: bool = False, shown: str = "", about: str | None = None,
+    decision: Decision, candidate: Candidate, told: ExecutionResult, *, confidence: float, about: str | None
 ) -> Verdict:  # fmt: skip
-    """A verdict on a gate as it is now."""
-    width = candidate.width
-    own = {} if gate.limit is None else {"challenges": gate.left}
-    return Verdict(
-        promoted=promoted, low=gate.margin * width if promoted else None, high=width if promoted else None,
-        champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
-        remaining={**told.remaining, **own}, statement=told.statement, confidence=confidence, gate=gate.name,
-        margin=gate.margin * width, metric=metric_in_words(gate.metric), charged=charged, question=question,
-        repeated=repeated, refused=refused, analyst=told.analyst, about=about, shown=shown,
+    """The verdict that tells a decision in the units of a candidate's metric."""
+    width, gate = candidate.width, decision.gate
+    return decision.verdict(
+        told, confidence=confidence, margin=gate.margin * width, high=width, metric=metric_in_words(gate.metric),
+        about=about,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
 
 __all__ = [
-    "ArrivedFiles", "arriving", "check_arriving_labels", "known_rows", "other_columns", "rows_file", "seal_arrival",
-    "training_file",
+    "ArrivedFiles", "EarlierFiles", "arriving", "check_arriving_labels", "known_rows", "other_columns", "rows_file",
+    "seal_arrival", "training_file",
 ]  # fmt: skip
 
 _LOCK_FILE = "append.lock"
@@ -67,6 +67,37 @@ class ArrivedFiles:
     groups: tuple[tuple[int, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierFiles:
+    """Files of a holdout's rows before an arrival.
+
+    Attributes:
+        folder: Private folder of the holdout's rows.
+        schema: Of the holdout.
+        key: Secret key of the hashes of rows.
+        with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
+        with_training: Numbers of earlier arrivals with training rows, likewise.
+        group_by: Column whose equal values make a group of rows that depend on each other; None without.
+    """
+
+    folder: Path
+    schema: Schema
+    key: bytes = field(repr=False)
+    with_rows: Sequence[int]
+    with_training: Sequence[int]
+    group_by: str | None = None
+
+    @property
+    def sealed(self) -> list[Path]:
+        """Files of sealed rows, in order."""
+        return [rows_file(self.folder, number) for number in self.with_rows]
+
+    @property
+    def training(self) -> list[Path]:
+        """Files of training rows, in order."""
+        return [training_file(self.folder, number) for number in self.with_training]
+
+
 def rows_file(folder: Path, number: int) -> Path:
     """The file with the sealed rows of an arrival; of number 0 those of the holdout's creation."""
     return folder / (f"arrival-{number:06}.parquet" if number else HOLDOUT_FILE)
@@ -75,6 +106,9 @@ def rows_file(folder: Path, number: int) -> Path:
 def training_file(folder: Path, number: int) -> Path:
     """The file with the training rows of an arrival."""
     return folder / (f"arrived-training-{number:06}.parquet" if number else TRAINING_FILE)
+
+
+_PATHS = {"holdout": rows_file, "training": training_file}
 
 
 @contextmanager
@@ -111,54 +145,47 @@ def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, 
 
 
 def seal_arrival(
-    folder: Path, number: int, *, rows: RowSource | None, training: RowSource | None, schema: Schema,
-    with_rows: Sequence[int], with_training: Sequence[int], key: bytes, group_by: str | None = None,
+    earlier: EarlierFiles, number: int, *, rows: RowSource | None, training: RowSource | None
 ) -> ArrivedFiles:  # fmt: skip
     """Check rows that arrive, and write them to the folder of the holdout; on the disk before this returns.
 
     Args:
-        folder: Private folder of the holdout's rows.
+        earlier: Files of the rows that are there already.
         number: Of the arrival.
         rows: Rows to seal; None for none.
         training: Open rows; None for none.
-        schema: Of the holdout.
-        with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
-        with_training: Numbers of earlier arrivals with training rows, likewise.
-        key: Secret key of the hashes of rows.
-        group_by: Column whose equal values make a group of rows that depend on each other; None without.
 
     Raises:
         HoldoutRejected: If the rows do not fit or are there already. Nothing is left behind.
     """
-    sides = [what for what, source in (("holdout", rows), ("training", training)) if source is not None]
-    paths = {"holdout": rows_file(folder, number), "training": training_file(folder, number)}
-    made, groups = {}, tuple[tuple[int, int], ...]()
+    folder, schema = earlier.folder, earlier.schema
+    given = {what: source for what, source in (("holdout", rows), ("training", training)) if source is not None}
+    paths = {what: _PATHS[what](folder, number) for what in given}
+    sides, made, groups = list(given), {}, tuple[tuple[int, int], ...]()
     try:
         with spilling_into(folder) as connection, progress("writing and checking rows", 3) as line:
             limit_memory(connection, len(schema.columns))
-            for what, source in (("holdout", rows), ("training", training)):
-                if source is not None:
-                    made[what] = _written(connection, source, what=what, schema=schema, path=paths[what])
+            for what, source in given.items():
+                made[what] = _written(connection, source, what=what, schema=schema, path=paths[what])
             line(1)
             with _told_of_appending():
                 check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
-                _check_ids(connection, sides, schema, folder, with_rows, with_training)
-                if group_by is not None:
+                _check_ids(connection, sides, earlier)
+                if earlier.group_by is not None:
                     groups = arriving_groups(
-                        connection, sides, schema, group_by, sealed=[rows_file(folder, each) for each in with_rows],
-                        training=[training_file(folder, each) for each in with_training],
-                    )  # fmt: skip
+                        connection, sides, schema, earlier.group_by, sealed=earlier.sealed, training=earlier.training
+                    )
                 if len(sides) > 1:
                     check_equal_rows(connection, schema.columns, row_id=schema.row_id)
             line(2)
-        _check_new(folder, number, sides, schema, with_rows, with_training, key)
-        for what in sides:
-            _keep(paths[what])
+        _check_new(earlier, number, paths)
+        for path in paths.values():
+            _keep(path)
         _keep(folder)
     except BaseException:
         remove_orphans(folder, arrivals=number - 1)
         raise
-    prints = {what: fingerprint(paths[what]) for what in sides}
+    prints = {what: fingerprint(path) for what, path in paths.items()}
     return ArrivedFiles(
         made.get("holdout", 0), made.get("training", 0), prints.get("holdout"), prints.get("training"),
         groups,
@@ -221,18 +248,16 @@ def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
             )
 
 
-def _check_ids(
-    connection: duckdb.DuckDBPyConnection, sides: Sequence[str], schema: Schema, folder: Path,
-    with_rows: Sequence[int], with_training: Sequence[int],
-) -> None:  # fmt: skip
+def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[str], earlier: EarlierFiles) -> None:
     """Check that row ids are new and name each row once."""
+    schema = earlier.schema
     if schema.row_id is None:
         return
     check_row_ids(schema.row_id, schema.columns, [FileSide(connection, what, schema.columns) for what in sides])
     if len(sides) > 1:
         check_not_shared(connection, schema.row_id)
     column = quoted(schema.row_id)
-    old = [rows_file(folder, n) for n in with_rows] + [training_file(folder, n) for n in with_training]
+    old = earlier.sealed + earlier.training
     with reading_errors_hidden("holdout"):
         connection.read_parquet([file_pattern(path) for path in old], hive_partitioning=False).create_view("old")
         for what in sides:
@@ -246,16 +271,13 @@ def _check_ids(
                 )
 
 
-def _check_new(
-    folder: Path, number: int, sides: Sequence[str], schema: Schema, with_rows: Sequence[int],
-    with_training: Sequence[int], key: bytes,
-) -> None:  # fmt: skip
+def _check_new(earlier: EarlierFiles, number: int, paths: Mapping[str, Path]) -> None:
     """Check that rows are not there already, by their hashes."""
-    paths = {"holdout": rows_file(folder, number), "training": training_file(folder, number)}
-    new = {what: KnownRows.of(paths[what], schema.columns, key=key) for what in sides}
+    folder, columns, key = earlier.folder, earlier.schema.columns, earlier.key
+    new = {what: KnownRows.of(path, columns, key=key) for what, path in paths.items()}
     for rows in new.values():
         check_may_match(folder, len(rows.sorted_hashes))
-    old = [known_rows(folder, each, schema.columns, key=key) for each in with_rows]
+    old = [known_rows(folder, each, columns, key=key) for each in earlier.with_rows]
     for what, rows in new.items():
         if any(rows.repeats(before) for before in old):
             said = "these rows, or most of them, are" if what == "holdout" else "training rows, or most of them, are"
@@ -263,7 +285,7 @@ def _check_new(
                 f"{said} sealed in this holdout already; expected rows that are in none of its files; {_DONE}"
             )
     if "holdout" in new:
-        trained = [KnownRows.of(training_file(folder, each), schema.columns, key=key) for each in with_training[-1:]]
+        trained = [KnownRows.of(path, columns, key=key) for path in earlier.training[-1:]]
         if any(new["holdout"].repeats(before) for before in trained):
             raise HoldoutRejected(
                 f"these rows, or most of them, are training rows of this holdout; expected new rows; {_DONE}"

@@ -6,7 +6,7 @@ What is refused says no more of the sealed rows than it has to: counts, and neve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -16,19 +16,17 @@ from everhold.sealing.duckdb_files import POSITION
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import duckdb
 
 __all__ = [
     "OPEN", "Classes", "FileSide", "Side", "check_names", "check_not_shared", "check_row_ids",
-    "check_same_columns", "checked_classes", "classes_of", "count_respelled", "is_missing", "label_kind", "same_id",
+    "check_same_columns", "checked_classes", "count_respelled", "is_missing", "label_facts", "same_id",
 ]  # fmt: skip
 
 OPEN: Literal["open"] = "open"
 """Declares that labels are free texts or numbers, so that any prediction may be right."""
 
-Classes = tuple[str | float, ...] | Literal["open"]
+Classes = Sequence[str | float] | Literal["open"]
 
 _ROWS_OF_A_CLASS = 10  # training rows, on average, from which on labels are classes and no open texts or measurements
 _MOST_CLASSES = 1_000
@@ -163,16 +161,32 @@ def _check_column(name: str, columns: Mapping[str, ColumnKind], *, what: str) ->
         )
 
 
-def label_kind(
-    label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side], *, declared: Classes | None = None
-) -> str:
-    """Kind of the labels: ``"binary"``, ``"number"`` or ``"string"``.
+def label_facts(
+    label: str | None, columns: Mapping[str, ColumnKind], sides: Sequence[Side], *, declared: Classes | None
+) -> tuple[str | None, tuple[str | float, ...] | None]:
+    """Kind of the labels and the classes that a prediction may name; None of both without a label.
 
     Args:
         label: The label column.
         columns: Kind of each column.
         sides: The sealed rows, and the training rows if there are any.
-        declared: Declared classes, which decide whether numbers are 0 and 1: the rows may not hold all of them.
+        declared: Declared classes, as `checked_classes` returns them.
+
+    Raises:
+        HoldoutRejected: If the labels cannot be used, or are not the declared ones.
+    """
+    if label is None:
+        return None, None
+    kind = _label_kind(label, columns, sides, declared=declared)
+    return kind, _classes_of(label, kind, sides, declared=declared)
+
+
+def _label_kind(
+    label: str, columns: Mapping[str, ColumnKind], sides: Sequence[Side], *, declared: Classes | None
+) -> str:
+    """Kind of the labels: ``"binary"``, ``"number"`` or ``"string"``.
+
+    Declared classes decide whether numbers are 0 and 1: the rows may not hold all of them.
 
     Raises:
         HoldoutRejected: If they are nothing of that, are missing somewhere, or are not the same on both sides.
@@ -202,7 +216,7 @@ def label_kind(
     return kinds.pop()
 
 
-def classes_of(
+def _classes_of(
     label: str, kind: str, sides: Sequence[Side], *, declared: Classes | None
 ) -> tuple[str | float, ...] | None:
     """The classes that a prediction may name, from public facts alone; None where any may be named.
@@ -210,12 +224,6 @@ def classes_of(
     They are those that were declared; otherwise those of the training labels, where these are so few that they are
     classes. Of the sealed labels nothing is told. Without either, labels that are numbers have no known class: they may
     be measurements, and a question that needs classes is refused.
-
-    Args:
-        label: The label column.
-        kind: Of its labels, as `label_kind` says.
-        sides: The sealed rows, and the training rows if there are any.
-        declared: As `checked_classes` returns them.
 
     Raises:
         HoldoutRejected: If labels are not among the declared classes, or labels are texts whose classes are unknown.
@@ -241,7 +249,7 @@ def classes_of(
 
 
 def _among_labels(
-    label: str, kind: str, sides: Sequence[Side], declared: tuple[str | float, ...]
+    label: str, kind: str, sides: Sequence[Side], declared: Sequence[str | float]
 ) -> tuple[str | float, ...] | None:
     """Declared classes in the type of the labels, all of which have to be among them; None where they are 0 and 1."""
     classes: set[Any] | None = set(declared)
@@ -268,7 +276,7 @@ def _among_labels(
     return None if kind == "binary" else tuple(sorted(classes))
 
 
-def _as_numbers(declared: tuple[str | float, ...]) -> set[float] | None:
+def _as_numbers(declared: Sequence[str | float]) -> set[float] | None:
     """Declared classes as numbers, also where a command line spelled them as texts; None if one is none."""
     try:
         return {float(each) for each in declared}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Head, HoldoutRecord
     from everhold.sealing.files import SealedFiles
     from everhold.sealing.keys import StewardKey
-    from everhold.sealing.settings import ExtensionSettings
+    from everhold.sealing.request import SealRequest
 
 __all__ = [
     "ALIKE", "GROWS", "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration",
@@ -54,19 +54,14 @@ def make_configuration(
     sealed: SealedFiles,
     mechanism: Mechanism,
     key: StewardKey,
+    request: SealRequest,
     *,
-    label: str | None,
-    row_id: str | None,
-    features: str,
-    stratified: str | None,
-    seed: int | None,
-    extensions: Mapping[str, ExtensionSettings],
-    whole_groups: Sequence[str] = (),
+    whole_groups: Sequence[str],
 ) -> dict[str, Any]:
     """The public facts that the ledger binds and the certificate shows."""
-    facts: dict[str, Any] = {name: settings.recorded(mechanism) for name, settings in extensions.items()}
-    if stratified is not None:
-        facts["stratified"] = stratified
+    facts: dict[str, Any] = {name: settings.recorded(mechanism) for name, settings in request.extensions.items()}
+    if request.rows.stratified is not None:
+        facts["stratified"] = request.rows.stratified
     if sealed.engine is not None:
         facts["engine"] = dict(sealed.engine)
     if sealed.training_table is not None:
@@ -82,18 +77,18 @@ def make_configuration(
         "columns": [
             [name, kind.value] for name, kind in sealed.columns.items()
         ],  # pairs: JSON objects lose their order
-        "label": label,
+        "label": request.label,
         "label_kind": sealed.label_kind,
         "label_classes": None if sealed.label_classes is None else list(sealed.label_classes),
-        "row_id": row_id,
-        "features": features,
+        "row_id": request.rows.row_id,
+        "features": request.rows.features,
         "fingerprint": sealed.fingerprint,
         "training_fingerprint": sealed.training_fingerprint,
         "mechanism": json.loads(json.dumps(mechanism.to_dict(), default=np.generic.item)),  # without NumPy's integers
         "dependence": mechanism.dependence.to_dict(),
         "public_key": key.public_key,
         "sealed_before": [],  # until the rows were compared
-        "seed": seed,
+        "seed": request.seed,
         **facts,
     }
 

@@ -29,18 +29,16 @@ if TYPE_CHECKING:
     from everhold.values.expressions import RowValue
     from everhold.values.expressions.tree import AnyValue
 
-__all__ = ["EvaluatedRows", "facts_of", "named", "parts_of_ratio"]
+__all__ = ["EvaluatedRows", "named", "parts_of_ratio"]
 
 
 class EvaluatedRows(ABC):
     """A `everhold.sealing.row_store.RowStore` whose subclass evaluates expressions and reads columns.
 
     Args:
-        rows: Number of rows.
-        columns: Names of all columns.
+        schema: Of the holdout. Its label has no missing values and keeps its own type.
+        rows: Number of these rows.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
-        label: Column without missing values that keeps its own type.
-        row_id: Column that names rows, each once.
         order_key: Makes the secret order in which code meets sealed rows; None for their own order.
     """
 
@@ -48,20 +46,10 @@ class EvaluatedRows(ABC):
     at_once: int = 8
     """Expressions that one reading evaluates."""
 
-    def __init__(
-        self,
-        *,
-        rows: int,
-        columns: Sequence[str],
-        sealed: bool,
-        label: str | None = None,
-        row_id: str | None = None,
-        order_key: bytes | None = None,
-    ) -> None:
+    def __init__(self, schema: Schema, *, rows: int, sealed: bool, order_key: bytes | None = None) -> None:
         self.rows = rows
-        self._columns = tuple(columns)
+        self._schema = schema
         self._sealed = sealed
-        self._label, self._row_id = label, row_id
         self._order_key = order_key
         self._arrays: dict[str, NDArray[Any]] = {}
         self._ids: list[Any] | None = None
@@ -324,7 +312,7 @@ class EvaluatedRows(ABC):
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
 
     def _function_values(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
-        names, fault = self._columns if query.reads is None else query.reads, query.at_fault
+        names, fault = tuple(self._schema.columns) if query.reads is None else query.reads, query.at_fault
         if isinstance(function, Joined):
             raise TypeError(f"{query.shown!r} is computed by the engine; expected look or totals")
         if isinstance(function, Kept):
@@ -391,7 +379,8 @@ class EvaluatedRows(ABC):
             if missing := [name for name in names if name not in self._arrays]:
                 found = self._column_arrays(missing)
                 self._arrays |= {
-                    name: _as_label(found[name]) if name == self._label else _plain(found[name]) for name in missing
+                    name: _as_label(found[name]) if name == self._schema.label else _plain(found[name])
+                    for name in missing
                 }
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
 
@@ -409,11 +398,6 @@ def _apart(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
         raise ValueError(f"{query.shown!r} is no difference of two arrays; expected one")
     apart = query.pair.apart
     return int(grid.sum()), cells_of(apart.shares(grid), unit=2 * apart.reach)
-
-
-def facts_of(schema: Schema) -> dict[str, Any]:
-    """Arguments of a store that the schema of a holdout says."""
-    return {"columns": tuple(schema.columns), "label": schema.label, "row_id": schema.row_id}
 
 
 def named(group_by: str | None) -> str:

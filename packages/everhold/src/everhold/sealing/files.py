@@ -17,15 +17,12 @@ from everhold.sealing.checks import (
     check_not_shared,
     check_row_ids,
     check_same_columns,
-    classes_of,
-    label_kind,
+    label_facts,
 )
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.reading import (
-    MOST_ROWS,
-    RowSource,
     check_size,
     column_kinds,
     read_rows,
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from everhold.sealing.checks import Classes
+    from everhold.sealing.request import SealRequest
     from everhold.values.expressions import ColumnKind
 
 __all__ = ["SealedFiles", "seal_rows", "write_rows"]
@@ -80,34 +77,19 @@ class SealedFiles:
         return self.training_rows if self.training_table is None else int(self.training_table["rows"])
 
 
-def seal_rows(
-    folder: Path,
-    *,
-    holdout: RowSource,
-    training: RowSource | None,
-    label: str | None,
-    row_id: str | None,
-    most_rows: int = MOST_ROWS,
-    equal_rows: bool = False,
-    classes: Classes | None = None,
-) -> SealedFiles:
+def seal_rows(folder: Path, request: SealRequest) -> SealedFiles:
     """Check the rows and write them to an existing, private folder.
 
     Args:
         folder: Where the Parquet files go.
-        holdout: The rows to seal.
-        training: Open rows of the same columns.
-        label: Column that holds the truth, for accuracy and the like.
-        row_id: Column that names rows, each of them once; holdout and training rows may share no id.
-        most_rows: The most rows that either table may have.
-        equal_rows: Whether equal rows on both sides are meant to be there, and are no copies.
-        classes: Declared classes of the label, as `everhold.sealing.checks.checked_classes` returns them.
+        request: The rows, which are no table that stays where it is. Holdout and training rows may share no row id.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand.
     """
+    training, row_id, most_rows = request.training, request.rows.row_id, request.rows.most_rows
     with spilling_into(folder) as connection, progress("writing and checking rows", 5) as line:
-        read_rows(connection, holdout, name="holdout_source", what="holdout", most_rows=most_rows)
+        read_rows(connection, request.holdout, name="holdout_source", what="holdout", most_rows=most_rows)
         columns = column_kinds(connection.view("holdout_source"))
         check_names(columns)
         limit_memory(connection, len(columns))
@@ -121,8 +103,7 @@ def seal_rows(
             counts[what] = write_rows(connection, what, columns, folder / f"{what}.parquet")
             line(done)
         sides = [FileSide(connection, what, columns) for what in sets]
-        kind = None if label is None else label_kind(label, columns, sides, declared=classes)
-        known = None if kind is None else classes_of(label or "", kind, sides, declared=classes)
+        kind, known = label_facts(request.label, columns, sides, declared=request.rows.classes)
         for what, rows in counts.items():
             check_size(rows=rows, columns=None, most_rows=most_rows, what=what)  # a stream does not say it before
         line(3)
@@ -136,7 +117,7 @@ def seal_rows(
         if training is not None:
             with reading_errors_hidden("training"):
                 categories = training_categories(connection, training)
-                if not equal_rows:
+                if not request.rows.equal_rows:
                     check_equal_rows(connection, columns, row_id=row_id)
     return SealedFiles(
         rows=counts["holdout"],

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.engines.embedded import Embedded
-from everhold.sealing.evaluated_rows import facts_of
 from everhold.sealing.row_store import table_of
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.table import StoredRows
@@ -68,7 +67,7 @@ def sealed_rows(
     if engine is not None:
         return cast("StoredRows", engine.sealed_rows(schema, order_key=key.order_key))  # any RowStore serves
     file = Embedded(folder / HOLDOUT_FILE, fingerprint=configuration["fingerprint"])
-    return StoredRows(file, rows=schema.rows, sealed=True, order_key=key.order_key, **facts_of(schema))
+    return StoredRows(file, schema, rows=schema.rows, sealed=True, order_key=key.order_key)
 
 
 def training_rows(folder: Path, configuration: dict[str, Any], engine: SealableTable | None) -> StoredRows | None:
@@ -85,4 +84,4 @@ def training_rows(folder: Path, configuration: dict[str, Any], engine: SealableT
     whole = None
     if (facts := configuration.get("training_table")) is not None and engine is not None:
         whole = engine.training_rows(facts, schema)
-    return StoredRows(file, rows=schema.training_rows, sealed=False, whole=whole, **facts_of(schema))
+    return StoredRows(file, schema, rows=schema.training_rows, sealed=False, whole=whole)

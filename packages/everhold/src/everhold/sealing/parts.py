@@ -61,10 +61,8 @@ class PartedRows(StoredRows):
     def __init__(
         self, parts: Sequence[StoredRows], schema: Schema, *, sealed: bool, order_key: bytes | None = None
     ) -> None:
-        super().__init__(
-            parts[0].engine, rows=sum(part.rows for part in parts), columns=tuple(schema.columns), sealed=sealed,
-            label=schema.label, row_id=schema.row_id, order_key=order_key,
-        )  # fmt: skip
+        rows = sum(part.rows for part in parts)
+        super().__init__(parts[0].engine, schema, rows=rows, sealed=sealed, order_key=order_key)
         self.parts = tuple(parts)
 
     def close(self) -> None:

@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from everhold.dependence import DependenceModel
     from everhold.guarantees.intervals.base import Needs
     from everhold.sealing.arriving import ArrivedFiles
-    from everhold.sealing.checks import Classes
     from everhold.sealing.files import SealedFiles
     from everhold.sealing.keys import StewardKey
-    from everhold.sealing.reading import RowSource
+    from everhold.sealing.request import SealRequest
     from everhold.sealing.resealing import Content
     from everhold.sealing.structure import FileStructure
     from everhold.values.base import BoundQuery, RowFunction, Schema, Table
@@ -144,19 +142,14 @@ class SealableTable(Protocol):
         """
 
     def sealing(
-        self,
-        folder: Path,
-        *,
-        key: StewardKey,
-        training: RowSource | SealableTable | None,
-        declared: DependenceModel | None,
-        label: str | None,
-        row_id: str | None,
-        most_rows: int,
-        equal_rows: bool,
-        classes: Classes | None,
-    ) -> AbstractContextManager[SealedRows]:
+        self, folder: Path, request: SealRequest, *, key: StewardKey
+    ) -> AbstractContextManager[SealedRows]:  # fmt: skip
         """Check the table, and write the training rows to a private folder; see `everhold.sealing.files.seal_rows`.
+
+        Args:
+            folder: Where the training file goes.
+            request: The training rows, and what is declared; its holdout is this table.
+            key: The steward's, for the fingerprint.
 
         Raises:
             HoldoutRejected: If the rows cannot be sealed as they stand.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-__all__ = ["STRETCH", "Parts", "by_chance", "by_class", "by_group", "by_time", "split_file"]
+__all__ = ["STRETCH", "Parts", "SplitRule", "by_chance", "by_class", "by_group", "by_time", "split_file"]
 
 STRETCH = "stretch"
 """Column that numbers stretches of a series, which are declared as groups."""
@@ -165,30 +165,41 @@ def _refused(problem: str, advice: str) -> HoldoutRejected:
     return HoldoutRejected(f"{problem}; {advice}; nothing was written")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRule:
+    """Rule by which some rows are sealed: by chance, or by the one column that is named.
+
+    Attributes:
+        share: About which share of the rows is sealed, in (0, 1).
+        groups: Column whose equal values belong together: whole groups are sealed.
+        time: Column of times: the last rows are sealed, and `STRETCH` is added.
+        stratify: Column whose values keep their shares.
+        gap: With a time: days, or units of a column of numbers, that are left out.
+        stretch: With a time: days, or units, that are numbered as one stretch; four times the gap by default.
+    """
+
+    share: float
+    groups: str | None = None
+    time: str | None = None
+    stratify: str | None = None
+    gap: float = 0.0
+    stretch: float | None = None
+
+    @property
+    def group_column(self) -> str | None:
+        """Column of both files whose equal values belong together; None if there is none."""
+        return STRETCH if self.time else self.groups
+
+
 def split_file(
-    table: Path,
-    folder: Path,
-    *,
-    share: float,
-    groups: str | None = None,
-    time: str | None = None,
-    gap: float = 0.0,
-    stretch: float | None = None,
-    stratify: str | None = None,
-    seed: int | None = None,
-    most_rows: int = MOST_ROWS,
-) -> Parts:
+    table: Path, folder: Path, rule: SplitRule, *, seed: int | None = None, most_rows: int = MOST_ROWS
+) -> Parts:  # fmt: skip
     """Write `TRAINING_FILE` and `HOLDOUT_FILE`, with all columns, in the order of the table.
 
     Args:
         table: A Parquet, CSV or TSV file.
         folder: Where they go; made if it is not there.
-        share: About which share of the rows is sealed, in (0, 1).
-        groups: Column whose equal values belong together: whole groups are sealed.
-        time: Column of times: the last rows are sealed, and `STRETCH` is added.
-        gap: With a time: days, or units of a column of numbers, that are left out.
-        stretch: With a time: days, or units, that are numbered as one stretch; four times the gap by default.
-        stratify: Column whose values keep their shares.
+        rule: Decides which rows are sealed.
         seed: For the same split another time; None for chance of its own.
         most_rows: The most rows that are read.
 
@@ -204,12 +215,9 @@ def split_file(
         with spilling_into(Path(own)) as connection:
             read_rows(connection, table, name="source", what="table", most_rows=most_rows)
             with reading_errors_hidden("table"):
-                parts = _parts(
-                    connection, share, groups=groups, time=time, gap=gap, stretch=stretch or _GAPS_OF_A_STRETCH * gap,
-                    stratify=stratify, rng=np.random.default_rng(seed),
-                )  # fmt: skip
+                parts = _parts(connection, rule, np.random.default_rng(seed))
                 for side, path in enumerate(staged):
-                    _write(connection, parts, side, path, numbered=time is not None)
+                    _write(connection, parts, side, path, numbered=rule.time is not None)
         _check_absent(targets)
         for path, target in zip(staged, targets, strict=True):
             path.replace(target)
@@ -222,18 +230,16 @@ def _check_absent(targets: list[Path]) -> None:
             raise _refused(f"{str(target)!r} is there already", "expected a folder without it; name another --output")
 
 
-def _parts(
-    connection: duckdb.DuckDBPyConnection, share: float, *, groups: str | None, time: str | None, gap: float,
-    stretch: float, stratify: str | None, rng: np.random.Generator,
-) -> Parts:  # fmt: skip
+def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.random.Generator) -> Parts:
     kinds = column_kinds(connection.view("source"))
-    named = groups or time or stratify
+    share, time = rule.share, rule.time
+    named = rule.groups or time or rule.stratify
     if named is None:
         return by_chance(int(connection.execute("SELECT count(*) FROM source").fetchall()[0][0]), share, rng)
     _check_column(connection, named, kinds)
     if time is None:
         values = _fetched(connection, f"hash({quoted(named)})").view(np.int64)
-        return (by_group if groups else by_class)(values, share, rng)
+        return (by_group if rule.groups else by_class)(values, share, rng)
     if STRETCH in {name.casefold() for name in kinds}:
         raise _refused(
             f"there is a column {STRETCH!r} already", "rename it: stretches of the series are numbered there"
@@ -245,7 +251,8 @@ def _parts(
     times = _fetched(connection, f"epoch({quoted(time)})" if of_days else f"{quoted(time)}::DOUBLE")
     if not np.all(np.isfinite(times)):
         raise _refused(f"the column {time!r} has infinite times", "expected finite ones")
-    return by_time(times, share, gap=gap * unit, stretch=stretch * unit)
+    stretch = rule.stretch or _GAPS_OF_A_STRETCH * rule.gap
+    return by_time(times, share, gap=rule.gap * unit, stretch=stretch * unit)
 
 
 def _check_column(connection: duckdb.DuckDBPyConnection, name: str, kinds: dict[str, ColumnKind]) -> None:

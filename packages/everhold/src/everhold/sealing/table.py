@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Needs
     from everhold.sealing.engines.embedded import Embedded
     from everhold.sealing.row_store import RowStore
-    from everhold.values.base import BoundQuery
+    from everhold.values.base import BoundQuery, Schema
     from everhold.values.expressions import RowValue
 
 __all__ = ["StoredRows"]
@@ -45,30 +45,24 @@ class StoredRows(EvaluatedRows):
 
     Args:
         engine: The file, and what reads it.
-        rows: Number of rows.
-        columns: Names of all columns.
-        sealed: Whether faults of functions must go unreported, because a report would be a free answer.
-        label: Column without missing values that keeps its own type.
-        row_id: Column that names rows, each once.
-        order_key: Makes the secret order in which code meets sealed rows; None for their own order.
+        schema: As for `EvaluatedRows`, like `rows`, `sealed` and `order_key`.
+        rows: See there.
+        sealed: See there.
+        order_key: See there.
         whole: Public rows in a table elsewhere of which these are some; None where these are all.
     """
 
     def __init__(
         self,
         engine: Embedded,
+        schema: Schema,
         *,
         rows: int,
-        columns: Sequence[str],
         sealed: bool,
-        label: str | None = None,
-        row_id: str | None = None,
         order_key: bytes | None = None,
         whole: RowStore | None = None,
     ) -> None:
-        super().__init__(
-            rows=rows, columns=columns, sealed=sealed, label=label, row_id=row_id, order_key=order_key
-        )  # fmt: skip
+        super().__init__(schema, rows=rows, sealed=sealed, order_key=order_key)
         self.engine = engine
         self.whole = whole
         self._orders: dict[tuple[str, ...], NDArray[np.int64] | None] = {}

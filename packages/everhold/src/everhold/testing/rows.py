@@ -108,15 +108,7 @@ class RowsContract:
         """The same rows in a file, in the order of their ids."""
         path = tmp_path_factory.mktemp("here") / "rows.parquet"
         pq.write_table(pa.table(columns_of_rows()).sort_by("id"), path)
-        stored = StoredRows(
-            Embedded(path),
-            rows=ROWS,
-            columns=(*KINDS,),
-            sealed=True,
-            label="late",
-            row_id="id",
-            order_key=_ORDER_KEY,
-        )
+        stored = StoredRows(Embedded(path), SCHEMA, rows=ROWS, sealed=True, order_key=_ORDER_KEY)
         yield stored
         stored.close()
 

@@ -13,6 +13,7 @@ from everhold.diagnosis.questions import DependenceMonitor
 from everhold.errors import DependenceWarning
 from everhold.sealing.configuration import schema_from
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.structure import FileStructure
 
 
@@ -119,7 +120,7 @@ def test_averages_of_small_groups_vary_more_without_being_informative():
 
 
 def structure(folder, training, holdout, declared=()):
-    sealed = seal_rows(folder, holdout=holdout, training=training, label="late", row_id=None)
+    sealed = seal_rows(folder, SealRequest(holdout=holdout, training=training, label="late"))
     with FileStructure(folder, sealed) as found:
         return found.whole_groups(found.apart(), declared)
 

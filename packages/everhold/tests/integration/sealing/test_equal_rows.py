@@ -9,6 +9,8 @@ import pytest
 from everhold.errors import DependenceWarning, HoldoutRejected
 from everhold.sealing.equal_rows import Repetitions, excess_by_chance, more_pairs_than_chance
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
+from everhold.sealing.settings import Rows
 
 COUNT = 4_000
 
@@ -43,7 +45,7 @@ def seal(folder, holdout, training, **wish):
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
-    return seal_rows(folder, holdout=holdout, training=training, **{"label": None, "row_id": None, **wish})
+    return seal_rows(folder, SealRequest(holdout=holdout, training=training, rows=Rows(**wish)))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 1.0])

@@ -16,8 +16,10 @@ import pytest
 from everhold.errors import HoldoutRejected
 from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.storage import HOLDOUT_FILE
 from everhold.sealing.table import StoredRows
+from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
 NUMBERS = [3, 1, None, 2]
@@ -80,11 +82,12 @@ SOURCES = {
 def seal(folder, source, **others):
     folder = folder / "sealed"
     folder.mkdir()
-    return folder, seal_rows(folder, holdout=source, **{"training": None, "label": None, "row_id": None, **others})
+    return folder, seal_rows(folder, SealRequest(holdout=source, **others))
 
 
 def table_of(folder, sealed, file=HOLDOUT_FILE):
-    stored = StoredRows(Embedded(folder / file), rows=sealed.rows, columns=tuple(sealed.columns), sealed=True)
+    schema = Schema(sealed.rows, sealed.training_rows, sealed.columns)
+    stored = StoredRows(Embedded(folder / file), schema, rows=sealed.rows, sealed=True)
     found = dict(stored.table(tuple(sealed.columns)))
     stored.close()
     return found
@@ -156,7 +159,8 @@ def test_the_order_of_a_large_csv_is_kept_and_late_types_are_seen(tmp_path):
 def test_training_columns_may_come_in_another_order(tmp_path):
     folder, sealed = seal(tmp_path, {"a": [1, 2], "b": ["x", "y"]}, training={"b": ["z"], "a": [3]})
     assert (sealed.rows, sealed.training_rows) == (2, 1)
-    stored = StoredRows(Embedded(folder / "training.parquet"), rows=1, columns=("a", "b"), sealed=False)
+    schema = Schema(sealed.rows, sealed.training_rows, sealed.columns)
+    stored = StoredRows(Embedded(folder / "training.parquet"), schema, rows=1, sealed=False)
     training = stored.table(("a", "b"))
     assert {name: column.tolist() for name, column in training.items()} == {"a": [3], "b": ["z"]}
 

@@ -5,6 +5,7 @@ import pytest
 
 from everhold.errors import HoldoutRejected
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 
 LINES = b"".join(b"%d,x\n" % row for row in range(3_000))
 FAULTY = {
@@ -30,7 +31,7 @@ FAULTY = {
 def seal(folder, content):
     (folder / "rows.csv").write_bytes(content)
     (folder / "sealed").mkdir()
-    sealed = seal_rows(folder / "sealed", holdout=folder / "rows.csv", training=None, label=None, row_id=None)
+    sealed = seal_rows(folder / "sealed", SealRequest(holdout=folder / "rows.csv"))
     with duckdb.connect() as reader:
         return sealed, reader.read_parquet(str(folder / "sealed" / "holdout.parquet")).fetchall()
 

@@ -13,11 +13,13 @@ import pytest
 from everhold.errors import HoldoutRejected
 from everhold.sealing.files import seal_rows
 from everhold.sealing.reading import MOST_COLUMNS, MOST_ROWS
+from everhold.sealing.request import SealRequest
+from everhold.sealing.settings import Rows
 
 
 def seal(folder, source, **wish):
     (folder / "sealed").mkdir()
-    return seal_rows(folder / "sealed", holdout=source, training=None, label=None, row_id=None, **wish)
+    return seal_rows(folder / "sealed", SealRequest(holdout=source, rows=Rows(**wish)))
 
 
 def rows_bomb(folder):

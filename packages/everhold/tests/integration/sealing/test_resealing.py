@@ -11,7 +11,9 @@ from everhold.asking.create_settings import settings_from
 from everhold.sealing import resealing
 from everhold.sealing.duckdb_files import limit_memory, spilling_into
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.resealing import CONTENT_FILE, Content
+from everhold.sealing.settings import Rows
 
 NOISE = GaussianMechanism(rows=ROWS, queries=30, scale=0.02)
 
@@ -116,7 +118,7 @@ def pictures(folder, *tables):
     for number, table in enumerate(tables):
         place = folder / str(number)
         place.mkdir()
-        sealed = seal_rows(place, holdout=table, training=None, label=None, row_id=None)
+        sealed = seal_rows(place, SealRequest(holdout=table))
         found.append(Content.of(place / "holdout.parquet", sealed.columns, key=key))
         key = found[0].key
     return found
@@ -166,9 +168,7 @@ def test_another_storage_does_not_know_them(tmp_path):
 def picture(folder, name, table, key=None):
     folder = folder / name
     folder.mkdir()
-    sealed = seal_rows(
-        folder, holdout=table, training=None, label=None, row_id=None, most_rows=10**6, equal_rows=False
-    )  # fmt: skip
+    sealed = seal_rows(folder, SealRequest(holdout=table, rows=Rows(most_rows=10**6)))
     return Content.of(folder / "holdout.parquet", sealed.columns, key=key)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.splitting import STRETCH, by_chance, by_class, by_group, by_time, split_file
+from everhold.sealing.splitting import STRETCH, SplitRule, by_chance, by_class, by_group, by_time, split_file
 
 SHARES = st.floats(0.05, 0.95)
 SEEDS = st.integers(0, 10)
@@ -103,7 +103,7 @@ def test_stretches_too_short_to_be_numbered_are_refused():
 
 def test_a_split_keeps_columns_types_and_order_and_loses_nothing(tmp_path):
     path = rows(tmp_path)
-    parts = split_file(path, tmp_path / "out", share=0.25, seed=4)
+    parts = split_file(path, tmp_path / "out", SplitRule(share=0.25), seed=4)
     whole = duckdb.read_csv(str(path)).fetchall()
     both = [read(tmp_path / "out", what) for what in ("training", "holdout")]
     assert [len(some) for some in both] == [300, 100] == [parts.training_rows, parts.sealed_rows]
@@ -117,7 +117,7 @@ def test_the_same_seed_is_the_same_split_and_none_is_another(tmp_path):
     path = rows(tmp_path)
     seen = []
     for place, seed in enumerate((7, 7, None, None)):
-        split_file(path, tmp_path / str(place), share=0.5, groups="patient", seed=seed)
+        split_file(path, tmp_path / str(place), SplitRule(share=0.5, groups="patient"), seed=seed)
         seen.append(read(tmp_path / str(place), "holdout"))
     assert seen[0] == seen[1]
     assert seen[2] != seen[3]
@@ -125,11 +125,11 @@ def test_the_same_seed_is_the_same_split_and_none_is_another(tmp_path):
 
 def test_groups_and_times_of_a_file(tmp_path):
     path = rows(tmp_path)
-    split_file(path, tmp_path / "g", share=0.3, groups="patient")
+    split_file(path, tmp_path / "g", SplitRule(share=0.3, groups="patient"))
     trained, sealed = ({name for (name,) in read(tmp_path / "g", what, "patient")} for what in ("training", "holdout"))
     assert not trained & sealed
     assert len(sealed) == round(0.3 * len(trained | sealed))
-    parts = split_file(path, tmp_path / "t", share=0.3, time="day", gap=30)
+    parts = split_file(path, tmp_path / "t", SplitRule(share=0.3, time="day", gap=30))
     first, last = (read(tmp_path / "t", what, f"{end}(day), {end}({STRETCH})")[0]
                    for what, end in (("holdout", "min"), ("training", "max")))  # fmt: skip
     assert (first[0] - last[0]).days >= 30
@@ -151,7 +151,7 @@ def test_groups_and_times_of_a_file(tmp_path):
 def test_what_cannot_be_split_is_refused_and_leaves_nothing(tmp_path, more, message):
     path = rows(tmp_path, 3_000 if "stratify" in more else 100)
     with pytest.raises(HoldoutRejected, match=message) as caught:
-        split_file(path, tmp_path / "out", share=0.3, **more)
+        split_file(path, tmp_path / "out", SplitRule(share=0.3, **more))
     assert caught.value.message.endswith("nothing was written")
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -160,9 +160,9 @@ def test_missing_values_and_a_second_time_are_refused(tmp_path):
     path = tmp_path / "few.csv"
     path.write_text("id,patient\n1,a\n2,\n3,b\n")
     with pytest.raises(HoldoutRejected, match="no value in 1 rows"):
-        split_file(path, tmp_path, share=0.5, groups="patient")
-    split_file(path, tmp_path, share=0.5)
+        split_file(path, tmp_path, SplitRule(share=0.5, groups="patient"))
+    split_file(path, tmp_path, SplitRule(share=0.5))
     before = (tmp_path / "holdout.parquet").read_bytes()
     with pytest.raises(HoldoutRejected, match="is there already"):
-        split_file(path, tmp_path, share=0.5)
+        split_file(path, tmp_path, SplitRule(share=0.5))
     assert (tmp_path / "holdout.parquet").read_bytes() == before

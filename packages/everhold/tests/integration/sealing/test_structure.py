@@ -4,6 +4,7 @@ import pytest
 
 from everhold.errors import DependenceError
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.structure import FileStructure
 
 
@@ -16,7 +17,7 @@ def structure(tmp_path):
         "hole": [1.0, None, 2.0, 3.0, 4.0, 5.0],
     }
     training = {"home": ["a", "d"], "day": [1, 9], "rain": ["no", "snow"], "hole": [1.0, 2.0]}
-    sealed = seal_rows(tmp_path, holdout=_frame(holdout), training=_frame(training), label=None, row_id=None)
+    sealed = seal_rows(tmp_path, SealRequest(holdout=_frame(holdout), training=_frame(training)))
     with FileStructure(tmp_path, sealed) as made:
         yield made
 
@@ -58,7 +59,7 @@ def arranged(folder, *, holdout, training):
         _frame([{"home": home, "day": day} for home, days in side.items() for day in days])
         for side in (holdout, training)
     )
-    sealed = seal_rows(folder, **dict(zip(("holdout", "training"), frames, strict=True)), label=None, row_id=None)
+    sealed = seal_rows(folder, SealRequest(**dict(zip(("holdout", "training"), frames, strict=True))))
     with FileStructure(folder, sealed) as made:
         return made.series("day", within="home")
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from everhold import QueryRejected, accuracy, brier, mean
 from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
 from everhold.sealing.table import StoredRows
 from everhold.values.base import Schema
@@ -41,11 +42,10 @@ def stored(tmp_path_factory, columns):
     folder = tmp_path_factory.mktemp("rows")
     table = pa.table({**columns, "x": pa.array(columns["x"].tolist(), pa.float64(), from_pandas=False)})
     others = table.set_column(2, "share", pa.array(1.0 - columns["share"]))
-    sealed = seal_rows(folder, holdout=table, training=others, label="late", row_id=None)
+    sealed = seal_rows(folder, SealRequest(holdout=table, training=others, label="late"))
     schema = Schema(ROWS, ROWS, sealed.columns, "late", sealed.label_kind)
-    names = tuple(sealed.columns)
     both = [
-        StoredRows(Embedded(folder / f), rows=ROWS, columns=names, sealed=f == HOLDOUT_FILE)
+        StoredRows(Embedded(folder / f), schema, rows=ROWS, sealed=f == HOLDOUT_FILE)
         for f in (HOLDOUT_FILE, TRAINING_FILE)
     ]
     yield schema, *both

@@ -11,6 +11,7 @@ import pytest
 from everhold.dependence import GaussianAR1, MarkovChain
 from everhold.errors import DependenceError, DependenceWarning
 from everhold.sealing.files import seal_rows
+from everhold.sealing.request import SealRequest
 from everhold.sealing.structure import FileStructure
 
 KINDS = {"chain": (MarkovChain, "mode"), "autoregression": (GaussianAR1, "load")}
@@ -37,7 +38,7 @@ def evenly(step, *, first=0.0, rows=LENGTH):
 
 
 def bound(model, tmp_path, *, training, holdout):
-    sealed = seal_rows(tmp_path, holdout=holdout, training=training, label=None, row_id=None)
+    sealed = seal_rows(tmp_path, SealRequest(holdout=holdout, training=training))
     with FileStructure(tmp_path, sealed) as structure:
         return model.bind(structure)
 

@@ -1,0 +1,171 @@
+"""Verdict of a gate on a challenge, and the decision of the ledger that it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from everhold.answers import estimand_in_words
+from everhold.display import Display, at_least, left_in_words
+from everhold.ledger.allotments import Accounts
+from everhold.ledger.gates import PROMOTED, Gates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from everhold.ledger.gates import GateAccount
+    from everhold.queries.question import ExecutionResult
+
+__all__ = ["Decision", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict(Display):
+    """Verdict of a gate on a challenge.
+
+    Attributes:
+        promoted: Whether the challenger is proved to be better by more than the margin, and is the champion now.
+        low: By more than this the challenger is better than the champion was, in the metric's units; None unless
+            promoted.
+        high: The most that there can be, the width of the metric's range; None unless promoted.
+        champion: SHA-256 of the question about the champion after the challenge.
+        promotions: Promotions of the gate so far.
+        challenges: Challenges that the gate has answered so far.
+        remaining: What is left of the budget, by name; and the gate's own ``challenges``, where they are limited.
+        statement: The statement that the promise rests on.
+        confidence: Probability with which all promotions hold, together with all answers of the holdout.
+        gate: The gate's name.
+        margin: By more than this a promoted challenger is better, in the metric's units.
+        metric: What is compared, in words.
+        charged: 1 for a promotion, and for a stop for futility; 0 for everything else.
+        question: SHA-256 of the challenge; of the candidate, where it is the champion itself.
+        repeated: Whether this challenger had been judged against this champion before.
+        refused: Whether it was refused because what is left may not cover it, or the gate's limit is reached.
+        analyst: On whose behalf it was asked; None for the steward.
+        about: What the promise is about, where that is not the population.
+        shown: The challenge as people read it.
+    """
+
+    promoted: bool
+    low: float | None
+    high: float | None
+    champion: str
+    promotions: int
+    challenges: int
+    remaining: Mapping[str, int]
+    statement: str
+    confidence: float
+    gate: str
+    margin: float
+    metric: str
+    charged: int
+    question: str
+    repeated: bool
+    refused: bool
+    analyst: str | None = None
+    about: str | None = None
+    shown: str = ""
+
+    def __bool__(self) -> bool:
+        return self.promoted
+
+    def to_dict(self) -> dict[str, Any]:
+        """``verdict`` in a word, ``"promoted"``, ``"kept"`` or ``"refused"``, and the attributes by name."""
+        word = "refused" if self.refused else PROMOTED if self.promoted else "kept"
+        named = ("low", "high", "champion", "promotions", "challenges", "charged", "remaining", "question", "repeated")
+        about = {} if self.about is None else {"about": self.about}
+        asking = {} if self.analyst is None else {"analyst": self.analyst}
+        return {"verdict": word, "promoted": self.promoted, **{name: getattr(self, name) for name in named}, **about,
+                **asking}  # fmt: skip
+
+    def _headline(self) -> str:
+        return f"{self.shown}: {self}" if self.shown else str(self)
+
+    def __str__(self) -> str:
+        left = left_in_words(self.remaining)
+        if self.refused:
+            return f"refused: what is left does not pay for it ({left} left)"
+        if not self.promoted:
+            return f"kept: nothing is proved, charged {self.charged}, {left} left"
+        return (
+            f"promoted: {self.metric} is better by more than {at_least(self.margin)} (proved), charged "
+            f"{self.charged}, {left} left"
+        )
+
+    def explain(self) -> str:
+        """In words: what is proved, and what is not."""
+        if self.refused:
+            return (
+                "The challenge was refused because what is left of the budget, of the analyst's allotment or of the "
+                "gate's own limit may not cover it. Nothing was charged, and the champion stays."
+            )
+        if not self.promoted:
+            return (
+                "The champion was kept. That promises nothing: the challenger may be worse, equal, or better by less "
+                "than these rows can prove at this stage. "
+                + (
+                    "It was stopped early, for a surprise."
+                    if self.charged
+                    else "It cost nothing and told nothing else."
+                )
+            )
+        return (
+            f"With probability {100.0 * self.confidence:.8g}%, together with all other promotions and answers of this "
+            f"holdout, the challenger's {self.metric} is better than that of the champion before by more than "
+            f"{at_least(self.margin)}, however many challengers failed in between and however they were chosen "
+            f"(statement {self.statement}). By how much was not told. {estimand_in_words(self.about)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Decision on a challenge, as the ledger holds it.
+
+    Attributes:
+        gate: The gate after the challenge.
+        question: SHA-256 of the challenge; of the candidate, where it is the champion itself.
+        shown: The challenge as people read it.
+        promoted: True if the challenger is the champion now.
+        charged: Surprises that it cost.
+        repeated: True if the challenge had been decided before.
+        refused: True if the budget or the gate's limit may not cover it.
+    """
+
+    gate: GateAccount
+    question: str
+    shown: str
+    promoted: bool
+    charged: int = 0
+    repeated: bool = False
+    refused: bool = False
+
+    @classmethod
+    def of_challenge(cls, gate: GateAccount, told: ExecutionResult, *, question: str, shown: str) -> Self:
+        """The decision on a challenge that was asked; `gate` is as it was before."""
+        (entry,) = told.entries
+        if entry is None:
+            return cls(gate, question, shown, promoted=False, refused=True)
+        now = Accounts.from_state(entry.state_after).of(Gates).by_name[gate.name]
+        promoted = entry.answer["source"] == PROMOTED
+        return cls(now, question, shown, promoted, entry.charged, entry.repeated)
+
+    @classmethod
+    def of_champion(cls, gate: GateAccount, *, question: str, shown: str) -> Self:
+        """The decision that made the present champion; kept if it always was."""
+        return cls(gate, question, shown, promoted=bool(gate.before), repeated=True)
+
+    def verdict(
+        self, told: ExecutionResult, *, confidence: float, margin: float, high: float | None, metric: str,
+        about: str | None,
+    ) -> Verdict:  # fmt: skip
+        """The verdict in the metric's units; `margin`, `high`, `metric` and `about` as for `Verdict`."""
+        gate, promoted = self.gate, self.promoted
+        own = {} if gate.limit is None else {"challenges": gate.left}
+        return Verdict(
+            promoted=promoted, low=margin if promoted else None, high=high if promoted else None,
+            champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
+            remaining={**told.remaining, **own}, statement=told.statement, confidence=confidence, gate=gate.name,
+            margin=margin, metric=metric, charged=self.charged, question=self.question, repeated=self.repeated,
+            refused=self.refused, analyst=told.analyst, about=about, shown=self.shown,
+        )  # fmt: skip
