@@ -424,3 +424,31 @@ def test_drift_is_diagnosed_and_paid_for(holdout):
     with pytest.raises(QueryRejected, match="nothing was charged"):
         holdout.over_time(bins)
     assert holdout.status()["questions_asked"] == asked
+
+
+UNIVERSE = {"columns": [{"name": "late", "values": [0, 1], "rest": 0}]}
+TOLD_ONCE = {
+    "a table": lambda: eh.synthesize(UNIVERSE, 1),
+    "a quantile": lambda: eh.quantile("delay", low=-100, high=300),
+    "a choice": lambda: eh.choose(["delay > 15", "late = 1"], best="highest"),
+    "a scan": lambda: eh.first_above(["delay > 15", "late = 1"], threshold=0.4),
+}
+
+
+@pytest.mark.parametrize("query", TOLD_ONCE.values(), ids=TOLD_ONCE)
+def test_what_is_told_once_is_another_query_about_more_rows(holdout, query):
+    first = holdout.ask(query())
+    assert holdout.ask(query()).repeated
+    holdout.append({**table(1_800, 3, mean=200.0), "late": np.ones(1_800, dtype=int)})
+    again = holdout.ask(query())
+    assert not again.repeated
+    assert again.question != first.question
+    assert holdout.ask(query(), as_of=0).question == first.question
+
+
+def test_a_table_is_not_made_again_from_other_training_rows(holdout):
+    first = holdout.ask(eh.synthesize(UNIVERSE, 1))
+    holdout.append(training={**table(1_800, 3), "late": np.ones(1_800, dtype=int)})
+    again = holdout.ask(eh.synthesize(UNIVERSE, 1))
+    assert not again.repeated
+    assert abs(again.table.weights[1] - first.table.weights[1]) <= again.within + first.within

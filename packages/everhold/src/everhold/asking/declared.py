@@ -290,7 +290,7 @@ class HoldoutFamilies(HoldoutAccessor):
         rows = []
         for each in self._executor.head().accounts.of(Declarations).by_name.values():
             nats = levels.family(each).most_nats
-            within = widest_declared(mechanism, _procedure_of_shares(mechanism), each.nats + nats)
+            within, _ = widest_declared(mechanism, _procedure_of_shares(mechanism), each.nats + nats)
             declared = "later" if each.later else "at creation"
             rows.append(
                 {"name": each.name, "holds": each.shown, "declared": declared, "bits": round(nats / math.log(2.0), 1),

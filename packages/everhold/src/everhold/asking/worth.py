@@ -127,7 +127,7 @@ def _declared(
     from everhold.mechanisms.declared import widest_declared
 
     def within(nats: float) -> float:
-        return widest_declared(mechanism, mechanism.yes_no_procedure, nats)
+        return widest_declared(mechanism, mechanism.yes_no_procedure, nats)[0]
 
     rows, text = list[dict[str, Any]](), _BITS * math.log(2.0)
     said, known = f"text of {_BITS} bits", False

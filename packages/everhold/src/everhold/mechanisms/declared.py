@@ -101,12 +101,20 @@ def label_nats(
     return np.asarray(-np.where(trained > 0.0, mixed, uniform))
 
 
-def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float) -> float:
-    """The farthest that an end of the interval of a member can be from its value; a public bound."""
+def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float) -> tuple[float, float]:
+    """The farthest that an end of the interval of a member can be from its value; two public bounds.
+
+    Returns:
+        As long as as many sealed rows count as the training rows honestly say, and whatever the sealed rows say.
+    """
     if isinstance(procedure, OfMeans):
         shares = np.linspace(0.0, 1.0, 201) if mechanism.rows > 200 else np.arange(mechanism.rows + 1) / mechanism.rows
         low, high = procedure.span(shares, shares, np.full(len(shares), nats))
         far = np.maximum(shares - np.maximum(low, 0.0), np.minimum(high, 1.0) - shares)
         cell = 0.0 if isinstance(procedure, ClopperPearson) else 1.0 / mechanism.rows
-        return min(1.001 * float(np.max(far)) + mechanism.rounding + cell, 1.0)
-    return widest_told(procedure.widest(nats) + mechanism.rounding)
+        most = min(1.001 * float(np.max(far)) + mechanism.rounding + cell, 1.0)
+        return most, most
+    honest, most = (
+        widest_told(half + mechanism.rounding) for half in (procedure.widest_if_honest(nats), procedure.widest(nats))
+    )
+    return honest, most

@@ -545,7 +545,9 @@ class GuessAndCheck(ChecksGuesses):
         procedure, nats = self._next_event(state, guess, procedure, described)
         released = float(self._concentration(nats)) + self.rounding + 0.25 * math.pi / self.grid
         if not isinstance(procedure, OfMeans):
-            released = widest_told(procedure.widest(nats) + self.rounding, procedure.frame[1] - procedure.frame[0])
+            released = widest_told(
+                procedure.widest_if_honest(nats) + self.rounding, procedure.frame[1] - procedure.frame[0]
+            )
         confirmed, unsealed = farthest(guess, expected.confirmed), _half(expected.unsealed)
         return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
 

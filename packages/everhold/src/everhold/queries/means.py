@@ -250,8 +250,8 @@ class Means(QueryPlan[Result]):
         if self.is_free and mean.procedure is not None:
             from everhold.mechanisms.declared import widest_declared
 
-            within = widest_declared(self.mechanism, mean.procedure, mean.declared)
-            return Quote(within, within, 0, 0, refused=False)
+            within, most = widest_declared(self.mechanism, mean.procedure, mean.declared)
+            return Quote(within, most, 0, 0, refused=False)
         if mean.tolerance == mean.tolerance:
             return paying(self.mechanism).quote_at(state, mean.tolerance)
         if mean.procedure is None or mean.guess < 0:

@@ -310,14 +310,11 @@ class QueryCompiler:
         if (rows := training.counting(bound)) is not training:
             known, both = bound, [replace(bound, pair=replace(pair, how="within")), pair.second]
             within, counted = rows.totals(both, unit=self.mechanism.unit)[:, 0].tolist()
-        if guess is not None or not counted:
-            scaled = self._own_guess(bound, guess)
-        else:
-            scaled = within * self.mechanism.steps // counted
-        trained = guess is None and counted > 0
+        estimate = within * self.mechanism.steps // counted if counted else -1
         if (nats := self.level_of(bound)) is not None and tolerance is None:
-            estimate = within * self.mechanism.steps // counted if counted else -1
             return self._member(bound, known, estimate, None, nats)
+        trained = guess is None and counted > 0
+        scaled = estimate if trained else self._own_guess(bound, guess)
         procedure = self._procedure(known, own_guess=not trained, guess=scaled)
         estimate = scaled if trained else -1
         prepared = Prepared(

@@ -148,7 +148,7 @@ class OneEntry(QueryPlan[Result]):
     @property
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """Public and canonical; its SHA-256 is the query's identity."""
+        """Public and canonical; with the rows that it is about, its SHA-256 is the query's identity."""
 
     @property
     @abstractmethod
@@ -187,9 +187,10 @@ class OneEntry(QueryPlan[Result]):
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """Its entry."""
-        described = {**self.description, "shown": self.shown[:MOST_SHOWN], **self.beside}
-        return [EntryDraft(digest(self.description), marked(described, by_position=self.by_position))]
+        """Its entry; about other rows it is another query."""
+        identity = {**self.description, **dict(self.schema.about)}
+        described = {**identity, "shown": self.shown[:MOST_SHOWN], **self.beside}
+        return [EntryDraft(digest(identity), marked(described, by_position=self.by_position))]
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]

@@ -23,7 +23,7 @@ from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.guarantees.largest import largest_upper
 from everhold.mechanisms.forced_labels import RATIO, Around
 from everhold.queries.candidates import SealedValues, ends_of
-from everhold.queries.question import Query, QuerySpec
+from everhold.queries.question import Query, QuerySpec, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
 from everhold.queries.universe_checks import check_universe, check_universe_columns, plain_universe
 from everhold.values.query_family import QueryMatrix
@@ -198,8 +198,11 @@ class SynthesisPlan(OneEntry[Synthesis]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical."""
-        return {"kind": "table of shares", "marginals": self.marginals, "universe": self.universe.to_dict()}
+        """Public and canonical; a table that starts from other training rows is another one."""
+        described = {"kind": "table of shares", "marginals": self.marginals, "universe": self.universe.to_dict()}
+        if self.compiler.training is None:
+            return described
+        return {**described, "starts_from": digest([repr(weight) for weight in self._first.tolist()])}
 
     @property
     def shown(self) -> str:

@@ -311,3 +311,24 @@ def test_bets_on_an_own_guess_have_no_level_of_their_description(tmp_path):
     with create(tmp_path / "other", holdout=rows(0, COUNT), training=rows(1, COUNT), mechanism=None) as holdout:
         surprised(holdout, 8)
         assert holdout.ask(delay).statement == "S10"
+
+
+def test_a_rate_of_few_rows_is_quoted_with_a_bound_whatever_the_sealed_rows_say(tmp_path):
+    rng = np.random.default_rng(0)
+    sealed, training = (
+        {"x": rng.normal(size=1_000), "c": rng.choice(["a", "b", "c"], 1_000, p=shares)}
+        for shares in ([0.98, 0.02, 0.0], [0.6, 0.4, 0.0])
+    )
+    family = eh.subgroups(["c"], of="x > 0", values={"c": ["a", "b", "c"]})
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/s.db", "h", holdout=sealed, training=training, declared=family
+    ) as holdout:
+        for value in "ab":
+            query = eh.mean("x > 0", given=f"c = '{value}'")
+            quote, answer = holdout.quote(query), holdout.ask(query)
+            assert answer.source == "declared"
+            far = max(answer.value - answer.low, answer.high - answer.value)
+            assert far <= quote.radius_if_charged
+            assert (far <= quote.radius) == (value == "a")  # of b, far fewer sealed rows count
+        unseen = holdout.ask(eh.mean("x > 0", given="c = 'c'"))  # no training row shows it, so none makes a guess
+        assert (unseen.source, unseen.charged) == ("declared", 0)

@@ -123,6 +123,10 @@ class Procedure(ABC):
         """Half-width that no interval at this level exceeds, whatever the sealed rows say; a public bound."""
         return 0.5
 
+    def widest_if_honest(self, nats: float) -> float:
+        """The same as long as as many sealed rows count as the training rows honestly say; mostly `widest`."""
+        return self.widest(nats)
+
     @property
     def frame(self) -> tuple[float, float]:
         """The least and the greatest value that there can be, from public facts."""

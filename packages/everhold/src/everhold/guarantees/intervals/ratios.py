@@ -71,8 +71,8 @@ class RatioBetting(_RatioBets):
         total = round(float(np.sum(self.training.counts)))
         return Prediction.of(self._units(self.training), scale=self.rows / max(total, 1))
 
-    def widest(self, nats: float) -> float:
-        """See `Procedure.widest`: holds as long as no fewer rows count than training rows honestly say.
+    def widest_if_honest(self, nats: float) -> float:
+        """See `Procedure.widest_if_honest`.
 
         Row by row the capital is least for numerators that are 0 or all of the denominator, and then for denominators
         of 1 with the same sum. Of those, half ones have the widest interval.
