@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everhold.mechanisms import MECHANISMS, answering
-from everhold.planning import tuned_mechanism
 from everhold_lab.analysts import (
     Analyst,
     BoostingAnalyst,
@@ -91,8 +90,8 @@ def audit(
     tuned: dict[str, Mechanism | str] = {}
     for name in _adaptive(mechanisms):
         try:
-            tuned[name] = tuned_mechanism(
-                name, rows=played, queries=queries, overfits=overfits, confidence=confidence, slack=slack
+            tuned[name] = MECHANISMS[name].for_wish(
+                rows=played, queries=queries, overfits=overfits, confidence=confidence, slack=slack
             )
         except ValueError as reason:
             tuned[name] = str(reason)
