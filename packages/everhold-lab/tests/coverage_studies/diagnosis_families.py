@@ -12,7 +12,7 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,7 @@ from everhold.diagnosis.questions import DependenceMonitor, to_look_at
 from everhold.errors import DependenceWarning
 from everhold.mechanisms import Mechanism
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.planning import tuned_mechanism
-from everhold.planning.request import best_mechanism
+from everhold.planning import PlanRequest, best_mechanism, tuned_mechanism
 from everhold.queries.procedures import needs_of, procedure_for
 from everhold.randomness import SeededNoise
 from everhold.sealing.files import seal_rows
@@ -192,19 +191,19 @@ def _alike(rows: OpenRows, model: DependenceModel, label: str | None) -> float |
 def _chosen(family: Family, model: DependenceModel, *, rows: int, training: int, alike: float | None) -> Mechanism:
     """The mechanism that is chosen by default; which one it is, is decided in the first game of a family."""
     if family.name not in _NAMES:
-        _NAMES[family.name] = best_mechanism(
-            rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, slack=0.0, dependence=model,
-            training_rows=training, with_guesses=True, alike=alike,
-        ).name  # fmt: skip
+        _NAMES[family.name] = best_mechanism(replace(_wish(model, rows, training), alike=alike)).name
     return _tuned(_NAMES[family.name], model, rows, training)
 
 
 @lru_cache(maxsize=8)
 def _tuned(name: str, model: DependenceModel, rows: int, training: int) -> Mechanism:
-    return tuned_mechanism(
-        name, rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, slack=0.0, dependence=model,
-        training_rows=training,
-    )  # fmt: skip
+    return tuned_mechanism(name, _wish(model, rows, training))
+
+
+def _wish(model: DependenceModel, rows: int, training: int) -> PlanRequest:
+    return PlanRequest(
+        rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, dependence=model, training_rows=training
+    )
 
 
 @lru_cache

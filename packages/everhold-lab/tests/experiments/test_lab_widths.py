@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lab_games import drawn_points, played
 
-from everhold.planning import tuned_mechanism
+from everhold.planning import PlanRequest, tuned_mechanism
 from everhold_lab.experiments.widths import WidthsExperiment
 from everhold_lab.published import STATEMENTS
 from everhold_lab.published.splitting import hoeffding_radius
@@ -34,7 +34,7 @@ def test_the_same_seed_plays_the_same_games():
 
 
 def test_radii_are_those_of_the_planner_and_of_the_papers(summary):
-    gaussian = tuned_mechanism("gaussian", rows=4_096, queries=64, overfits=10, confidence=0.95)
+    gaussian = tuned_mechanism("gaussian", PlanRequest(rows=4_096, queries=64))
     assert line(summary, "gaussian")["radius"] == gaussian.promise().radius
     jung = STATEMENTS["jung_2020"].radius(4_096, queries=64, overfits=10, confidence=0.95, slack=0.0)
     assert line(summary, "jung_2020")["radius"] == pytest.approx(jung.radius)

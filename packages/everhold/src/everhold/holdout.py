@@ -33,6 +33,7 @@ from everhold.ledger.declarations import Declarations
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
 from everhold.mechanisms import GuessAndCheck, Mechanism, Promise
+from everhold.mechanisms.checks_guesses import planned_overfits
 from everhold.mechanisms.described import TEXT_BITS
 from everhold.private_files import make_private
 from everhold.progress import progress
@@ -224,7 +225,8 @@ class Holdout(GrowingHoldout):
             warn_of_whole_groups,
         )
         from everhold.diagnosis.likeness import declared_likeness
-        from everhold.planning.choice import check_worth, chosen_mechanism, warn_of_weak_promise
+        from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
+        from everhold.planning.request import PlanRequest
         from everhold.sealing.create import seal
         from everhold.sealing.matched_classes import warn_of_matched_classes
         from everhold.sealing.request import SealRequest
@@ -272,13 +274,16 @@ class Holdout(GrowingHoldout):
         def choose(structure: RowStructure) -> Mechanism:
             nonlocal alike
             alike = declared_likeness(folder / TRAINING_FILE, stated, label=label)
-            chosen = chosen_mechanism(
-                mechanism, structure, queries=queries, overfits=surprises, confidence=confidence,
-                slack=of_planning.slack,
-                dependence=dependence, alike=alike,
-            )  # fmt: skip
-            if not isinstance(mechanism, Mechanism) and isinstance(chosen, GuessAndCheck):
-                chosen = replace(chosen, text_bits=TEXT_BITS)
+            if isinstance(mechanism, Mechanism):
+                chosen = bound_mechanism(mechanism, structure, dependence)
+            else:
+                wish = PlanRequest(
+                    rows=structure.rows, queries=queries, overfits=planned_overfits(surprises, queries),
+                    confidence=confidence, slack=of_planning.slack, training_rows=structure.training_rows, alike=alike,
+                )  # fmt: skip
+                chosen = chosen_mechanism(mechanism, wish, structure, dependence)
+                if isinstance(chosen, GuessAndCheck):
+                    chosen = replace(chosen, text_bits=TEXT_BITS)
             for settings in extensions.values():
                 chosen = settings.adjust(chosen)
             if declared is not None:

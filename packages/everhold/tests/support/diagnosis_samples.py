@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 
 from everhold.diagnosis.diagnosis import diagnose_rows
-from everhold.planning import tuned_mechanism
+from everhold.planning import PlanRequest, tuned_mechanism
 from everhold_lab.audit.open_rows import columns_of
 
 ROWS = 2_000
@@ -16,7 +16,7 @@ WISH = {"queries": 100, "overfits": 5, "confidence": 0.9}
 
 @lru_cache
 def planned(name="guess_and_check", rows=4_000, **changes):
-    return tuned_mechanism(name, rows=rows, **{**WISH, **changes})
+    return tuned_mechanism(name, PlanRequest(rows=rows, **{**WISH, **changes}))
 
 
 def diagnosed(table, label="late", **wish):

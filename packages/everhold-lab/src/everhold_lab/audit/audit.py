@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everhold.mechanisms import MECHANISMS, answering
-from everhold.planning import tuned_mechanism
 from everhold_lab.analysts import (
     Analyst,
     BoostingAnalyst,
@@ -88,15 +87,16 @@ def audit(
         (256, True)
     """
     played = _rounded(rows)
+    _check(queries, analysts, runs)
     tuned: dict[str, Mechanism | str] = {}
     for name in _adaptive(mechanisms):
         try:
-            tuned[name] = tuned_mechanism(
-                name, rows=played, queries=queries, overfits=overfits, confidence=confidence, slack=slack
+            tuned[name] = MECHANISMS[name].for_wish(
+                rows=played, queries=queries, overfits=overfits, confidence=confidence, slack=slack
             )
         except ValueError as reason:
             tuned[name] = str(reason)
-    return _audit(tuned, rows, queries, confidence, analysts, runs, seed, progress)
+    return _audit(tuned, rows, analysts, runs, seed, progress)
 
 
 def audit_plan(
@@ -129,6 +129,7 @@ def audit_plan(
     if rows is None:
         raise ValueError("the plan has no number of rows; expected one that was made with --rows")
     played = _rounded(rows)
+    _check(queries, analysts, runs)
     planned: dict[str, Mechanism | str] = {}
     for name in _adaptive(mechanisms):
         radius, parameters = lines.get(name, (None, {}))
@@ -136,7 +137,7 @@ def audit_plan(
             planned[name] = "the plan has no radius for it"
         else:
             planned[name] = _with_parameters(name, played, queries, confidence, parameters)
-    return _audit(planned, rows, queries, confidence, analysts, runs, seed, progress)
+    return _audit(planned, rows, analysts, runs, seed, progress)
 
 
 def _with_parameters(
@@ -205,14 +206,11 @@ def entry_of(name: str, mechanism: Mechanism, *, procedure: Procedure | None = N
 def _audit(
     mechanisms: Mapping[str, Mechanism | str],
     planned_rows: int,
-    queries: int,
-    confidence: float,
     analysts: Sequence[str],
     runs: int,
     seed: int,
     progress: Progress,
 ) -> Audit:
-    _check(queries, analysts, runs)
     excuses = {name: _excuse(mechanism) for name, mechanism in mechanisms.items()}
     entered = [
         mechanism for name, mechanism in mechanisms.items() if not isinstance(mechanism, str) and not excuses[name]
@@ -226,8 +224,8 @@ def _audit(
     return Audit(
         planned_rows=planned_rows,
         rows=entered[0].rows,
-        queries=queries,
-        confidence=confidence,
+        queries=entered[0].queries,
+        confidence=entered[0].confidence,
         runs=runs,
         seed=seed,
         lines=tuple(_lines(bouts, runs, seed, progress)),

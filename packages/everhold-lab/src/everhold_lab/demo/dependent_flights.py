@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.dependence import Groups, Independent
-from everhold.planning import tuned_mechanism
+from everhold.planning import PlanRequest, tuned_mechanism
 from everhold_lab.demo.flights import Flights
 
 if TYPE_CHECKING:
@@ -111,15 +111,10 @@ def worth_of(flights: Flights, *, queries: int, overfits: int) -> tuple[GroupsWo
 def _worth_under(assumption: Assumption, flights: Flights, queries: int, overfits: int) -> GroupsWorth:
     sealed, training, model = flights.sealed, flights.training, assumption.model_of(flights.sealed)
     sizes = np.bincount(assumption.groups_of(sealed))
-    mechanism = tuned_mechanism(
-        "guess_and_check",
-        rows=len(sealed),
-        queries=queries,
-        overfits=overfits,
-        confidence=0.95,
-        dependence=model,
-        training_rows=len(training),
+    wish = PlanRequest(
+        rows=len(sealed), queries=queries, overfits=overfits, dependence=model, training_rows=len(training)
     )
+    mechanism = tuned_mechanism("guess_and_check", wish)
     groups = assumption.groups_of(training)
     return GroupsWorth(
         assumption=assumption.name,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.stats import binom
 
-from everhold.dependence import GaussianAR1
+from everhold.dependence import GaussianAR1, Independent
 from everhold.mechanisms import MECHANISMS
-from everhold.planning import tuned_mechanism
+from everhold.planning import PlanRequest, tuned_mechanism
 from everhold_lab.analysts import HillClimbingAnalyst
 from everhold_lab.audit.coverage import edge_of_checks, play_once
 from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, Population
@@ -190,7 +190,10 @@ class DependenceExperiment(Experiment):
 def _tuned(
     name: str, rows: int, queries: int, overfits: int, confidence: float, model: DependenceModel | None
 ) -> Mechanism:
-    return tuned_mechanism(name, rows=rows, queries=queries, overfits=overfits, confidence=confidence, dependence=model)
+    wish = PlanRequest(
+        rows=rows, queries=queries, overfits=overfits, confidence=confidence, dependence=model or Independent()
+    )
+    return tuned_mechanism(name, wish)
 
 
 def _seen(games: Sequence[Row]) -> Row:

@@ -6,7 +6,7 @@ They need the extra ``[plots]``; `everhold.charts.save_chart` saves them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -236,9 +236,7 @@ def _mechanisms() -> dict[str, tuple[str, list[int]]]:
 
 
 def _radii(wish: PlanRequest, chain: DependenceModel) -> dict[str, float]:
-    made = PlanRequest(
-        rows=wish.rows, queries=wish.queries, overfits=wish.overfits, confidence=wish.confidence, dependence=chain
-    )
+    made = replace(wish, dependence=chain)
     return {name: radius_of(name, made) for name in _mechanisms()}
 
 

@@ -132,12 +132,20 @@ def plan(
     from everhold.planning import plan as make_plan
 
     if cases is not None:
-        _plan_cases(cases, runs, challenges, disagreement, confidence, chart, form)
+        _plan_cases(
+            chart, form, cases=cases, runs=runs, challenges=challenges, confidence=confidence,
+            disagreement=0.2 if disagreement is None else disagreement,
+        )  # fmt: skip
         return
     if queries is None:
         raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
     if rows_per_month is not None or months is not None:
-        _plan_growth(rows_per_month, months, queries, surprises, confidence, at, training_rows, chart, form)
+        if rows_per_month is None or months is None:
+            raise Misuse("--rows-per-month and --months belong together. Give both.")
+        _plan_growth(
+            chart, form, rows_per_month=rows_per_month, months=months, queries=queries, confidence=confidence, at=at,
+            surprises=1.0 if surprises is None else surprises / months, training_rows=training_rows,
+        )  # fmt: skip
         return
     if alike is not None and model is None and group_size is None:
         raise Misuse("--alike is for groups; expected --group-size or --model beside it")
@@ -170,18 +178,12 @@ def _plan_study(protocol: Path, chart: Path | None, form: Format, *, rows: int |
     _show(made, chart, form, title="The plan: width of every kind of query", caption=made.explain())
 
 
-def _plan_cases(
-    cases: int, runs: int, challenges: int, disagreement: float | None, confidence: float, chart: Path | None,
-    form: Format,
-) -> None:  # fmt: skip
+def _plan_cases(chart: Path | None, form: Format, **wish: Any) -> None:
     """Print what a gate about cases can prove."""
     from everhold.planning.case_steps import plan_cases
 
     with arguments_checked():
-        made = plan_cases(
-            cases=cases, runs=runs, challenges=challenges, confidence=confidence,
-            disagreement=0.2 if disagreement is None else disagreement,
-        )  # fmt: skip
+        made = plan_cases(**wish)
     caption = "Smallest gain that is promoted in four of five nights; no point where none is."
     _show(made, chart, form, title="The plan: steps that a gate proves", caption=caption)
 
@@ -200,20 +202,12 @@ def _show(made: Any, chart: Path | None, form: Format, *, title: str, caption: s
             note(sentence)
 
 
-def _plan_growth(
-    rows_per_month: int | None, months: int | None, queries: int, surprises: int | None, confidence: float, at: float,
-    training_rows: int | None, chart: Path | None, form: Format,
-) -> None:  # fmt: skip
+def _plan_growth(chart: Path | None, form: Format, **wish: Any) -> None:
     """Print widths over time of a holdout that grows."""
     from everhold.planning.growing import plan_growth
 
-    if rows_per_month is None or months is None:
-        raise Misuse("--rows-per-month and --months belong together. Give both.")
     with arguments_checked():
-        made = plan_growth(
-            rows_per_month=rows_per_month, months=months, queries=queries, confidence=confidence, at=at,
-            surprises=1.0 if surprises is None else surprises / months, training_rows=training_rows,
-        )  # fmt: skip
+        made = plan_growth(**wish)
     _show(made, chart, form, title="The plan: widths over time", caption=made.explain())
 
 

@@ -186,14 +186,15 @@ def _allowed(parts: Parts, queries: int, alike: float | None) -> int | None:
 def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
     """True if the command that seals would be accepted; `alike` is as for `Mechanism.expected_radius`."""
     from everhold.mechanisms.checks_guesses import planned_overfits
-    from everhold.planning import best_mechanism
+    from everhold.planning import PlanRequest, best_mechanism
     from everhold.planning.choice import is_worth
 
     with arguments_checked():
-        best = best_mechanism(
-            rows=parts.sealed_rows, queries=queries, overfits=planned_overfits(None, queries), confidence=0.95,
+        wish = PlanRequest(
+            rows=parts.sealed_rows, queries=queries, overfits=planned_overfits(None, queries),
             dependence=_model(parts), training_rows=parts.training_rows, alike=alike,
         )  # fmt: skip
+        best = best_mechanism(wish)
     return is_worth(best, alike)
 
 

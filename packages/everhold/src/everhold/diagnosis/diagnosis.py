@@ -16,7 +16,7 @@ from everhold.diagnosis.findings import LESS_WORTH, Finding
 from everhold.diagnosis.groups_and_orders import Look, corrected, informative_sizes
 from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
-from everhold.planning import tuned_mechanism
+from everhold.planning import PlanRequest, tuned_mechanism
 from everhold.progress import progress
 
 if TYPE_CHECKING:
@@ -247,10 +247,11 @@ def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
 def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
     """The radius of the same mechanism, tuned anew, if the finding is right; None where it cannot serve such rows."""
     try:
-        tuned = tuned_mechanism(
-            mechanism.name, rows=mechanism.rows, queries=mechanism.queries, overfits=getattr(mechanism, "overfits", 1),
+        wish = PlanRequest(
+            rows=mechanism.rows, queries=mechanism.queries, overfits=getattr(mechanism, "overfits", 1),
             confidence=mechanism.confidence, slack=getattr(mechanism, "slack", 0.0), dependence=found.model,
         )  # fmt: skip
+        tuned = tuned_mechanism(mechanism.name, wish)
     except ValueError:
         return None
     return tuned.promise().radius

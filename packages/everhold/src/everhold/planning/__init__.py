@@ -2,13 +2,14 @@
 
 from everhold.planning.inverse import queries_allowed, rows_needed
 from everhold.planning.plan import Plan, PlanLine, PublishedLine, plan
-from everhold.planning.request import best_mechanism, tuned_mechanism
+from everhold.planning.request import PlanRequest, best_mechanism, tuned_mechanism
 from everhold.planning.steps import Steps, least_step
 from everhold.planning.widths import Widths
 
 __all__ = [
     "Plan",
     "PlanLine",
+    "PlanRequest",
     "PublishedLine",
     "Steps",
     "Widths",

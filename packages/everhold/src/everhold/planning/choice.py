@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everhold.dependence import DependenceModel, Groups, Independent, require_listed
 from everhold.display import at_most
@@ -19,7 +19,7 @@ from everhold.errors import (
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, Silent
 from everhold.mechanisms.checks_guesses import planned_overfits
 from everhold.planning.inverse import rows_needed_by
-from everhold.planning.request import MOST_ROWS, USUAL_VALUE, PlanRequest, best_mechanism, tuned_for, tuned_mechanism
+from everhold.planning.request import USUAL_VALUE, PlanRequest, best_mechanism, tuned_for, tuned_mechanism
 from everhold.planning.widths import few_rows, least_vacuous, sealed_units, vacuous_in_words
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import RowStructure
 
-__all__ = ["FEWER_QUERIES", "check_worth", "chosen_mechanism", "is_worth", "warn_of_weak_promise"]
+__all__ = ["FEWER_QUERIES", "bound_mechanism", "check_worth", "chosen_mechanism", "is_worth", "warn_of_weak_promise"]
 
 FEWER_QUERIES = (300, 100, 30, 10, 3, 1)
 """Numbers of questions that are tried where rows are worth too little for a plan."""
@@ -38,55 +38,42 @@ _VACUOUS = 0.5  # half the range: an interval of that half-width holds for any m
 
 
 def chosen_mechanism(
-    mechanism: Mechanism | str | None,
-    structure: RowStructure,
-    *,
-    queries: int,
-    overfits: int | None,
-    confidence: float,
-    slack: float,
-    dependence: DependenceModel | None,
-    alike: float | None = None,
+    name: str | None, wish: PlanRequest, structure: RowStructure, dependence: DependenceModel | None
 ) -> Mechanism:
-    """The mechanism that was named, or the best one for the wish, with the dependence bound to the rows to be sealed.
-
-    `alike` is as for `Mechanism.expected_radius`: by that the best one is chosen.
+    """The named mechanism, or the best one for the wish, with the dependence bound to the rows to be sealed.
 
     Raises:
         DependenceError: If the dependence does not match the rows.
-        HoldoutRejected: If a mechanism is given that was planned for another number of rows.
-        ValueError: If the wish is not valid.
+        ValueError: If the wish is not valid for it.
     """
-    if isinstance(mechanism, Mechanism):
-        if MECHANISMS.get(mechanism.name) is not type(mechanism):
-            raise HoldoutRejected(
-                f"the mechanism {type(mechanism).__name__} is not one that a ledger can name; expected one of "
-                f"{', '.join(sorted(MECHANISMS))}; nothing was created"
-            )
-        if mechanism.rows != structure.rows:
-            raise HoldoutRejected(
-                f"the mechanism is planned for {mechanism.rows} rows and the holdout has {structure.rows}; expected "
-                "the same number; tune the mechanism for these rows; nothing was created"
-            )
-        if dependence is not None and dependence != mechanism.dependence:
-            raise HoldoutRejected(
-                "the mechanism was planned for another dependence of the rows than the one declared; expected the "
-                "same; tune the mechanism with dependence=...; nothing was created"
-            )
-        return replace(mechanism, dependence=_bound(mechanism.dependence, structure))
-    checked = PlanRequest(
-        rows=min(structure.rows, MOST_ROWS), queries=queries, overfits=planned_overfits(overfits, queries),
-        confidence=confidence, slack=slack,
-    )  # fmt: skip
-    wish: dict[str, Any] = {
-        "rows": structure.rows, "queries": checked.queries, "overfits": checked.overfits,
-        "confidence": checked.confidence, "slack": checked.slack,
-        "dependence": None if dependence is None else _bound(dependence, structure),
-        "training_rows": structure.training_rows,
-    }  # fmt: skip
-    if mechanism is not None:
-        return tuned_mechanism(mechanism, **wish)
-    return best_mechanism(**wish, with_guesses=structure.training_rows > 0, alike=alike)
+    if dependence is not None:
+        wish = replace(wish, dependence=_bound(dependence, structure))
+    return best_mechanism(wish) if name is None else tuned_mechanism(name, wish)
+
+
+def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: DependenceModel | None) -> Mechanism:
+    """A planned mechanism, with its dependence bound to the rows to be sealed.
+
+    Raises:
+        DependenceError: If the dependence does not match the rows.
+        HoldoutRejected: If it was planned for another number of rows, or another dependence than is declared.
+    """
+    if MECHANISMS.get(mechanism.name) is not type(mechanism):
+        raise HoldoutRejected(
+            f"the mechanism {type(mechanism).__name__} is not one that a ledger can name; expected one of "
+            f"{', '.join(sorted(MECHANISMS))}; nothing was created"
+        )
+    if mechanism.rows != structure.rows:
+        raise HoldoutRejected(
+            f"the mechanism is planned for {mechanism.rows} rows and the holdout has {structure.rows}; expected "
+            "the same number; tune the mechanism for these rows; nothing was created"
+        )
+    if dependence is not None and dependence != mechanism.dependence:
+        raise HoldoutRejected(
+            "the mechanism was planned for another dependence of the rows than the one declared; expected the "
+            "same; tune the mechanism with dependence=...; nothing was created"
+        )
+    return replace(mechanism, dependence=_bound(mechanism.dependence, structure))
 
 
 def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceModel:
@@ -176,7 +163,7 @@ def _wish_of(mechanism: Mechanism) -> PlanRequest:
     return PlanRequest(
         rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence,
         overfits=planned_overfits(planned.get("overfits"), mechanism.queries), slack=planned.get("slack", 0.0),
-        training_rows=planned.get("training_rows", 0), dependence=mechanism.dependence,
+        training_rows=planned.get("training_rows"), dependence=mechanism.dependence,
     )  # fmt: skip
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from everhold.dependence import Independent
 from everhold.mechanisms import MECHANISMS, answering
-from everhold.mechanisms.checks_guesses import planned_overfits
 from everhold.planning.bounds import BOUNDS
 from everhold.planning.request import (
     LEAST_RADIUS,
@@ -18,7 +17,6 @@ from everhold.planning.request import (
     PlanRequest,
     check_radius,
     check_value,
-    expected_likeness,
     tuned_for,
 )
 from everhold.planning.search import largest_within, smallest_within
@@ -103,9 +101,9 @@ def rows_needed(
         (414966, 22954)
     """
     radius = check_radius(radius)
-    wish = _wish(
-        dependence, rows=1, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-        training_rows=training_rows or 0, alike=expected_likeness(dependence, training_rows, alike),
+    wish = PlanRequest.from_arguments(
+        rows=1, queries=queries, overfits=overfits, confidence=confidence, slack=slack, dependence=dependence,
+        training_rows=training_rows, alike=alike,
     )  # fmt: skip
     at = None if at is None else check_value(at)
     needed = by_mechanism(lambda name: rows_needed_by(name, wish, radius, at=at))
@@ -154,9 +152,9 @@ def queries_allowed(
         34
     """
     radius = check_radius(radius)
-    wish = _wish(
-        dependence, rows=rows, queries=MOST_QUERIES, overfits=overfits, confidence=confidence, slack=slack,
-        training_rows=training_rows or 0, alike=expected_likeness(dependence, training_rows, alike),
+    wish = PlanRequest.from_arguments(
+        rows=rows, queries=MOST_QUERIES, overfits=overfits, confidence=confidence, slack=slack, dependence=dependence,
+        training_rows=training_rows, alike=alike,
     )  # fmt: skip
     at = None if at is None else check_value(at)
     return by_mechanism(lambda name: queries_allowed_by(name, wish, radius, at=at))
@@ -260,8 +258,3 @@ def reaches(needed: dict[str, int | None], radius: float) -> None:
             f"radius is {radius}; no mechanism reaches it with the {MOST_ROWS:,} rows that a holdout can seal; "
             "wish for a larger radius, fewer questions or fewer overfits"
         )
-
-
-def _wish(dependence: DependenceModel | None, *, queries: int, overfits: int | None, **wish: Any) -> PlanRequest:
-    dependence = Independent() if dependence is None else dependence
-    return PlanRequest(queries=queries, overfits=planned_overfits(overfits, queries), dependence=dependence, **wish)

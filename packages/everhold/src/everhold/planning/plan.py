@@ -11,7 +11,6 @@ from everhold.dependence import DependenceModel, Independent
 from everhold.display import Display, html_record
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, answering
-from everhold.mechanisms.checks_guesses import planned_overfits
 from everhold.planning.advice import explanation
 from everhold.planning.bounds import BOUNDS
 from everhold.planning.inverse import (
@@ -31,7 +30,6 @@ from everhold.planning.request import (
     PlanRequest,
     check_radius,
     check_value,
-    expected_likeness,
     tuned_for,
 )
 from everhold.planning.steps import Steps, steps_of
@@ -188,7 +186,7 @@ class Plan(Display):
         """The wish, for these rows or those given."""
         return PlanRequest(
             rows=rows or self.rows or 1, queries=self.queries, overfits=self.overfits, confidence=self.confidence,
-            slack=self.slack, dependence=self.dependence, training_rows=self.training_rows or 0, alike=self.alike,
+            slack=self.slack, dependence=self.dependence, training_rows=self.training_rows, alike=self.alike,
         )  # fmt: skip
 
     def rows_needed(self, radius: float, *, at: float | None = None) -> dict[str, int | None]:
@@ -343,11 +341,9 @@ def plan(
     """
     if rows is None and radius is None:
         raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius wished for")
-    overfits = planned_overfits(overfits, queries)
-    wish = PlanRequest(
+    wish = PlanRequest.from_arguments(
         rows=1 if rows is None else rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-        dependence=Independent() if dependence is None else dependence, training_rows=training_rows or 0,
-        alike=expected_likeness(dependence, training_rows, alike),
+        dependence=dependence, training_rows=training_rows, alike=alike,
     )  # fmt: skip
     at = check_value(at)
     if radius is not None:
@@ -356,8 +352,8 @@ def plan(
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)
     made = Plan(
-        rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack, dependence=wish.dependence,
-        wished_radius=radius, lines=lines, training_rows=None if training_rows is None else wish.training_rows, at=at,
+        rows=rows, queries=queries, overfits=wish.overfits, confidence=confidence, slack=slack,
+        dependence=wish.dependence, wished_radius=radius, lines=lines, training_rows=wish.training_rows, at=at,
         widths=_widths(lines, wish.alike), alike=wish.alike,
         steps=_steps(wish, lines, disagreement, with_rows=rows is not None),
         published=tuple(_published(name, wish, radius, with_rows=rows is not None) for name in BOUNDS),

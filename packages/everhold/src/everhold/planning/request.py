@@ -10,6 +10,7 @@ from everhold.dependence import DependenceModel, Groups, Independent
 from everhold.errors import DependenceError
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold.mechanisms.base import MOST_ROWS
+from everhold.mechanisms.checks_guesses import planned_overfits
 from everhold.values.evaluation import UNIT
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "best_mechanism",
     "check_radius",
     "check_value",
-    "expected_likeness",
     "tuned_for",
     "tuned_mechanism",
 ]
@@ -48,7 +48,7 @@ class PlanRequest:
         confidence: 1 - beta, in (0, 1).
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
         dependence: How the rows depend on each other.
-        training_rows: Rows that guesses are made from; 0 if unknown, and then as many as are sealed.
+        training_rows: Rows that guesses are made from; None for as many as are sealed, 0 for none.
         alike: As for `Mechanism.expected_radius`: the expected correlation of two rows of one group; None where sums
             of groups are not bet on.
 
@@ -62,7 +62,7 @@ class PlanRequest:
     confidence: float = 0.95
     slack: float = 0.0
     dependence: DependenceModel = field(default_factory=Independent)
-    training_rows: int = 0
+    training_rows: int | None = None
     alike: float | None = None
 
     def __post_init__(self) -> None:
@@ -85,7 +85,8 @@ class PlanRequest:
             )
         if not 0.0 <= as_float(self.slack) < 1.0:
             raise ValueError(f"slack is {brief(self.slack)}; expected a number in [0, 1), such as 1/3")
-        if (-1 if (training := as_whole(self.training_rows)) is None else training) < 0:
+        training = 0 if self.training_rows is None else as_whole(self.training_rows)
+        if training is None or training < 0:
             raise ValueError(f"training_rows is {brief(self.training_rows)}; expected a whole number of at least 0")
         if self.alike is not None and not 0.0 <= as_float(self.alike) <= 1.0:
             raise ValueError(f"alike is {brief(self.alike)}; expected a correlation in [0, 1], or None")
@@ -93,7 +94,31 @@ class PlanRequest:
             "rows": int, "queries": int, "overfits": int, "confidence": float, "slack": float, "training_rows": int,
         }  # fmt: skip
         for name, plain in plain_types.items():
-            object.__setattr__(self, name, plain(getattr(self, name)))  # NumPy's numbers overflow and are no JSON
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, plain(given))  # NumPy's numbers overflow and are no JSON
+
+    @classmethod
+    def from_arguments(
+        cls, *, queries: int, overfits: int | None, dependence: DependenceModel | None, training_rows: int | None,
+        alike: float | None, **others: Any,
+    ) -> Self:  # fmt: skip
+        """The request that arguments of `everhold.plan` make.
+
+        Args:
+            queries: Number of adaptive questions.
+            overfits: None for 10, or one for each question if there are fewer.
+            dependence: None for independent rows.
+            training_rows: None for as many as are sealed.
+            alike: None for rows of a group that are all alike. Sizes alone are planned as if a column names the groups
+                when rows are sealed.
+            others: Attributes that every caller states.
+        """
+        bets_on_groups = isinstance(dependence, Groups) and training_rows != 0
+        return cls(
+            queries=queries, overfits=planned_overfits(overfits, queries), training_rows=training_rows,
+            dependence=Independent() if dependence is None else dependence,
+            alike=(1.0 if alike is None else alike) if bets_on_groups else None, **others,
+        )  # fmt: skip
 
     def with_rows(self, rows: int) -> Self:
         """The same wish for another number of rows."""
@@ -102,23 +127,6 @@ class PlanRequest:
     def with_queries(self, queries: int) -> Self:
         """The same wish for another number of questions; at most one overfit for each of them."""
         return replace(self, queries=queries, overfits=min(self.overfits, queries))
-
-
-def expected_likeness(
-    dependence: DependenceModel | None, training_rows: int | None, alike: float | None
-) -> float | None:
-    """Correlation of rows of one group that is planned with; None where no procedure bets on sums of groups.
-
-    Sizes alone are planned as if a column names the groups when rows are sealed.
-
-    Args:
-        dependence: How the rows depend on each other.
-        training_rows: Their number; None for as many as are sealed.
-        alike: What the planner expects; None for rows that are all alike.
-    """
-    if not isinstance(dependence, Groups) or training_rows == 0:
-        return None
-    return 1.0 if alike is None else alike
 
 
 def check_radius(radius: float) -> float:
@@ -155,83 +163,45 @@ def _check_count(name: str, value: int, most: int) -> None:
         raise ValueError(f"{name} is {brief(value)}; expected at most {most}")
 
 
-def tuned_mechanism(
-    name: str,
-    *,
-    rows: int,
-    queries: int,
-    overfits: int,
-    confidence: float,
-    slack: float = 0.0,
-    dependence: DependenceModel | None = None,
-    training_rows: int = 0,
-) -> Mechanism:
+def tuned_mechanism(name: str, wish: PlanRequest) -> Mechanism:
     """The named mechanism with its best parameters for a wish.
 
     Raises:
-        ValueError: If there is no mechanism of that name or the wish is not valid for it.
+        ValueError: If there is no mechanism of that name or it cannot serve the wish.
     """
     if not isinstance(name, str) or name not in MECHANISMS:
         raise ValueError(f"there is no mechanism {brief(name)}; expected one of {', '.join(sorted(MECHANISMS))}")
-    return MECHANISMS[name].for_wish(
-        rows=rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-        dependence=dependence or Independent(), training_rows=training_rows,
-    )  # fmt: skip
+    wished = {each.name: getattr(wish, each.name) for each in fields(wish) if each.name != "alike"}
+    return MECHANISMS[name].for_wish(**wished | {"training_rows": wish.training_rows or 0})
 
 
 def tuned_for(name: str, wish: PlanRequest) -> Mechanism | str:
-    """The named mechanism with its best parameters for a checked wish, or the reason why it cannot serve the wish."""
+    """The named mechanism with its best parameters for a wish, or the reason why it cannot serve the wish."""
     try:
-        wished = {each.name: getattr(wish, each.name) for each in fields(wish) if each.name != "alike"}
-        return tuned_mechanism(name, **wished)
+        return tuned_mechanism(name, wish)
     except ValueError as reason:
         return str(reason)
 
 
-def best_mechanism(
-    *,
-    rows: int,
-    queries: int,
-    overfits: int,
-    confidence: float,
-    slack: float = 0.0,
-    dependence: DependenceModel | None = None,
-    training_rows: int = 0,
-    with_guesses: bool = True,
-    alike: float | None = None,
-) -> Mechanism:
+def best_mechanism(wish: PlanRequest) -> Mechanism:
     """The adaptive mechanism whose answers a well-behaved analyst can expect to be the narrowest.
 
-    Never one that needs rows of one law. What can be expected is `Mechanism.expected_radius` at `USUAL_VALUE`: of
-    mechanisms that check guesses, the half-width of a confirmed guess; of the others, their radius.
-
-    Args:
-        rows: Number of sealed rows.
-        queries: Number of adaptive questions.
-        overfits: Answers that may come from the holdout, for mechanisms that check guesses.
-        confidence: 1 - beta, in (0, 1).
-        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        dependence: How the rows depend on each other; independent by default.
-        training_rows: Rows that guesses are made from; 0 if unknown, and then as many as are sealed.
-        with_guesses: Whether every question comes with a guess, such as a training estimate.
-        alike: As for `Mechanism.expected_radius`.
+    Never one that needs rows of one law, nor without training rows one that checks guesses. What can be expected is
+    `Mechanism.expected_radius` at `USUAL_VALUE`: of mechanisms that check guesses, the half-width of a confirmed
+    guess; of the others, their radius.
 
     Raises:
-        ValueError: If the wish is not valid.
+        ValueError: If the wish is not valid for a mechanism.
         DependenceError: If no mechanism can serve rows that depend on each other in this way.
     """
-    wish: dict[str, Any] = {
-        "rows": rows, "queries": queries, "overfits": overfits, "confidence": confidence, "slack": slack,
-        "dependence": dependence, "training_rows": training_rows,
-    }  # fmt: skip
     tuned: list[Mechanism] = []
     refused: list[DependenceError] = []
     for name, kind in MECHANISMS.items():
-        if kind.recommendable() and (with_guesses or not kind.traits.needs_guess):
+        if kind.recommendable() and (wish.training_rows != 0 or not kind.traits.needs_guess):
             try:
-                tuned.append(tuned_mechanism(name, **wish))
+                tuned.append(tuned_mechanism(name, wish))
             except DependenceError as reason:
                 refused.append(reason)
     if not tuned:
         raise refused[0]
-    return min(tuned, key=lambda each: (each.expected_radius(USUAL_VALUE, alike), each.promise().radius))
+    return min(tuned, key=lambda each: (each.expected_radius(USUAL_VALUE, wish.alike), each.promise().radius))

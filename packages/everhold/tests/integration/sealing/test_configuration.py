@@ -23,7 +23,7 @@ from everhold import (
 )
 from everhold.mechanisms import GuessAndCheck, base
 from everhold.mechanisms.described import TEXT_BITS
-from everhold.planning import best_mechanism
+from everhold.planning import PlanRequest, best_mechanism
 from everhold.sealing.configuration import mechanism_from
 
 
@@ -211,9 +211,8 @@ def test_the_best_mechanism_is_the_default(tmp_path):
     for training in (True, None):
         wish = {"mechanism": None, "training": training, "queries": 40, "overfits": 2}
         with create(tmp_path, f"t{training}", **wish, again=True) as holdout:
-            wish = {"rows": ROWS, "queries": 40, "overfits": 2, "confidence": 0.95}
-            wish["training_rows"] = ROWS if training else 0
-            best = best_mechanism(**wish, with_guesses=training is True)
+            wish = PlanRequest(rows=ROWS, queries=40, overfits=2, training_rows=ROWS if training else 0)
+            best = best_mechanism(wish)
             if isinstance(best, GuessAndCheck):
                 best = replace(best, text_bits=TEXT_BITS)  # new holdouts have levels for short texts
             assert holdout.mechanism == best

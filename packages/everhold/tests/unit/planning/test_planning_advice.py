@@ -6,7 +6,7 @@ import pytest
 
 from everhold.dependence import Groups
 from everhold.errors import VacuousGuaranteeWarning
-from everhold.planning import best_mechanism, plan, queries_allowed, rows_needed
+from everhold.planning import PlanRequest, best_mechanism, plan, queries_allowed, rows_needed
 
 MANY = {"rows": 100_000, "queries": 1_000, "overfits": 300}
 
@@ -72,7 +72,7 @@ def test_the_plan_says_the_worst_case_beside_what_can_be_expected():
 def test_what_is_chosen_is_what_the_plan_recommends():
     for training in (0, 500, 20_000):
         wish = {"rows": 20_000, "queries": 200, "overfits": 5, "confidence": 0.95}
-        chosen = best_mechanism(**wish, training_rows=training, with_guesses=training > 0)
+        chosen = best_mechanism(PlanRequest(**wish, training_rows=training))
         assert plan(**wish, training_rows=training).best.tuned == chosen
 
 

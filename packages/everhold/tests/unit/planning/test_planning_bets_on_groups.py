@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import everhold as eh
 from everhold.asking.create_settings import settings_from
 from everhold.diagnosis.likeness import UNKNOWN, likeness_of_rows
 from everhold.errors import HoldoutRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
-from everhold.planning import tuned_mechanism
+from everhold.planning import PlanRequest, tuned_mechanism
 from everhold_lab.audit.open_rows import columns_of
 
 USUAL = 0.9
@@ -49,9 +50,7 @@ def test_groups_are_sealed_and_answered_as_expected(tmp_path, groups, size, quer
 
 def test_rows_of_a_group_that_are_all_alike_are_expected_to_be_worth_less():
     groups = eh.Groups.of_counts({50: 40}, column="group")
-    planned = tuned_mechanism(
-        "guess_and_check", rows=2_000, queries=20, overfits=10, confidence=0.95, dependence=groups
-    )
+    planned = tuned_mechanism("guess_and_check", PlanRequest(rows=2_000, queries=20, dependence=groups))
     by_likeness = [planned.expected_radius(USUAL, alike) for alike in (0.0, 0.05, 0.5, 1.0, None)]
     assert by_likeness == sorted(by_likeness)
     assert by_likeness[0] < 0.2 < by_likeness[-1]
@@ -59,9 +58,9 @@ def test_rows_of_a_group_that_are_all_alike_are_expected_to_be_worth_less():
 
 def test_groups_of_one_row_are_expected_like_rows():
     singles = eh.Groups.of_counts({1: 2_000}, column="id")
-    wish = {"rows": 2_000, "queries": 20, "overfits": 10, "confidence": 0.95}
-    apart = tuned_mechanism("guess_and_check", **wish, dependence=singles).expected_radius(USUAL, 1.0)
-    assert apart == pytest.approx(tuned_mechanism("guess_and_check", **wish).expected_radius(USUAL), rel=0.15)
+    wish = PlanRequest(rows=2_000, queries=20)
+    apart = tuned_mechanism("guess_and_check", replace(wish, dependence=singles)).expected_radius(USUAL, 1.0)
+    assert apart == pytest.approx(tuned_mechanism("guess_and_check", wish).expected_radius(USUAL), rel=0.15)
 
 
 def test_groups_that_no_column_names_are_expected_by_their_sizes_alone(tmp_path):

@@ -152,7 +152,7 @@ def test_lines_are_what_the_mechanisms_promise():
         promise = line.tuned.promise()
         assert (line.statement, line.radius) == (promise.statement, promise.radius)
         assert line.parameters == line.tuned.parameters()
-    chosen = best_mechanism(rows=20_000, queries=200, overfits=5, confidence=0.95)
+    chosen = best_mechanism(PlanRequest(rows=20_000, queries=200, overfits=5))
     assert made.best.tuned == chosen
 
 
@@ -183,7 +183,7 @@ def test_what_needs_rows_of_one_law_is_never_the_best_line_nor_taken_by_default(
     line = made.line("sample_splitting")
     assert line.note == "only for rows of one law"
     assert made.best.mechanism != "sample_splitting"
-    assert best_mechanism(rows=100_000, queries=queries, overfits=1, confidence=0.95).name != "sample_splitting"
+    assert best_mechanism(PlanRequest(rows=100_000, queries=queries, overfits=1)).name != "sample_splitting"
     if queries == 1:
         assert line.radius < made.best.radius
         assert plan(queries=1, overfits=1, radius=0.05).best.mechanism != "sample_splitting"
