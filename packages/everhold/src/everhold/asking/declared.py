@@ -209,7 +209,12 @@ class FamilyLevels:
     def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
         """ln(1 / level) of a query, by the family that gives it the most; None if it is a member of none."""
         declared = executor.head().accounts.of(Declarations).by_name.values()
-        found = [(each.nats, self.family(each).nats(bound)) for each in declared]
+        found = []
+        for each in declared:
+            family = self.family(each)
+            found.append((each.nats, family.nats(bound)))
+            if isinstance(family, BoundList):
+                family.check_training(bound, executor.training)
         return min((base + nats for base, nats in found if nats is not None), default=None)
 
     def family(self, declaration: Declaration) -> BoundFamily:

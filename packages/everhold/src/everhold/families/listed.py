@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,10 +12,11 @@ from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.queries.means import OneMean, RowwiseQuery
-from everhold.queries.question import MOST_SHOWN, Query
+from everhold.queries.question import MOST_SHOWN, Query, digest
 
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = ["BoundList", "ListedFamily", "listed"]
@@ -32,6 +34,7 @@ class ListedFamily(Family):
     def bind(self, compiler: QueryCompiler) -> BoundList:
         """Each query by its fingerprint; a query that is there twice is refused, however it is spelled."""
         members: dict[str, tuple[str, float]] = {}
+        trained: dict[str, str] = {}
         for query, weight in zip(self.queries, self._weights(), strict=True):
             plan = compiler.silently().compile(query, None, None)
             if not isinstance(plan, OneMean):
@@ -46,7 +49,9 @@ class ListedFamily(Family):
                     "one of them out; nothing was charged"
                 )
             members[bound.question] = bound.shown[:MOST_SHOWN], -math.log(weight)
-        return BoundList(members)
+            if (values := _values_digest(bound, compiler.training)) is not None:
+                trained[bound.question] = values
+        return BoundList(members, trained)
 
     def planned_nats(self, *, training: bool) -> float | None:
         """See `Family.planned_nats`."""
@@ -75,25 +80,41 @@ class BoundList(BoundFamily):
 
     Attributes:
         members: What is shown of each, and ln(1 / weight), by its fingerprint.
+        trained: SHA-256 of the row values of training rows, of members that are predictions, by fingerprint. They say
+            how the interval is made, and were fixed when the member was declared (S10).
     """
 
     kind: ClassVar[str] = "listed"
     members: dict[str, tuple[str, float]] = field(repr=False)
+    trained: dict[str, str] = field(default_factory=dict, repr=False)
 
     def nats(self, bound: BoundQuery) -> float | None:
         """See `BoundFamily.nats`."""
         known = self.members.get(bound.question)
         return None if known is None else known[1]
 
+    def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:
+        """Refuse a member with other predictions for the training rows than it was declared with.
+
+        Raises:
+            QueryRejected: Nothing is charged.
+        """
+        if bound.question in self.members and self.trained.get(bound.question) != _values_digest(bound, training):
+            raise QueryRejected(
+                f"{bound.shown} was declared with other predictions for the training rows; expected the same ones, "
+                "because they say how its interval is made; nothing was charged"
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """See `BoundFamily.to_dict`."""
         members = [[question, shown, nats] for question, (shown, nats) in self.members.items()]
-        return {"kind": self.kind, "members": members}
+        return {"kind": self.kind, "members": members, **({"trained": self.trained} if self.trained else {})}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Self:
         """The inverse of `to_dict`."""
-        return cls({str(question): (str(shown), float(nats)) for question, shown, nats in data["members"]})
+        members = {str(question): (str(shown), float(nats)) for question, shown, nats in data["members"]}
+        return cls(members, dict(data.get("trained", {})))
 
     @property
     def shown(self) -> str:
@@ -104,6 +125,17 @@ class BoundList(BoundFamily):
     def most_nats(self) -> float:
         """See `BoundFamily.most_nats`."""
         return max(nats for _, nats in self.members.values())
+
+
+def _values_digest(bound: BoundQuery, training: StoredRows | None) -> str | None:
+    """SHA-256 of the row values of training rows; None of expressions, which have no others."""
+    pair = bound.pair
+    if pair is not None:
+        both = [_values_digest(part, training) for part in (pair.first, pair.second)]
+        return None if both == [None, None] else digest(both)
+    if training is None or bound.training is None or bound.row_value is not None:
+        return None
+    return hashlib.sha256(training.row_values(bound).tobytes()).hexdigest()
 
 
 def listed(

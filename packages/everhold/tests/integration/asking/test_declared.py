@@ -332,3 +332,21 @@ def test_a_rate_of_few_rows_is_quoted_with_a_bound_whatever_the_sealed_rows_say(
             assert (far <= quote.radius) == (value == "a")  # of b, far fewer sealed rows count
         unseen = holdout.ask(eh.mean("x > 0", given="c = 'c'"))  # no training row shows it, so none makes a guess
         assert (unseen.source, unseen.charged) == ("declared", 0)
+
+
+def test_a_member_keeps_the_training_predictions_it_was_declared_with(tmp_path):
+    rng = np.random.default_rng(0)
+    sealed, training = ({"y": rng.integers(0, 2, 500), "x": rng.random(500)} for _ in range(2))
+    told, trained = rng.random(500), rng.random(500)
+    family = eh.listed([eh.brier(told, training=trained), eh.brier(1.0 - told)])
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/s.db", "h", holdout=sealed, training=training, label="y", declared=family,
+        rows=eh.Rows(features="public"),
+    ) as holdout:  # fmt: skip
+        for other in (eh.brier(told), eh.brier(told, training=1.0 - trained), eh.brier(1.0 - told, training=trained)):
+            with pytest.raises(eh.QueryRejected, match="other predictions for the training rows"):
+                holdout.ask(other)
+        assert holdout.ask(eh.brier(told, training=trained)).source == "declared"
+        assert holdout.ask(eh.brier(1.0 - told)).source == "declared"
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/s.db", "h") as holdout, pytest.raises(eh.QueryRejected):
+        holdout.quote(eh.brier(told, training=1.0 - trained))
