@@ -132,7 +132,7 @@ def _values_digest(bound: BoundQuery, training: StoredRows | None) -> str | None
     pair = bound.pair
     if pair is not None:
         both = [_values_digest(part, training) for part in (pair.first, pair.second)]
-        return None if both == [None, None] else digest(both)
+        return None if both == [None, None] else digest([each or "" for each in both])
     if training is None or bound.training is None or bound.row_value is not None:
         return None
     return hashlib.sha256(training.row_values(bound).tobytes()).hexdigest()
