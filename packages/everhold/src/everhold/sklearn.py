@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import brief
+from everhold.arguments import as_whole, brief
 from everhold.charts.searches import search_chart
-from everhold.errors import BudgetExhausted, EverholdWarning, warn_caller
+from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected, warn_caller
 from everhold.families.grid import GridFamily
+from everhold.families.points import described
 from everhold.queries.models import CrossValidated, Judge, cross_validate, no_false_alarms, require_sklearn, splits_of
 from everhold.search_reveals import ask_about, check_reveal
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SealedScorer", "SealedSearchCV"]
 
+_METRIC = "accuracy"
 _FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
 _UNTOLD = "not told"  # of one of which the choice of the best tells nothing
 _SHARED_AT_ONCE = 8  # holdouts that a worker process keeps open
@@ -152,7 +154,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     """
 
     def __init__(
-        self, estimator: Any, param_distributions: Any, *, holdout: Holdout, metric: Any = "accuracy", n_iter: int = 10,
+        self, estimator: Any, param_distributions: Any, *, holdout: Holdout, metric: Any = _METRIC, n_iter: int = 10,
         cv: Any = None, refit: Any = True, n_jobs: int | None = None, pre_dispatch: Any = "2*n_jobs",
         random_state: Any = None, error_score: Any = np.nan, verbose: int = 0, reveal: str = "checked",
         scoring: Any = None,
@@ -198,12 +200,15 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
                 "without sklearn.set_config(enable_metadata_routing=True); nothing was charged"
             )
         check_reveal(self.reveal)
+        if (as_whole(self.n_iter) or 0) < 1:
+            raise ValueError(f"n_iter is {brief(self.n_iter)}; expected a whole number of at least 1")
         rows, labels, groups = indexable(X, y, groups)
         judge = Judge(self.metric if self.scoring is None else self.scoring, self.holdout.schema)
         own = _are_training_rows(self.holdout, labels)
         if own and groups is None:
             groups = _groups_of(self.holdout)
         if isinstance(self.param_distributions, GridFamily):
+            self._check_declared(self.param_distributions, own=own)
             self._ask_declared(self.param_distributions)
             return self
         splits = splits_of(self.cv, rows, labels, groups=groups, classifier=is_classifier(self.estimator))
@@ -241,6 +246,26 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             models.append(None if isinstance(each, _Line) else each.model)
         self._keep(judge, lines, models, planned=len(candidates), choice=choice)
 
+    def _check_declared(self, space: GridFamily, *, own: bool) -> None:
+        """Refuse a declared space of another estimator, metric or rows.
+
+        Raises:
+            QueryRejected: Nothing is charged.
+        """
+        wanted = self.metric if self.scoring is None else self.scoring
+        of_default = self.scoring is None and self.metric == _METRIC
+        different = {
+            "estimators": described(self.estimator) != described(space.estimator),
+            "metrics": not of_default and wanted != space.metric,
+            "rows to fit on": not own,
+        }
+        if wrong := [what for what, is_other in different.items() if is_other]:
+            raise QueryRejected(
+                f"the declared space has other {', '.join(wrong)}; expected its own estimator, "
+                f"metric={space.metric!r}, and fit(*holdout.training_rows()), because everhold fits the models of a "
+                "declared space itself; nothing was charged"
+            )
+
     def _ask_declared(self, space: GridFamily) -> None:
         """Ask about points of a declared space, which everhold fits itself."""
         grids = [{name: [*values] for name, values in grid.items()} for grid in space.space.grids]
@@ -250,6 +275,8 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         for point in _with_bar(points, shown=bool(self.verbose)):
             start = time.perf_counter()
             answer = self.holdout.ask(space.at(point))
+            if answer.refused:
+                break
             nothing = (float("nan"),)
             lines.append(_Line(point, nothing, nothing, nothing, 0.0, answer, time.perf_counter() - start))
         self._keep(judge, lines, _Refitted(self.holdout, space, points), planned=count, choice=None)
@@ -499,13 +526,13 @@ def _table(lines: Sequence[_Line], *, greater: bool) -> dict[str, Any]:
 
 
 def _may_be_best(one_end: NDArray[np.float64], other_end: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Configurations whose interval reaches the highest lower end; greater is better, and nan is no interval.
+    """Configurations whose interval reaches the highest lower end; greater is better. Without one (nan) any may be.
 
     All intervals hold at once. So the best configuration has a population value of at least that end, and its upper end
     is no smaller.
     """
     low, high = np.fmin(one_end, other_end), np.fmax(one_end, other_end)
-    return np.asarray(high >= np.fmax.reduce(low))
+    return np.asarray(~(high < np.fmax.reduce(low)))
 
 
 def _number(answer: Answer | None, name: str) -> float:

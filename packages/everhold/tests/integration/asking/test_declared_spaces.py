@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import everhold as eh
 from everhold.ledger import verify
+from everhold.sklearn import SealedSearchCV
 
 COUNT = 400
 SPACE = {"max_depth": [1, 2, 3, 4], "min_samples_leaf": [1, 5, 25]}
@@ -184,3 +185,43 @@ def test_a_fit_that_reads_what_was_told_overfits_and_is_found_out(tmp_path, monk
         assert (last.low <= 0.5) != reads_what_was_told
         monkeypatch.setattr(Voter, "told", None)
         assert holdout.declared.refit(space, sample=columns).all_same != reads_what_was_told
+
+
+def search_of(holdout, estimator, **wish):
+    search = SealedSearchCV(estimator, trees(), holdout=holdout, **{"n_iter": 6, "random_state": 0, **wish})
+    return search.fit(*holdout.training_rows())
+
+
+def test_a_search_stops_where_an_allotment_ends_and_nothing_is_said_of_what_was_refused(tmp_path):
+    with create(tmp_path, {"trees": trees()}) as holdout:
+        holdout.allot("kim", questions=3)
+        analyst = holdout.analyst("kim")
+        with pytest.warns(eh.errors.EverholdWarning, match="the budget ended after 3 of 6"):
+            search = search_of(analyst, DecisionTreeClassifier())
+        assert search.budget_ended_
+        assert [answer.source for answer in search.answers_] == ["declared"] * 3
+        assert search.cv_results_["may_be_best"].any()
+        with pytest.raises(eh.errors.BudgetExhausted, match="nothing was charged"):
+            search_of(analyst, DecisionTreeClassifier(), random_state=5, n_iter=2)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "wish", "said"),
+    [
+        (LogisticRegression(), {}, "other estimators"),
+        (DecisionTreeClassifier(max_features=1), {}, "other estimators"),
+        (DecisionTreeClassifier(), {"metric": "error"}, "other metrics"),
+        (DecisionTreeClassifier(), {"scoring": "f1"}, "other metrics"),
+        (LogisticRegression(), {"metric": "error"}, "other estimators, metrics"),
+    ],
+)
+def test_a_search_of_a_declared_space_is_of_its_estimator_and_metric(tmp_path, estimator, wish, said):
+    with create(tmp_path, {"trees": trees()}) as holdout:
+        with pytest.raises(eh.QueryRejected, match=f"{said};.*nothing was charged"):
+            search_of(holdout, estimator, **wish)
+        rows, labels = holdout.training_rows()
+        with pytest.raises(eh.QueryRejected, match="other rows to fit on"):
+            SealedSearchCV(DecisionTreeClassifier(), trees(), holdout=holdout).fit(rows[:50], labels[:50])
+        with pytest.raises(ValueError, match="n_iter is 0"):
+            search_of(holdout, DecisionTreeClassifier(), n_iter=0)
+        assert holdout.status()["questions_asked"] == 0
