@@ -7,7 +7,6 @@ with seeds that are fixed. What a fit reads besides, such as a clock, would be a
 
 from __future__ import annotations
 
-import inspect
 import math
 import platform
 import sys
@@ -22,7 +21,7 @@ from everhold.arguments import as_whole, brief
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.families.points import Space, described, space_of
-from everhold.queries.identity import behaviour_digest
+from everhold.queries.identity import behaviour_digest, content_digest, is_installed
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.models import Judge, open_rows, require_sklearn
 from everhold.queries.question import digest
@@ -232,34 +231,37 @@ class PointQuery(RowwiseQuery):
         made = replace(bound, description=described_as, shown=shown, facts={"fit": fit})
         if compiler.level_of(made) is None and not compiler.answered(made.question):
             raise QueryRejected(
-                "this space is not declared on this holdout, or with other parameters, seeds or versions of packages; "
-                "expected holdout.declare(name, space), or declared= at creation, and told queries; nothing was charged"
+                "this space is not declared on this holdout, or with other parameters, seeds, versions of packages or "
+                "code, or its points are asked silently, as members of a list, or in a choice; expected "
+                "holdout.declare(name, space), or declared= at creation, and points that are asked one by one; nothing "
+                "was charged"
             )
         return made
 
 
 def _versions(estimator: Any) -> dict[str, str]:
-    """Versions of what fits: of packages, or digests of code that has none.
+    """Versions of what fits: of installed packages, and digests of the content of all other classes.
+
+    The content of a class has its bases, its attributes, and the helpers and globals that its code uses. It has not what
+    code reads while it runs, such as files and clocks, and not what replaces a part of an installed package.
 
     Raises:
-        QueryRejected: If the code is unknown. Nothing is charged.
+        QueryRejected: If the content of a class cannot be told. Nothing is charged.
     """
     found = {"python": platform.python_version()}
     for package in ("numpy", "scipy", "sklearn"):
         found[package] = str(sys.modules[package].__version__) if package in sys.modules else "absent"
     for kind in _classes(estimator):
         package = kind.__module__.partition(".")[0]
-        version = getattr(sys.modules.get(package), "__version__", None)
-        if version is not None:
-            found[package] = str(version)
+        if is_installed(kind.__module__):
+            found[package] = str(getattr(sys.modules.get(package), "__version__", ""))
             continue
-        try:
-            found[f"{kind.__module__}.{kind.__qualname__}"] = digest([inspect.getsource(kind)])
-        except (OSError, TypeError):
+        if (content := content_digest(kind)) is None:
             raise QueryRejected(
-                f"the code of {kind.__qualname__} cannot be read, so it cannot be declared; expected a class of a "
-                "package or of a file; nothing was charged"
-            ) from None
+                f"the code of {kind.__qualname__} cannot be told from other code, so it cannot be declared; expected a "
+                "class of an installed package, or one whose code uses functions and plain values; nothing was charged"
+            )
+        found[f"{kind.__module__}.{kind.__qualname__}"] = content
     return dict(sorted(found.items()))
 
 

@@ -31,7 +31,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["behaviour_digest", "content_digest"]
+__all__ = ["behaviour_digest", "content_digest", "is_installed"]
 
 _DIGITS = 20
 """Binary digits, counted from the largest number of an array, in which outputs of code are compared."""
@@ -150,7 +150,7 @@ class _Content:
         if isinstance(thing, types.CodeType):
             return self._of_code(thing)
         if isinstance(thing, types.ModuleType):
-            if not _is_installed(thing.__name__):
+            if not is_installed(thing.__name__):
                 raise TypeError("a module of one's own as data; expected the function or value that is used of it")
             return _joined("module", *_reference(thing.__name__))
         if isinstance(thing, type):
@@ -185,7 +185,7 @@ class _Content:
         parts = thing.__reduce_ex__(4)
         if isinstance(parts, str):
             owner = getattr(thing, "__module__", None) or type(thing).__module__
-            inside = None if _is_installed(owner) else getattr(thing, "__wrapped__", None)
+            inside = None if is_installed(owner) else getattr(thing, "__wrapped__", None)
             return _joined("found", *_reference(owner), parts.encode(), self.digest(inside))
         made, arguments, *rest = parts
         state, items, pairs = (*rest, None, None, None)[:3]
@@ -193,13 +193,13 @@ class _Content:
 
     def _of_class(self, thing: type) -> bytes:
         name = thing.__qualname__.encode()
-        if _is_installed(thing.__module__) and _is_found(thing):
+        if is_installed(thing.__module__) and _is_found(thing):
             return _joined("class", *_reference(thing.__module__), name)
         entries = ((name, entry) for name, entry in sorted(vars(thing).items()) if _says_something(name, entry))
         return _joined("class", name, self._all("", thing.__bases__), self._all("", [p for e in entries for p in e]))
 
     def _of_function(self, thing: types.FunctionType) -> bytes:
-        if _is_installed(thing.__module__) and _is_found(thing):
+        if is_installed(thing.__module__) and _is_found(thing):
             return _joined("function", *_reference(thing.__module__), thing.__qualname__.encode())
         used = list(_used_names(thing.__code__, thing.__globals__))
         return self._all(
@@ -244,7 +244,7 @@ def _used_of(
     """A name with what it stands for; a module of one's own is followed through all modules that it leads to."""
     if not isinstance(thing, types.ModuleType):
         yield name, thing
-    elif _is_installed(thing.__name__):
+    elif is_installed(thing.__name__):
         yield name, thing.__name__
     elif thing not in inside:
         for other in attributes:
@@ -273,7 +273,7 @@ def _is_found(thing: types.FunctionType | type) -> bool:
 
 
 @functools.cache
-def _is_installed(module: str | None) -> bool:
+def is_installed(module: str | None) -> bool:
     """True if a module belongs to Python or to an installed package, which counts by name and version."""
     if module is None or module == "__main__":
         return False

@@ -1,5 +1,8 @@
 """A declared search space: everhold fits the model of a point, whoever asks; and what a fit may not read."""
 
+import json
+import os
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -14,14 +17,12 @@ import everhold as eh
 from everhold.ledger import verify
 from everhold.sklearn import SealedSearchCV
 
-COUNT = 400
+COUNT, TOLD = 400, "TOLD_TO_VOTERS"
 SPACE = {"max_depth": [1, 2, 3, 4], "min_samples_leaf": [1, 5, 25]}
 
 
 class Voter(ClassifierMixin, BaseEstimator):
-    """Says what the rows' votes and a table that is no parameter say."""
-
-    told = None
+    """Says what the rows' votes and the environment say."""
 
     def __init__(self, column=0):
         self.column = column
@@ -29,7 +30,8 @@ class Voter(ClassifierMixin, BaseEstimator):
     def fit(self, features, labels):
         self.classes_, self.n_features_in_ = np.unique(labels), features.shape[1]
         self.feature_names_in_ = np.array(features.columns, dtype=object)
-        self.signs_ = None if Voter.told is None else np.array(Voter.told)
+        told = json.loads(os.environ.get(TOLD, "null"))
+        self.signs_ = None if told is None else np.array(told)
         return self
 
     def predict(self, features):
@@ -173,17 +175,17 @@ def test_fits_that_differ_are_refused_when_they_are_declared(tmp_path):
 
 @pytest.mark.parametrize("reads_what_was_told", [False, True])
 def test_a_fit_that_reads_what_was_told_overfits_and_is_found_out(tmp_path, monkeypatch, reads_what_was_told):
-    """Sixty columns of coins; the truth of every model is 1/2. The clock that such a fit reads is a table here."""
+    """Sixty columns of coins; the truth of every model is 1/2. The clock that such a fit reads is the environment here."""
     columns = 60
     space = eh.grid(Voter(), {"column": [*range(columns)]})
     with create(tmp_path, {"voters": space}, columns, 100) as holdout:
         told = holdout.ask_many([space.at(column=number) for number in range(columns - 1)])
         if reads_what_was_told:
-            monkeypatch.setattr(Voter, "told", [np.sign(answer.value - 0.5) for answer in told] + [0.0])
+            monkeypatch.setenv(TOLD, json.dumps([float(np.sign(answer.value - 0.5)) for answer in told] + [0.0]))
         last = holdout.ask(space.at(column=columns - 1))
         assert all(answer.low <= 0.5 <= answer.high for answer in told)
         assert (last.low <= 0.5) != reads_what_was_told
-        monkeypatch.setattr(Voter, "told", None)
+        monkeypatch.delenv(TOLD, raising=False)
         assert holdout.declared.refit(space, sample=columns).all_same != reads_what_was_told
 
 
@@ -225,3 +227,54 @@ def test_a_search_of_a_declared_space_is_of_its_estimator_and_metric(tmp_path, e
         with pytest.raises(ValueError, match="n_iter is 0"):
             search_of(holdout, DecisionTreeClassifier(), n_iter=0)
         assert holdout.status()["questions_asked"] == 0
+
+
+def chosen(features, column):
+    """Says what a column says."""
+    return np.asarray(features)[:, column]
+
+
+class Base(ClassifierMixin, BaseEstimator):
+    """Fits nothing."""
+
+    turned = False
+
+    def fit(self, features, labels):
+        self.classes_, self.n_features_in_ = np.unique(labels), features.shape[1]
+        return self
+
+    def predict(self, features):
+        said = chosen(features, self.column)
+        return np.asarray(1 - said if self.turned else said).astype(int)
+
+
+class OneColumn(Base):
+    """Says what a column says, by a helper."""
+
+    def __init__(self, column=0):
+        self.column = column
+
+
+def turned(self, features):
+    return 1 - chosen(features, self.column)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch: patch.setitem(globals(), "chosen", lambda features, column: 1 - np.asarray(features)[:, column]),
+        lambda patch: patch.setattr(Base, "turned", True),
+        lambda patch: patch.setattr(Base, "predict", turned),
+        lambda patch: patch.setattr(OneColumn, "turned", True, raising=False),
+    ],
+    ids=["a helper", "an attribute", "a method of the base", "an attribute of its own"],
+)
+def test_a_space_whose_code_changes_after_answers_is_refused(tmp_path, monkeypatch, change):
+    space = eh.grid(OneColumn(), {"column": [0, 1, 2]})
+    with create(tmp_path, {"columns": space}) as holdout:
+        assert holdout.ask(space.at(column=0)).source == "declared"
+        change(monkeypatch)
+        with pytest.raises(eh.QueryRejected, match="not declared"):
+            holdout.ask(space.at(column=1))
+        monkeypatch.undo()
+        assert holdout.ask(space.at(column=1)).source == "declared"
