@@ -242,8 +242,8 @@ class PointQuery(RowwiseQuery):
 def _versions(estimator: Any) -> dict[str, str]:
     """Versions of what fits: of installed packages, and digests of the content of all other classes.
 
-    The content of a class has its bases, its attributes, and the helpers and globals that its code uses. It has not what
-    code reads while it runs, such as files and clocks, and not what replaces a part of an installed package.
+    The content of a class has its bases, its attributes, and the helpers and globals that its code uses. What code
+    reads while it runs, such as files and clocks, is not seen, nor is a replaced part of an installed package.
 
     Raises:
         QueryRejected: If the content of a class cannot be told. Nothing is charged.

@@ -175,7 +175,7 @@ def test_fits_that_differ_are_refused_when_they_are_declared(tmp_path):
 
 @pytest.mark.parametrize("reads_what_was_told", [False, True])
 def test_a_fit_that_reads_what_was_told_overfits_and_is_found_out(tmp_path, monkeypatch, reads_what_was_told):
-    """Sixty columns of coins; the truth of every model is 1/2. The clock that such a fit reads is the environment here."""
+    """Sixty columns of coins; the truth of every model is 1/2. Such a fit reads the environment here, not a clock."""
     columns = 60
     space = eh.grid(Voter(), {"column": [*range(columns)]})
     with create(tmp_path, {"voters": space}, columns, 100) as holdout:
