@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 
-__all__ = ["as_float", "as_whole", "brief", "fraction", "is_text", "positive"]
+__all__ = ["as_float", "as_whole", "brief", "fraction", "is_text", "items_of", "positive"]
 
 
 def as_float(value: object) -> float:
@@ -22,6 +24,16 @@ def as_float(value: object) -> float:
 def as_whole(value: object) -> int | None:
     """A whole number as Python's own; None for anything else, truth values too."""
     return int(value) if isinstance(value, (int, np.integer)) and not isinstance(value, bool) else None
+
+
+def items_of(value: object) -> list[Any] | None:
+    """The items of a list, an array or another collection; None for texts, mappings and anything else."""
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Collection):
+        return None
+    try:
+        return list(value)
+    except TypeError:  # an array without dimensions
+        return None
 
 
 def positive(value: object, name: str) -> float:

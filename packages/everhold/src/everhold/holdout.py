@@ -164,7 +164,7 @@ class Holdout(GrowingHoldout):
         allow_resealing: bool = False,
         seed: int | None = None,
         declared: Mapping[str, Family] | Sequence[Family] | None = None,
-        share: float = 0.5,
+        share: float | None = None,
         **extensions: Any,
     ) -> Self:
         """Seal rows and record the promise.
@@ -198,8 +198,9 @@ class Holdout(GrowingHoldout):
             declared: Families of queries, such as ``[eh.texts(), eh.subgroups(["carrier"], of="delay > 15")]``, with or
                 without names. Their members are answered exactly, for nothing, for ever, at a width that is known
                 beforehand; see `declare` for those that come later.
-            share: Part of the probability of failure that declared families have, where there are any; all other
-                queries have the rest. With 0.99 a holdout is for declared queries alone, and needs no training rows.
+            share: Part of the probability of failure that declared families have, 0.5 by default; all other queries
+                have the rest. With 0.99 a holdout is for declared queries alone, and needs no training rows. Without
+                declared families it is refused.
             extensions: Settings of extensions that are installed, each under its name, such as
                 ``competition=eh.Competition(feedback="leader", teams=50)``.
 
@@ -246,7 +247,7 @@ class Holdout(GrowingHoldout):
                     "training": training, "label": label, "rows": rows, "mechanism": mechanism, "queries": queries,
                     "surprises": surprises, "confidence": confidence, "planning": planning, "dependence": dependence,
                     "allow_resealing": allow_resealing or None, "seed": seed, "declared": declared,
-                    "share": share if declared is not None else None,
+                    "share": share,
                 }  # fmt: skip
                 return cls.create(storage, name, holdout=holdout, **settings_from({**given, **extensions}))
             extensions = extension_settings(extensions)
@@ -260,7 +261,12 @@ class Holdout(GrowingHoldout):
         stated = mechanism.dependence if isinstance(mechanism, Mechanism) else dependence
         if (declared is not None or of_planning.grows) and mechanism is None:
             mechanism = GuessAndCheck.name
-        mostly_declared = declared is not None and share > 0.5  # what other queries are told matters less
+        part = 0.0
+        if declared is not None or share is not None:
+            from everhold.asking.declared import checked_share
+
+            part = checked_share(share, declared=declared is not None)
+        mostly_declared = part > 0.5  # what other queries are told matters less
         url = storage_url(storage)
         beside = rows_folder(url)
         others: list[HoldoutRecord] = []
@@ -289,7 +295,7 @@ class Holdout(GrowingHoldout):
             if declared is not None:
                 from everhold.asking.declared import sharing
 
-                chosen = sharing(chosen, share)
+                chosen = sharing(chosen, part)
             if of_planning.grows:
                 from everhold.asking.appending import growing
 

@@ -14,7 +14,7 @@ from everhold.arguments import brief, is_text
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
-from everhold.families.base import BoundFamily, Family
+from everhold.families.base import MOST_SHARE, SHARE, BoundFamily, Family, share_of
 from everhold.families.grid import BoundGrid, GridFamily
 from everhold.families.listed import BoundList
 from everhold.families.subgroups import BoundSubgroups
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["FamilyLevels", "HoldoutFamilies", "bound_families", "declare", "declare_first", "sharing"]
+__all__ = ["FamilyLevels", "HoldoutFamilies", "bound_families", "checked_share", "declare", "declare_first", "sharing"]
 
 _KINDS: dict[str, Any] = {kind.kind: kind for kind in (BoundList, BoundSubgroups, BoundTexts, BoundGrid)}
-_MOST_SHARE = 0.99
 _CLOSED = "the study was unsealed, so nothing can be declared any more; nothing was changed; seal new rows"
 
 Families = Mapping[str, Family] | Sequence[Family]
@@ -59,12 +58,31 @@ def sharing(mechanism: Mechanism, share: float) -> Mechanism:
             f"families are declared, and {mechanism.name} has no probability of failure to share; expected the "
             f"mechanism {' or '.join(named)}; nothing was created"
         )
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0.0 < share <= _MOST_SHARE:
+    return mechanism.sharing(share)
+
+
+def checked_share(share: object, *, declared: bool) -> float:
+    """The part of the probability of failure that families declared at creation have.
+
+    Args:
+        share: What is wished; None for the usual part.
+        declared: Whether families are declared.
+
+    Raises:
+        HoldoutRejected: If it is none, or no family would have it. Nothing was created.
+    """
+    part = share_of(SHARE if share is None else share)
+    if part is None:
         raise HoldoutRejected(
-            f"share is {brief(share)}; expected a number above 0 and at most {_MOST_SHARE}, the part of the "
+            f"share is {brief(share)}; expected a number above 0 and at most {MOST_SHARE}, the part of the "
             "probability of failure that declared families have; nothing was created"
         )
-    return mechanism.sharing(float(share))
+    if share is not None and not declared:
+        raise HoldoutRejected(
+            f"share is {brief(share)}, and no family is declared that would have it; expected declared=[...] beside "
+            "it, or no share; nothing was created"
+        )
+    return part
 
 
 def bound_families(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from everhold.arguments import as_float
 from everhold.values.expressions.tree import ColumnKind
 
 if TYPE_CHECKING:
@@ -13,7 +14,13 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery
 
-__all__ = ["BoundFamily", "Categories", "Family", "categories_of"]
+__all__ = ["MOST_SHARE", "SHARE", "BoundFamily", "Categories", "Family", "categories_of", "share_of"]
+
+SHARE = 0.5
+"""Part of the probability of failure that declared families have, by default."""
+
+MOST_SHARE = 0.99
+"""The largest such part: the rest is left to other queries."""
 
 Categories = dict[str, tuple[Any, ...]]
 """Values that a column can have, by its name; public."""
@@ -74,6 +81,12 @@ class BoundFamily(ABC):
     @abstractmethod
     def most_nats(self) -> float:
         """ln(1 / weight) of the least likely member."""
+
+
+def share_of(share: object) -> float | None:
+    """A part of the probability of failure that declared families can have; None for anything else."""
+    part = as_float(share)
+    return part if 0.0 < part <= MOST_SHARE else None
 
 
 def categories_of(compiler: QueryCompiler, names: Sequence[str]) -> Categories:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everhold.arguments import as_float, brief
+from everhold.arguments import as_float, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
+from everhold.queries.mean import MeanQuery
 from everhold.queries.means import OneMean, RowwiseQuery
 from everhold.queries.question import MOST_SHOWN, Query, digest
+from everhold.queries.texts import in_one_line
 
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
@@ -35,7 +37,7 @@ class ListedFamily(Family):
         """Each query by its fingerprint; a query that is there twice is refused, however it is spelled."""
         members: dict[str, tuple[str, float]] = {}
         trained: dict[str, str] = {}
-        for query, weight in zip(self.queries, self._weights(), strict=True):
+        for query, weight in zip(self.queries, self.checked_weights(), strict=True):
             plan = compiler.silently().compile(query, None, None)
             if not isinstance(plan, OneMean):
                 raise QueryRejected(
@@ -44,20 +46,30 @@ class ListedFamily(Family):
                 )
             bound = plan.prepared[0].bound
             if bound.question in members:
-                raise QueryRejected(
-                    f"{brief(bound.shown)} is listed twice; expected each query once, whatever its spelling; leave "
-                    "one of them out; nothing was charged"
-                )
+                raise _listed_twice(bound.shown)
             members[bound.question] = bound.shown[:MOST_SHOWN], -math.log(weight)
             if (values := _values_digest(bound, compiler.training)) is not None:
                 trained[bound.question] = values
         return BoundList(members, trained)
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """See `Family.planned_nats`."""
-        return -math.log(min(self._weights()))
+        """See `Family.planned_nats`; whether two spellings are one query is known with the columns only."""
+        weights, found = self.checked_weights(), set[Any]()
+        for query in self.queries:
+            asked = MeanQuery(query) if isinstance(query, str) else query
+            known = isinstance(asked, MeanQuery) and isinstance(asked.text, str)
+            spelled = (in_one_line(asked.text), asked.low, asked.high) if known else id(query)  # type: ignore[union-attr]
+            if spelled in found:
+                raise _listed_twice(asked.text if known else query)  # type: ignore[union-attr]
+            found.add(spelled)
+        return -math.log(min(weights))
 
-    def _weights(self) -> list[float]:
+    def checked_weights(self) -> list[float]:
+        """The weight of each query; all alike where none are given.
+
+        Raises:
+            QueryRejected: If there is no list of queries, or not one weight for each. Nothing is charged.
+        """
         queries, weights = self.queries, self.weights
         if isinstance(queries, (str, bytes)) or not isinstance(queries, Sequence) or not 1 <= len(queries) <= _MOST:
             raise QueryRejected(
@@ -65,13 +77,20 @@ class ListedFamily(Family):
             )
         if weights is None:
             return [1.0 / len(queries)] * len(queries)
-        given = [as_float(weight) for weight in weights]
+        given = [as_float(weight) for weight in items_of(weights) or ()]
         if len(given) != len(queries) or not all(0.0 < weight <= 1.0 for weight in given) or sum(given) > 1.0 + 1e-9:
             raise QueryRejected(
                 f"weights is {brief(weights)}; expected a positive number for each of the {len(queries)} queries, "
                 "which sum to at most 1; nothing was charged"
             )
         return [weight / max(sum(given), 1.0) for weight in given]
+
+
+def _listed_twice(query: object) -> QueryRejected:
+    return QueryRejected(
+        f"{brief(query)} is listed twice; expected each query once, whatever its spelling; leave one of them out; "
+        "nothing was charged"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from everhold.arguments import as_float, as_whole, brief
+from everhold.arguments import as_whole, brief
 from everhold.errors import QueryRejected
-from everhold.families.base import Family
+from everhold.families.base import MOST_SHARE, SHARE, Family, share_of
 from everhold.families.listed import ListedFamily, listed
 from everhold.families.planned import PlannedFamily
 from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
 from everhold.queries.mean import MeanQuery, mean
 
-__all__ = ["SHARE", "Protocol", "family_from", "protocol", "protocol_from", "written"]
-
-SHARE = 0.5
-"""Part of the probability of failure that declared families have, by default."""
+__all__ = ["SHARE", "Protocol", "checked_share", "family_from", "protocol", "protocol_from", "written"]
 
 _KEYS = {
     "listed": {"weights"},
@@ -111,13 +108,24 @@ def protocol_from(said: object) -> Protocol:
             "the protocol declares nothing; expected families, such as [families.texts] with texts = 40; nothing was "
             "changed"
         )
-    share = said.get("share", SHARE)
-    if isinstance(share, bool) or not 0.0 < as_float(share) < 1.0:
-        raise QueryRejected(
-            f"share is {brief(share)}; expected a number between 0 and 1, such as 0.5; nothing was changed"
-        )
+    share = checked_share(said.get("share", SHARE))
     found = {str(name): family_from(table, what=f"the family {str(name)!r}") for name, table in families.items()}
-    return Protocol(found, float(share), _count(said, "queries"), _count(said, "surprises"))
+    return Protocol(found, share, _count(said, "queries"), _count(said, "surprises"))
+
+
+def checked_share(share: object) -> float:
+    """The part of the probability of failure that a protocol sets apart.
+
+    Raises:
+        QueryRejected: If it is none. Nothing is changed.
+    """
+    part = share_of(share)
+    if part is None:
+        raise QueryRejected(
+            f"share is {brief(share)}; expected a number above 0 and at most {MOST_SHARE}, such as 0.5; nothing was "
+            "changed"
+        )
+    return part
 
 
 def _count(said: Mapping[str, Any], name: str) -> int | None:
@@ -174,18 +182,20 @@ def written(family: Family) -> dict[str, Any]:
     """The inverse of `family_from`, for families that plain data can hold.
 
     Raises:
-        QueryRejected: If they cannot, as predictions and models. Nothing is changed.
+        QueryRejected: If they cannot, as predictions and models, or cannot be declared. Nothing is changed.
     """
     if isinstance(family, TextFamily):
+        family.checked_bits()
         return {"texts": family.bits}
     if isinstance(family, SubgroupFamily):
-        values = None if family.values is None else {name: list(given) for name, given in family.values.items()}
+        values = {name: list(given) for name, given in family.checked_values().items()} or None
         said = {
-            "subgroups": list(family.columns), "of": family.of.text, "together": family.together,
+            "subgroups": family.checked_columns(), "of": family.of.text, "together": family.checked_together(),
             "low": family.of.low, "high": family.of.high, "values": values,
         }  # fmt: skip
         return {name: value for name, value in said.items() if value is not None}
     if isinstance(family, ListedFamily):
+        family.checked_weights()
         weights = {} if family.weights is None else {"weights": [float(weight) for weight in family.weights]}
         return {"listed": [_written_mean(query) for query in family.queries], **weights}
     raise QueryRejected(

@@ -13,7 +13,7 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
-from everhold.families.protocol import Protocol, protocol_from
+from everhold.families.protocol import Protocol, checked_share, protocol_from
 from everhold.families.protocol import protocol as read_protocol
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
@@ -197,16 +197,16 @@ def plan_study(
         protocol = read_protocol(protocol)
     elif not isinstance(protocol, Protocol):
         protocol = protocol_from(protocol)
-    training = rows if training_rows is None else training_rows
+    share, training = checked_share(protocol.share), rows if training_rows is None else training_rows
     more: dict[str, Any] = {} if dependence is None else {"dependence": dependence}
     mechanism = GuessAndCheck.tuned(
         rows=rows, queries=queries or protocol.queries or _QUERIES, overfits=overfits or protocol.surprises,
         confidence=confidence, training_rows=training, **more,
-    ).sharing(protocol.share)  # fmt: skip
+    ).sharing(share)  # fmt: skip
     base = math.log(len(protocol.families))
     lines = [_member(mechanism, name, family, base, training > 0) for name, family in protocol.families.items()]
     return StudyPlan(
-        rows=mechanism.rows, training_rows=training, confidence=mechanism.confidence, share=protocol.share,
+        rows=mechanism.rows, training_rows=training, confidence=mechanism.confidence, share=share,
         lines=(*lines, *(_undeclared(mechanism, training) if training else ())),
     )  # fmt: skip
 

@@ -9,7 +9,9 @@ from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from everhold.arguments import as_whole, brief
+import numpy as np
+
+from everhold.arguments import as_float, as_whole, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Categories, Family, categories_of
 from everhold.queries.mean import MeanQuery, mean
@@ -37,12 +39,7 @@ class SubgroupFamily(Family):
 
     def bind(self, compiler: QueryCompiler) -> BoundSubgroups:
         """The subgroups of the holdout's columns; categories are those of the training rows unless they are given."""
-        schema, together = compiler.schema, as_whole(self.together) or 0
-        if not 1 <= together <= _MOST_TOGETHER:
-            raise QueryRejected(
-                f"together is {brief(self.together)}; expected a whole number from 1 to {_MOST_TOGETHER}; nothing was "
-                "charged"
-            )
+        schema, together = compiler.schema, self.checked_together()
         value = self.of.bind(schema).row_value
         assert isinstance(value, RowValue)
         within = takes_ratios(compiler.mechanism) and schema.training_rows > 0
@@ -57,28 +54,85 @@ class SubgroupFamily(Family):
 
     def planned_nats(self, *, training: bool) -> float | None:
         """See `Family.planned_nats`; None unless all categories are given."""
-        given = [(self.values or {}).get(name) for name in self.columns]
-        if not all(given):
+        columns, given, together = self.checked_columns(), self.checked_values(), self.checked_together()
+        if given.keys() != set(columns):
             return None
-        groups = _combinations([len(set(values)) for values in given if values], self.together)
+        groups = _combinations([len(values) for values in given.values()], together)
         return math.log(groups if training else 2 * groups)
 
     def _categories(self, compiler: QueryCompiler) -> Categories:
-        schema, columns, given = compiler.schema, self.columns, dict(self.values or {})
-        if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
-            raise QueryRejected(f"columns is {brief(columns)}; expected a list of columns; nothing was charged")
-        found: Categories = {}
-        for name in columns:
+        schema, given, found = compiler.schema, self.checked_values(), Categories()
+        for name in self.checked_columns():
             if name not in schema.asked:
                 known = ", ".join(schema.asked)
                 raise QueryRejected(f"there is no column {brief(name)}; expected one of {known}; nothing was charged")
+            if name in given:
+                _check_kind(name, given[name], schema.asked[name])
             values = given.get(name) or categories_of(compiler, [name]).get(name)
             if not values:
                 raise QueryRejected(
                     f"the categories of {name!r} are unknown: it is no column of at most 1,000 texts in training "
                     f"rows; expected them as values={{{name!r}: [...]}}; nothing was charged"
                 )
-            found[name] = tuple(dict.fromkeys(values))
+            found[name] = values
+        return found
+
+    def checked_together(self) -> int:
+        """The most columns that name a subgroup.
+
+        Raises:
+            QueryRejected: If it is no such number. Nothing is charged.
+        """
+        together = as_whole(self.together) or 0
+        if not 1 <= together <= _MOST_TOGETHER:
+            raise QueryRejected(
+                f"together is {brief(self.together)}; expected a whole number from 1 to {_MOST_TOGETHER}; nothing was "
+                "charged"
+            )
+        return together
+
+    def checked_columns(self) -> list[str]:
+        """The columns, each once.
+
+        Raises:
+            QueryRejected: If they are no list of names. Nothing is charged.
+        """
+        columns = self.columns
+        listed = isinstance(columns, Sequence) and not isinstance(columns, str)
+        if not listed or not columns or not all(isinstance(name, str) for name in columns):
+            raise QueryRejected(
+                f"columns is {brief(columns)}; expected a list of names of columns, such as ['carrier']; nothing was "
+                "charged"
+            )
+        return list(dict.fromkeys(columns))
+
+    def checked_values(self) -> Categories:
+        """The categories that are given, each once, by column.
+
+        Raises:
+            QueryRejected: If they are no lists of categories, or those of other columns. Nothing is charged.
+        """
+        if self.values is None:
+            return {}
+        if not isinstance(self.values, Mapping):
+            raise QueryRejected(
+                f"values is {brief(self.values)}; expected lists of categories by column, such as "
+                "{'carrier': ['AA', 'UA']}; nothing was charged"
+            )
+        columns, found = self.checked_columns(), Categories()
+        for name, values in self.values.items():
+            if name not in columns:
+                raise QueryRejected(
+                    f"values names {brief(name)}, which is no column of these subgroups; expected some of "
+                    f"{', '.join(columns)}; nothing was charged"
+                )
+            items = [value.item() if isinstance(value, np.generic) else value for value in items_of(values) or ()]
+            if not items or not all(isinstance(item, (str, bool)) or math.isfinite(as_float(item)) for item in items):
+                raise QueryRejected(
+                    f"values of {name} is {brief(values)}; expected a list of its categories, each a text, a number or "
+                    f"a truth value, such as {{{name!r}: ['AA', 'UA']}}; nothing was charged"
+                )
+            found[name] = tuple(dict.fromkeys(items))
         return found
 
 
@@ -170,6 +224,22 @@ class BoundSubgroups(BoundFamily):
     def most_nats(self) -> float:
         """See `BoundFamily.most_nats`."""
         return math.log(self._members)
+
+
+def _check_kind(name: str, values: Sequence[Any], kind: ColumnKind) -> None:
+    """Check that a column can have each of its categories.
+
+    Raises:
+        QueryRejected: If one is of another kind. Nothing is charged.
+    """
+    kinds: dict[ColumnKind, Any] = {ColumnKind.STRING: str, ColumnKind.BOOLEAN: bool, ColumnKind.NUMBER: (int, float)}
+    usable = kinds.get(kind, ())
+    for value in values:
+        if not isinstance(value, usable) or (kind is ColumnKind.NUMBER and isinstance(value, bool)):
+            raise QueryRejected(
+                f"values of {name} holds {brief(value)}, and the column is a {kind.value}; expected categories that it "
+                "can have; nothing was charged"
+            )
 
 
 def _combinations(sizes: Sequence[int], together: int) -> int:

@@ -196,16 +196,25 @@ class TextFamily(Family):
 
     def bind(self, compiler: QueryCompiler) -> BoundTexts:
         """The expressions over the holdout's columns."""
-        if not 1.0 <= as_float(self.bits) <= _MOST_BITS:
-            raise QueryRejected(
-                f"bits is {brief(self.bits)}; expected a number from 1 to {_MOST_BITS:g}; nothing was charged"
-            )
-        schema = compiler.schema
-        return BoundTexts(float(self.bits), categories_of(compiler, [*schema.asked]), schema)
+        bits, schema = self.checked_bits(), compiler.schema
+        return BoundTexts(bits, categories_of(compiler, [*schema.asked]), schema)
 
     def planned_nats(self, *, training: bool) -> float | None:
         """See `Family.planned_nats`."""
-        return float(self.bits) * math.log(2.0)
+        return self.checked_bits() * math.log(2.0)
+
+    def checked_bits(self) -> float:
+        """The number of bits.
+
+        Raises:
+            QueryRejected: If it is none that can be declared. Nothing is charged.
+        """
+        bits = as_float(self.bits)
+        if not 1.0 <= bits <= _MOST_BITS:
+            raise QueryRejected(
+                f"bits is {brief(self.bits)}; expected a number from 1 to {_MOST_BITS:g}; nothing was charged"
+            )
+        return bits
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,10 @@ def checked(certificate, holdout):
     return eh.verify_certificate(file).findings
 
 
+def carriers(values):
+    return eh.subgroups(["carrier"], of="delay > 15", values=values)
+
+
 def opened(folder, **wish):
     return eh.Holdout.open(folder / "study.db", "study", **wish)
 
@@ -191,6 +195,18 @@ def test_what_a_database_that_was_set_back_has_told_is_paid_for(tmp_path):
         ({"declared": [eh.subgroups(["delay"], of="delay > 15")]}, "the categories of"),
         ({"declared": [eh.subgroups(["carrier"], of="delay > 15", together=9)]}, "together is 9"),
         ({"declared": [eh.texts()], "share": 0.0}, "share is 0.0"),
+        ({"declared": [eh.listed(["delay > 1"], weights=3)]}, "weights is 3"),
+        ({"declared": [eh.listed(["delay > 1"], weights=np.array(1.0))]}, "weights is array"),
+        ({"declared": [eh.subgroups([["carrier"]], of="delay > 15")]}, "expected a list of names of columns"),
+        ({"declared": [carriers(["UA"])]}, "values is .'UA'.; expected lists of categories by column"),
+        ({"declared": [carriers({"carrier": 5})]}, "values of carrier is 5"),
+        ({"declared": [carriers({"carrier": "UA"})]}, "values of carrier is 'UA'"),
+        ({"declared": [carriers({"carrier": [["UA"]]})]}, "values of carrier is"),
+        ({"declared": [carriers({"carrier": [1, 2]})]}, "values of carrier holds 1, and the column is a string"),
+        ({"declared": [carriers({"carier": ["UA"]})]}, "values names 'carier'"),
+        ({"declared": [eh.texts()], "share": "x"}, "share is 'x'"),
+        ({"declared": [eh.texts()], "share": 0.995}, "share is 0.995; expected a number above 0 and at most 0.99"),
+        ({"declared": None, "share": 0.9}, "share is 0.9, and no family is declared"),
         ({"declared": [eh.texts()], "mechanism": "laplace"}, "no probability of failure to share"),
     ],
 )
@@ -251,6 +267,16 @@ def test_subgroups_hold_both_shares_where_there_are_no_training_rows(tmp_path):
         within = holdout.ask(eh.mean("delay > 15", given="carrier = 'UA'"))
         sealed = rows(0, COUNT)
         assert within.value == pytest.approx(np.mean(sealed["delay"][sealed["carrier"] == "UA"] > 15))
+        assert findings(holdout) == []
+
+
+def test_categories_and_weights_may_be_arrays(tmp_path):
+    """Categories of numbers and truth values too, of columns that have them."""
+    late = eh.subgroups(["carrier", "late"], of="delay > 15", values={"carrier": np.array(["UA"]), "late": (0, 1)})
+    ends = eh.listed(["delay > 1", "delay > 2"], weights=np.array([0.5, 0.25]))
+    with study(tmp_path, declared={"late": late, "ends": ends}) as holdout:
+        for text in ("delay > 2", eh.mean("delay > 15", given="late = 1 and carrier = 'UA'")):
+            assert holdout.ask(text).source == "declared"
         assert findings(holdout) == []
 
 

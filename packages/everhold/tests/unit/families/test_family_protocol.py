@@ -98,6 +98,22 @@ def test_families_as_plain_data_are_read_again(tmp_path):
         plain(eh.listed([eh.accuracy([1, 0])]))
 
 
+@pytest.mark.parametrize(
+    "family",
+    [
+        eh.texts("x"),
+        eh.listed(["delay > 1"], weights=3),
+        eh.subgroups("carrier", of="delay > 1"),
+        eh.subgroups(["carrier"], of="delay > 1", together=0),
+        eh.subgroups(["carrier"], of="delay > 1", values=["UA"]),
+        eh.subgroups(["carrier"], of="delay > 1", values={"carrier": "UA"}),
+    ],
+)
+def test_what_cannot_be_declared_is_not_written_as_plain_data(family):
+    with pytest.raises(eh.QueryRejected, match=r"expected .*nothing was charged"):
+        plain(family)
+
+
 def test_the_same_protocol_in_yaml(tmp_path):
     pytest.importorskip("yaml")
     (tmp_path / "study.yaml").write_text("share: 0.4\nfamilies:\n  texts:\n    texts: 40\n")

@@ -59,6 +59,52 @@ def test_what_cannot_be_planned_is_refused(family, why):
         lines(protocol={"families": {"a": family}})
 
 
+CARRIERS = {"subgroups": ["carrier"], "of": "delay > 3", "values": {"carrier": ["UA", "AA"]}}
+UNPLANNED = [
+    ({"texts": "x"}, "bits is 'x'"),
+    ({"texts": -5}, "bits is -5"),
+    ({"listed": ["delay > 1", "late = 1"], "weights": 3}, "weights is 3; expected a positive number for each"),
+    ({"listed": ["delay > 1", "late = 1", "delay  >  1"]}, "'delay  >  1' is listed twice"),
+    ({"listed": ["delay > 1", {"mean": "delay > 1"}]}, "'delay > 1' is listed twice"),
+    (CARRIERS | {"together": -1}, "together is -1; expected a whole number from 1 to 4"),
+    (CARRIERS | {"together": 5}, "together is 5"),
+    (CARRIERS | {"subgroups": "carrier"}, "columns is 'carrier'; expected a list of names"),
+    (CARRIERS | {"subgroups": [["carrier"]]}, "columns is "),
+    (CARRIERS | {"values": ["UA"]}, "values is .'UA'.; expected lists of categories by column"),
+    (CARRIERS | {"values": {"carrier": 5}}, "values of carrier is 5; expected a list of its categories"),
+    (CARRIERS | {"values": {"carrier": "UA"}}, "values of carrier is 'UA'"),
+    (CARRIERS | {"values": {"carrier": []}}, "values of carrier is "),
+    (CARRIERS | {"values": {"carrier": [["UA"]]}}, "values of carrier is "),
+    (CARRIERS | {"values": {"carier": ["UA"]}}, "values names 'carier', which is no column of these subgroups"),
+]
+
+
+@pytest.mark.parametrize(("family", "why"), UNPLANNED)
+def test_a_plan_refuses_what_could_not_be_declared(family, why):
+    with pytest.raises(eh.QueryRejected, match=f"{why}.*nothing was charged"):
+        lines(protocol={"families": {"a": family}})
+
+
+def test_the_same_expression_in_another_range_is_another_query():
+    means = [{"mean": "delay", "low": 0, "high": high} for high in (10, 20)]
+    assert lines(protocol={"families": {"a": {"listed": means}}})["a"].members == 2
+
+
+@pytest.mark.parametrize("share", [0.995, 1, 0, True, "x", math.nan])
+def test_a_plan_takes_the_shares_that_a_holdout_takes(share):
+    families = {"a": {"members": 3}}
+    made = protocol_from({"families": families})._replace(share=share)
+    for protocol in ({"families": families, "share": share}, made):
+        with pytest.raises(eh.QueryRejected, match=r"share is .*expected a number above 0 and at most 0\.99"):
+            lines(protocol=protocol)
+
+
+def test_a_column_that_is_named_twice_is_planned_once():
+    twice = CARRIERS | {"subgroups": ["carrier", "carrier"]}
+    found = [lines(protocol={"families": {"a": family}})["a"].members for family in (CARRIERS, twice)]
+    assert found == [3, 3]
+
+
 def test_subgroups_are_counted_by_their_categories():
     values = {"carrier": ["UA", "AA"], "origin": ["A", "B", "C"]}
     family = {"subgroups": ["carrier", "origin"], "of": "delay > 3", "values": values}
