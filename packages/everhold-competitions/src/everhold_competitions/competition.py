@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from everhold.arguments import as_whole, brief
+import numpy as np
+
+from everhold.arguments import as_float, as_whole, brief
 from everhold.display import Display
 from everhold.errors import HoldoutRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
@@ -33,6 +36,7 @@ _OF_RISK = {"loss", "low", "high"}
 _MOST = 10**6  # submissions that are planned, in all
 _TEAMS, _EACH = 50, 20
 _LONGEST_RULES = 20_000
+_LARGEST = 1e150  # number of a range, so that squares are finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,9 @@ class Competition(Display):
     rules: str | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.metric, Mapping):  # numbers of NumPy are no JSON data
+            plain = {name: each.item() if isinstance(each, np.generic) else each for name, each in self.metric.items()}
+            object.__setattr__(self, "metric", plain)
         if self.feedback not in FEEDBACK:
             raise ValueError(
                 f"feedback is {brief(self.feedback)}; expected one of {', '.join(map(repr, FEEDBACK))}: what a "
@@ -147,7 +154,7 @@ class Competition(Display):
             isinstance(metric, Mapping)
             and set(metric) <= _OF_RISK
             and metric.get("loss") in _LOSSES
-            and all(isinstance(metric.get(end, 0.0), (int, float)) for end in ("low", "high"))
+            and all(_is_number(metric.get(end, 0.0)) for end in ("low", "high"))
         )
         if named or of_risk or (self.score is not None and self.feedback != LEADER):
             return
@@ -164,7 +171,10 @@ class Competition(Display):
 
     @property
     def score(self) -> tuple[str, dict[str, float]] | None:
-        """Name and numbers of a score that is no mean of row values; None where the metric is one."""
+        """Name and numbers of a score that is no mean of row values; None where the metric is one.
+
+        Losses are clipped nowhere inside the range of the labels, unless the metric says so.
+        """
         from everhold.queries.scores import SCORES, score_names
 
         metric = self.metric
@@ -173,14 +183,23 @@ class Competition(Display):
         if not isinstance(name, str) or name not in score_names() or name in (*METRICS, *MEANS):
             return None
         settings = SCORES[name].settings if name in SCORES else ()
-        numbers = all(isinstance(value, (int, float)) for value in given.values())
-        return (name, given) if set(given) <= set(settings) and numbers else None
+        if not set(given) <= set(settings) or not all(map(_is_number, given.values())):
+            return None
+        given = {each: float(value) for each, value in given.items()}
+        if {"low", "high"} <= given.keys() and given["low"] < given["high"]:
+            width = given["high"] - given["low"]
+            given.setdefault("clip", width if name.endswith("absolute_error") else width**2)
+        return name, given
 
     @property
     def in_words(self) -> str:
         """The metric as people read it."""
         if self.score is not None:
-            return self.score[0]
+            name, given = self.score
+            if {"low", "high"} <= given.keys():
+                clip = f", a loss of {given['clip']:g} at most" if "clip" in self.metric else ""
+                return f"{name} of labels from {given['low']:g} to {given['high']:g}{clip}"
+            return name
         if isinstance(self.metric, Mapping):
             return f"{self.metric['loss']} loss"
         return "Brier score" if self.metric == "brier" else self.metric
@@ -263,3 +282,9 @@ class Competition(Display):
         """The competition that a holdout was sealed for, if it was."""
         stored = configuration.get("competition")
         return None if stored is None else cls(**stored)
+
+
+def _is_number(value: object) -> bool:
+    """True for a number, also of NumPy, whose square is finite."""
+    number = as_float(value)
+    return not isinstance(value, (bool, str)) and math.isfinite(number) and abs(number) < _LARGEST

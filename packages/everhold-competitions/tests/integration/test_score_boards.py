@@ -89,3 +89,30 @@ def test_what_is_not_promised_is_refused_at_creation(tmp_path):
             address(tmp_path), "contest", holdout=groups, label="y", dependence=eh.Groups("who"),
             rows=eh.Rows(features="public"), competition=eh.Competition(metric="roc_auc"),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("score", ["r2", "neg_root_mean_squared_error"])
+def test_no_loss_inside_the_range_is_clipped_so_the_order_is_that_of_scikit_learn(tmp_path, score):
+    rng = np.random.default_rng(0)
+    labels = rng.choice([0.0, 60.0], 2_000)
+    wild = np.where(rng.random(2_000) < 0.1, 60.0 - labels, labels)  # one row in ten is wrong by 60
+    near = np.where(labels > 30.0, labels - 15.0, labels + 15.0)  # each row is wrong by 15
+    metric = {"score": score, "low": np.int64(0), "high": np.int64(60)}
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/b.db", "board", holdout={"x": np.arange(2_000) / 2, "y": labels}, label="y",
+        rows=eh.Rows(features="public"), competition=eh.Competition(metric=metric, teams=2, submissions=2),
+    ) as holdout:  # fmt: skip
+        for team, predictions in (("wild", wild), ("near", near)):
+            holdout.competition.submit(predictions, team=team)
+        holdout.unseal()
+        board = holdout.competition.leaderboard()
+    assert [standing.team for standing in board.standings] == ["near", "wild"]
+    truths = {
+        team: (r2_score if score == "r2" else neg_rmse)(labels, each) for team, each in (("wild", wild), ("near", near))
+    }
+    assert all(each.low < truths[each.team] < each.high for each in board.standings)
+    assert board.metric == f"{score} of labels from 0 to 60"
+
+
+def neg_rmse(labels, predictions):
+    return -float(np.sqrt(np.mean((labels - predictions) ** 2)))

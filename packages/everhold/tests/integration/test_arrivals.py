@@ -452,3 +452,18 @@ def test_a_table_is_not_made_again_from_other_training_rows(holdout):
     again = holdout.ask(eh.synthesize(UNIVERSE, 1))
     assert not again.repeated
     assert abs(again.table.weights[1] - first.table.weights[1]) <= again.within + first.within
+
+
+@pytest.mark.parametrize(("few", "many"), [(0.05, 0.45), (0.9, 0.5)])
+def test_drift_of_a_label_that_is_mostly_alike_is_seen(storage, few, many):
+    rng = np.random.default_rng(0)
+    sealed, training, arriving = (
+        {"x": rng.normal(size=rows), "y": (rng.random(rows) < share).astype(int)}
+        for rows, share in ((3_000, few), (3_000, few), (3_000, many))
+    )
+    with eh.Holdout.create(
+        storage, "h", holdout=sealed, training=training, label="y", planning=eh.Planning(grows=True)
+    ) as holdout:
+        holdout.append(arriving)
+        with pytest.warns(eh.errors.EverholdWarning, match='changed with arrival 1: mean of "y"'):
+            holdout.drift()

@@ -120,6 +120,9 @@ def _of_columns(executor: QueryExecutor, columns: Sequence[str] | None) -> list[
     return [text for name in chosen if (text := _cut(name, kinds[name], table[name])) is not None]
 
 
+_ABOVE = {">=": np.greater_equal, ">": np.greater}
+
+
 def _cut(name: str, kind: ColumnKind, values: Any) -> str | None:
     """A condition on a column that about half of the training rows meet; None if it holds nothing."""
     known = [each for each in np.asarray(values).tolist() if each is not None and each == each]
@@ -128,7 +131,10 @@ def _cut(name: str, kind: ColumnKind, values: Any) -> str | None:
     if kind is ColumnKind.BOOLEAN:
         return quoted(name)
     if kind is ColumnKind.NUMBER:
-        return f"{quoted(name)} >= {float(np.median(known)):.6g}"
+        middle = float(f"{np.median(known):.6g}")
+        shares = {sign: float(np.mean(met(known, middle))) for sign, met in _ABOVE.items()}
+        sign = min(shares, key=lambda each: abs(shares[each] - 0.5))
+        return f"{quoted(name)} {sign} {middle:.6g}" if 0.0 < shares[sign] < 1.0 else None
     text = Counter(map(str, known)).most_common(1)[0][0].replace("'", "''")
     return f"{quoted(name)} = '{text}'"
 
