@@ -148,16 +148,16 @@ class Leaderboard(Display):
         if self.final:
             return (
                 f"Final. {sure} every score's interval and every place holds, all of them at once: a place is one "
-                "more than the number of teams that are proved to be better. Teams that share a place "
-                "are tied: these rows cannot tell who is better. Not everyone on a place above is proved to be better "
+                "more than the number of teams that are proved to be better. Teams that share a place are tied: "
+                "these rows cannot tell who is better. Not everyone on a place above is proved to be better "
                 f"than everyone below; the comparisons say who is. {self._about}"
             )
         if self.feedback == "score":
             return (
                 f"Not final. {sure} every interval holds; a team stands behind those whose interval lies beyond its "
                 "own. Where the sealed rows confirmed a team's guess, the board shows the interval and no score, "
-                "because the guess is the team's own word. At the end final submissions are compared, row by row where the score allows it. That tells "
-                f"more of them apart. {self._about}"
+                "because the guess is the team's own word. At the end final submissions are compared, row by row where "
+                f"the score allows it. That tells more of them apart. {self._about}"
             )
         if self.feedback == "leader":
             return (
