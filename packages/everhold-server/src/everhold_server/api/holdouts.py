@@ -137,7 +137,9 @@ class HoldoutSettings(Strict):
         check_network(self.dependence)
         given = {name: getattr(self, name) for name in type(self).model_fields if name not in _OWN}
         if self.declared is not None:
-            given |= {"declared": families_of(self.declared), "share": self.share}
+            given["declared"] = families_of(self.declared)
+        if "share" in self.model_fields_set:  # without families it is refused
+            given["share"] = self.share
         return {**given, "dependence": None if self.dependence is None else dependence_from_dict(self.dependence)}
 
 

@@ -37,6 +37,9 @@ WRONG = {
     "an unknown column": {"a": {"texts": 40}, "b": {"listed": ["height > 3"]}},
     "duplicates": {"b": {"listed": ["delay > 3", "delay>3"]}},
     "weights above 1": {"b": {"listed": ["delay > 3", "delay > 4"], "weights": [0.9, 0.9]}},
+    "weights that are no list": {"b": {"listed": ["delay > 3"], "weights": 3}},
+    "values of no column": {"b": {"subgroups": ["carrier"], "of": "delay > 3", "values": {"carier": ["AA"]}}},
+    "a text of values": {"b": {"subgroups": ["carrier"], "of": "delay > 3", "values": {"carrier": "AA"}}},
     "a name that is taken": {"a": {"texts": 40}, "ends": {"texts": 40}},
     "no kind": {"b": {}},
     "members alone": {"b": {"members": 30}},
@@ -70,5 +73,10 @@ def test_a_holdout_is_created_with_families(http_client):
     refused = http_client(STEWARD).post(
         f"{API}/holdouts", **form(wrong, part="settings", holdout=as_csv(rows(5)), training=as_csv(rows(6)))
     )
+    alone = {name: value for name, value in wish.items() if name != "declared"} | {"name": "third"}
+    no_family = http_client(STEWARD).post(
+        f"{API}/holdouts", **form(alone, part="settings", holdout=as_csv(rows(5)), training=as_csv(rows(6)))
+    )
+    assert (no_family.status_code, "no family is declared" in no_family.text) == (422, True)
     assert refused.status_code == 422
     assert http_client(STEWARD).get(f"{API}/holdouts/third").status_code == 404

@@ -203,6 +203,9 @@ def test_a_protocol_is_planned_as_in_the_library(client):
         {"rows": 20_000, "families": {}},
         {"rows": 20_000, "families": {"a": {"members": 0}}},
         {"rows": 20_000, "families": {"a": {"texts": 40}}, "share": 2.0},
+        {"rows": 20_000, "families": {"a": {"texts": 40}}, "share": 0.995},
+        {"rows": 20_000, "families": {"a": {"texts": -5}}},
+        {"rows": 20_000, "families": {"a": {"listed": ["delay > 1", "delay > 1"]}}},
         {"rows": 0, "families": {"a": {"texts": 40}}},
     ],
 )
