@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from synthetic_samples import matrix_of, plain_universe, random_family
 
 from everhold.errors import BudgetExhausted
-from everhold.mechanisms import GuessAndCheck, Promise, Replies
+from everhold.mechanisms import GuessAndCheck, Promise, Replies, Traits
 from everhold.randomness import SecureNoise, SeededNoise
 from everhold.values.evaluation import UNIT
 from everhold_lab.releases import MultiplicativeWeights, PrivateMultiplicativeWeights
@@ -166,7 +166,7 @@ def test_a_table_that_was_confirmed_is_within_its_radius_of_the_population(mecha
 class Stub:
     """Without noise and budget: guesses within `threshold` are confirmed, others corrected by the exact average."""
 
-    needs_guess, name, unit = True, "stub", UNIT
+    traits, name, unit = Traits(needs_guess=True), "stub", UNIT
 
     def __init__(self, rows, threshold):
         self.rows, self.steps, self.threshold = rows, rows * UNIT, threshold

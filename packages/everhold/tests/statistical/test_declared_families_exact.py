@@ -53,7 +53,7 @@ def test_the_labels_of_counts_have_a_prior(at):
 def test_no_interval_is_wider_than_its_bound(rows):
     mechanism = GuessAndCheck.tuned(rows=rows, queries=10).sharing(0.5)
     nats = mechanism.described(math.log(30.0))
-    bound = widest_declared(mechanism, mechanism.yes_no_procedure, nats)
+    bound, _ = widest_declared(mechanism, mechanism.yes_no_procedure, nats)
     widest = 0.0
     for count in range(rows + 1):
         _, replies = told(mechanism, [count], [rows // 2], [nats])
