@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -286,5 +285,4 @@ class Competition(Display):
 
 def _is_number(value: object) -> bool:
     """True for a number, also of NumPy, whose square is finite."""
-    number = as_float(value)
-    return not isinstance(value, (bool, str)) and math.isfinite(number) and abs(number) < _LARGEST
+    return abs(as_float(value)) < _LARGEST

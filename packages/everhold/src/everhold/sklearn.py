@@ -526,7 +526,7 @@ def _table(lines: Sequence[_Line], *, greater: bool) -> dict[str, Any]:
 
 
 def _may_be_best(one_end: NDArray[np.float64], other_end: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Configurations whose interval reaches the highest lower end; greater is better. Without one (nan) any may be.
+    """Configurations whose interval reaches the highest lower end, or that have none (nan). Greater is better.
 
     All intervals hold at once. So the best configuration has a population value of at least that end, and its upper end
     is no smaller.

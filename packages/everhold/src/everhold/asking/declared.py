@@ -231,8 +231,7 @@ class FamilyLevels:
         for each in declared:
             family = self.family(each)
             found.append((each.nats, family.nats(bound)))
-            if isinstance(family, BoundList):
-                family.check_training(bound, executor.training)
+            family.check_training(bound, executor.training)
         return min((base + nats for base, nats in found if nats is not None), default=None)
 
     def family(self, declaration: Declaration) -> BoundFamily:

@@ -61,7 +61,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
     if known is not None:  # labels that were always told are none of the charges
         after = replace(after, labels=max(after.labels, known.labels))
     questions, charges = after.asked - state.asked, after.charged - state.charged
-    closed = mechanism.traits.unsealable if known is None else known.closed  # where nobody knows, it may have been
+    closed = mechanism.traits.unsealable if known is None else known.closed  # if unknown, it may have been
     public = {"kind": RECOVERY, "questions": questions, "charges": charges, "generation": generation, "act": act}
     public |= {CLOSED: True} if closed else {}
     shown = f"recovery: {questions:,} lost questions, charged {charges:,}, count as spent"

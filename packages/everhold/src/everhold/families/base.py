@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
 __all__ = ["MOST_SHARE", "SHARE", "BoundFamily", "Categories", "Family", "categories_of", "share_of"]
@@ -66,6 +67,13 @@ class BoundFamily(ABC):
 
         The weights of all members sum to at most 1. What a query's row values and its interval procedure are follows
         from the query, the schema and the training rows.
+        """
+
+    def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:  # noqa: B027  # most have none
+        """Refuse a member with other predictions for the training rows than it was declared with.
+
+        Raises:
+            QueryRejected: Nothing is charged.
         """
 
     @abstractmethod

@@ -21,7 +21,7 @@ from everhold.arguments import as_whole, brief
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.families.points import Space, described, space_of
-from everhold.queries.identity import behaviour_digest, content_digest, is_installed
+from everhold.queries.identity import behaviour_digest, content_digest, is_installed, version_of
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.models import Judge, open_rows, require_sklearn
 from everhold.queries.question import digest
@@ -250,11 +250,11 @@ def _versions(estimator: Any) -> dict[str, str]:
     """
     found = {"python": platform.python_version()}
     for package in ("numpy", "scipy", "sklearn"):
-        found[package] = str(sys.modules[package].__version__) if package in sys.modules else "absent"
+        found[package] = version_of(package) if package in sys.modules else "absent"
     for kind in _classes(estimator):
         package = kind.__module__.partition(".")[0]
         if is_installed(kind.__module__):
-            found[package] = str(getattr(sys.modules.get(package), "__version__", ""))
+            found[package] = version_of(package)
             continue
         if (content := content_digest(kind)) is None:
             raise QueryRejected(

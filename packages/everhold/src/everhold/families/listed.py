@@ -53,7 +53,7 @@ class ListedFamily(Family):
         return BoundList(members, trained)
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """See `Family.planned_nats`; whether two spellings are one query is known with the columns only."""
+        """See `Family.planned_nats`. Two spellings of one query are found when the columns are known."""
         weights, found = self.checked_weights(), set[Any]()
         for query in self.queries:
             asked = MeanQuery(query) if isinstance(query, str) else query
@@ -113,11 +113,7 @@ class BoundList(BoundFamily):
         return None if known is None else known[1]
 
     def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:
-        """Refuse a member with other predictions for the training rows than it was declared with.
-
-        Raises:
-            QueryRejected: Nothing is charged.
-        """
+        """See `BoundFamily.check_training`."""
         if bound.question in self.members and self.trained.get(bound.question) != _values_digest(bound, training):
             raise QueryRejected(
                 f"{bound.shown} was declared with other predictions for the training rows; expected the same ones, "
@@ -147,7 +143,7 @@ class BoundList(BoundFamily):
 
 
 def _values_digest(bound: BoundQuery, training: StoredRows | None) -> str | None:
-    """SHA-256 of the row values of training rows; None of expressions, which have no others."""
+    """SHA-256 of the row values of training rows. None of expressions: they have no others."""
     pair = bound.pair
     if pair is not None:
         both = [_values_digest(part, training) for part in (pair.first, pair.second)]

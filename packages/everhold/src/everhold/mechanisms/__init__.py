@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-TRAITS = frozenset(trait.name for trait in dataclasses.fields(Traits))
+_TRAITS = frozenset(trait.name for trait in dataclasses.fields(Traits))
 
 
 def _wrong_with(name: str, kind: Any) -> str:
@@ -42,7 +42,7 @@ def _wrong_with(name: str, kind: Any) -> str:
         return "it is no subclass of everhold.mechanisms.Mechanism."
     if inspect.isabstract(kind):
         return f"it does not define {', '.join(sorted(kind.__abstractmethods__))}."
-    if former := sorted(trait for trait in TRAITS if hasattr(kind, trait)):
+    if former := sorted(trait for trait in _TRAITS if hasattr(kind, trait)):
         return f"it has the attributes {', '.join(former)}; expected them in traits = Traits({former[0]}=..., ...)."
     called = getattr(kind, "name", None)
     return "" if called == name else f"its name is {called!r}; expected that of its entry point."

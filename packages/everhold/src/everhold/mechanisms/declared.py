@@ -102,10 +102,10 @@ def label_nats(
 
 
 def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float) -> tuple[float, float]:
-    """The farthest that an end of the interval of a member can be from its value; two public bounds.
+    """The farthest that an end of the interval of a member can be from its value: two public bounds.
 
     Returns:
-        As long as as many sealed rows count as the training rows honestly say, and whatever the sealed rows say.
+        If the share of sealed rows that count is as the training rows say, and for all sealed rows.
     """
     if isinstance(procedure, OfMeans):
         shares = np.linspace(0.0, 1.0, 201) if mechanism.rows > 200 else np.arange(mechanism.rows + 1) / mechanism.rows

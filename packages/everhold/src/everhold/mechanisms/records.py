@@ -159,8 +159,8 @@ class Quote:
 
     Attributes:
         radius: If the answer is the guess, the population's value lies within this distance of it; a bound.
-        radius_if_charged: The same if the answer comes from the holdout, whatever the sealed rows say; of a ratio, as
-            long as as many of them count as the training rows honestly say.
+        radius_if_charged: The same if the answer comes from the holdout, whatever the sealed rows say. Of a ratio,
+            if the share of rows that count is as the training rows say.
         charged_if_confirmed: What is charged if the guess holds.
         charged_at_most: What is charged at most.
         refused: Whether the next question would be refused.

@@ -10,7 +10,7 @@ __all__ = ["Traits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """Facts of a kind of mechanism, the same for all parameters; whoever compiles, plans or certifies reads them.
+    """Facts of a kind of mechanism, the same for all parameters. Compiler, planner and certificate read them.
 
     Attributes:
         needs_guess: Every query comes with a guess.

@@ -31,7 +31,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["behaviour_digest", "content_digest", "is_installed"]
+__all__ = ["behaviour_digest", "content_digest", "is_installed", "version_of"]
 
 _DIGITS = 20
 """Binary digits, counted from the largest number of an array, in which outputs of code are compared."""
@@ -283,6 +283,11 @@ def is_installed(module: str | None) -> bool:
     return file is not None and str(Path(file).resolve()).startswith(_INSTALLED)
 
 
-def _reference(module: str | None) -> tuple[bytes, bytes]:
+def version_of(module: str | None) -> str:
+    """Version of the package that a module belongs to; empty if it has none."""
     package = sys.modules.get((module or "").partition(".")[0])
-    return (module or "").encode(), str(getattr(package, "__version__", "")).encode()
+    return str(getattr(package, "__version__", ""))
+
+
+def _reference(module: str | None) -> tuple[bytes, bytes]:
+    return (module or "").encode(), version_of(module).encode()

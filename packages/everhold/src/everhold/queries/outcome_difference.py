@@ -116,7 +116,7 @@ def _open_codes(compiler: QueryCompiler, bound: BoundQuery, inside: BoundQuery |
 
 
 def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:
-    """Codes of the outcomes of the rows that count; no bet is made on others."""
+    """Codes of the outcomes of the rows that count. No bet is made on others."""
     codes = outcome_codes(rows.row_values(bound, unit=unit), unit)
     return codes if inside is None else codes[rows_that_meet(rows, inside)]
 

@@ -148,7 +148,7 @@ class OneEntry(QueryPlan[Result]):
     @property
     @abstractmethod
     def description(self) -> dict[str, Any]:
-        """Public and canonical; with the rows that it is about, its SHA-256 is the query's identity."""
+        """Public and canonical. The identity is the SHA-256 of it and of the rows that it is about."""
 
     @property
     @abstractmethod
@@ -187,7 +187,7 @@ class OneEntry(QueryPlan[Result]):
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """Its entry; about other rows it is another query."""
+        """Its entry. About other rows it is another query."""
         identity = {**self.description, **dict(self.schema.about)}
         described = {**identity, "shown": self.shown[:MOST_SHOWN], **self.beside}
         return [EntryDraft(digest(identity), marked(described, by_position=self.by_position))]

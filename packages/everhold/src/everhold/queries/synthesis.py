@@ -198,11 +198,9 @@ class SynthesisPlan(OneEntry[Synthesis]):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Public and canonical; a table that starts from other training rows is another one."""
+        """Public and canonical. A table that starts from other training rows is another one."""
         described = {"kind": "table of shares", "marginals": self.marginals, "universe": self.universe.to_dict()}
-        if self.compiler.training is None:
-            return described
-        return {**described, "starts_from": digest([repr(weight) for weight in self._first.tolist()])}
+        return described if self.compiler.training is None else {**described, "starts_from": self._start}
 
     @property
     def shown(self) -> str:
@@ -221,6 +219,11 @@ class SynthesisPlan(OneEntry[Synthesis]):
         cells, training = self.universe.cells, self.compiler.training
         found = np.zeros(cells) if training is None else self.universe.histogram(self._columns(training))
         return np.asarray((found + 0.5 / cells) / (found.sum() + 0.5))
+
+    @cached_property
+    def _start(self) -> str:
+        """SHA-256 of the weights that follow from the training rows."""
+        return digest([repr(weight) for weight in self._first.tolist()])
 
     def _columns(self, rows: StoredRows) -> Mapping[str, Any]:
         return rows.table([column.name for column in self.universe.columns])

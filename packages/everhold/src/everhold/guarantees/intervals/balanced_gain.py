@@ -1,10 +1,11 @@
 """The gain in balanced accuracy, from the counts of pairs of outcomes (Lemma B).
 
-Let d be the difference of who is right on a row, in {-1, 0, 1}, and g and h its means among the rows of label 1 and of
-label 0: the gains in their recalls. The gain in balanced accuracy is ``(g + h) / 2``. At the true g and h, bets on
-``d - g`` on rows of label 1 and on ``d - h`` on rows of label 0, with stakes that are not negative, are a fair game.
-The capital falls with g and with h. If the gain is at most f, h is at most ``2 f - g``. So a gain above f is proved if
-the capital with ``h = 2 f - g`` reaches 1 / level at each g. The share of label 1 does not matter.
+Let d be 1 on a row where only the first model is right, -1 where only the second one is, and 0 elsewhere. Let g and h
+be its means among the rows of label 1 and of label 0: the gains in their recalls. The gain in balanced accuracy is
+``(g + h) / 2``. At the true g and h, bets on ``d - g`` on rows of label 1 and on ``d - h`` on rows of label 0, with
+stakes that are not negative, are a fair game. The capital falls with g and with h. If the gain is at most f, h is at
+most ``2 f - g``. So a gain above f is proved if the capital with ``h = 2 f - g`` reaches 1 / level at each g. The share
+of label 1 does not matter.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _DIFFERENCES = np.array([-1.0, 0.0, 1.0])
 def _log_capital(
     counts: NDArray[np.float64], means: NDArray[np.float64], stakes: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Logarithms of the capital of bets against a mean, at both ends of segments; in between they are concave.
+    """Logarithms of the capital of bets against a mean, at both ends of segments. In between they are concave.
 
     A factor is ``1 + c (d - g) / (1 + g)``, so that c is lost at most. Its logarithm is a concave function of g less
     ``ln(1 + g)``, which is replaced by its tangent at the middle of the segment, and so by more.
@@ -96,7 +97,7 @@ def _log_capital(
 
 
 def _apart_by_label(seen: Cells) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Numbers of rows of label 1 and of label 0 by the difference of who is right, each of shape (3,)."""
+    """Numbers of rows of label 1 and of label 0 by d = -1, 0, 1, each of shape (3,)."""
     own, other = np.divmod(np.arange(len(OUTCOMES) ** 2), len(OUTCOMES))
     label = np.isin(np.where(own == _FAULT, other, own), (_FALSE_NEGATIVE, _TRUE_POSITIVE))
     right = [np.isin(codes, (_TRUE_NEGATIVE, _TRUE_POSITIVE)).astype(np.int64) for codes in (own, other)]

@@ -124,7 +124,7 @@ class Procedure(ABC):
         return 0.5
 
     def widest_if_honest(self, nats: float) -> float:
-        """The same as long as as many sealed rows count as the training rows honestly say; mostly `widest`."""
+        """`widest` if the share of sealed rows that count is as the training rows say. Most procedures have one."""
         return self.widest(nats)
 
     @property

@@ -45,7 +45,10 @@ class GainDifference(OutcomeGain):
     name: ClassVar[str] = "ratio_difference"
     title: ClassVar[str] = "betting on the difference from both sides"
     needs: ClassVar[Needs] = "statistic"
-    why: ClassVar[str] = RatioGain.why
+    why: ClassVar[str] = (
+        "bets on the gain from either side are fair at the true difference, and gain that much with this probability "
+        "at most"
+    )
 
     @cached_property
     def _gain(self) -> OutcomeGain:

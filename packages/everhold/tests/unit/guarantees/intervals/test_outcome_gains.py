@@ -55,6 +55,21 @@ def test_a_gain_in_one_recall_that_the_other_one_loses_is_proved_with_the_probab
         assert proved_by_chance(BalancedGain("balanced_accuracy", 6), chances, 0.0, nats) <= math.exp(-nats)
 
 
+@pytest.mark.parametrize(
+    ("chances", "gain"),
+    [
+        ({(TP, FN): 0.25, (TP, TP): 0.25, (FP, TN): 0.125, (TN, TN): 0.375}, 0.125),
+        ({(TP, FN): 0.3, (TP, TP): 0.1, (TN, FP): 0.3, (TN, TN): 0.3}, 0.625),
+        ({(FN, TP): 0.2, (TP, TP): 0.2, (TN, TN): 0.6}, -0.25),
+    ],
+)
+def test_the_true_gain_is_proved_with_the_probability_of_the_level_at_most(chances, gain):
+    procedure = BalancedGain("balanced_accuracy", 6)
+    for nats in (math.log(1.5), NATS):
+        assert proved_by_chance(procedure, chances, gain, nats) <= math.exp(-nats)
+    assert proved_by_chance(procedure, chances, gain - 0.3, math.log(1.5)) > math.exp(-math.log(1.5)) / 3.0
+
+
 def test_without_the_bets_on_the_other_label_it_would_be_proved_more_often():
     chances = OF_BOTH_LABELS["each model is right on one label"]
     assert proved_by_chance(OfOneLabel("balanced_accuracy", 6), chances, 0.0, NATS) > math.exp(-NATS)
