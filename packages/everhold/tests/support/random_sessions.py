@@ -153,7 +153,7 @@ class Session:
             for _ in range(steps):
                 kind = self.pick(kinds)
                 try:
-                    self.claims += [claim for claim in kind(self) if claim.low is not None]
+                    self.claims += [claim for claim in kind(self) if None not in (claim.low, claim.high)]
                 except EverholdError:
                     self.refused += 1
             entries = self.holdout.unseal().to_dict()["entries"]
@@ -288,6 +288,8 @@ def chosen(session: Session):
     texts, best = session.conditions(), session.pick(["lowest", "highest"])
     truths = [session.share(text) for text in texts]
     told = session.holdout.ask(eh.choose(texts, best=best))
+    if told.index is None:  # refused
+        return []
     regret = truths[told.index] - min(truths) if best == "lowest" else max(truths) - truths[told.index]
     return [claim("choice", told, truths[told.index]), Claim("regret", 0.0, regret, told.regret)]
 
@@ -304,7 +306,8 @@ def first_above(session: Session):
 def all_above(session: Session):
     texts = session.conditions()
     told = session.holdout.ask(eh.all_above(texts, round(float(session.rng.uniform(0.2, 0.8)), 2)))
-    ends = [(told.low, 1.0) if place in told.indices else (0.0, told.high) for place in range(len(texts))]
+    above = told.indices or ()  # None if refused, and then both ends are None
+    ends = [(told.low, 1.0) if place in above else (0.0, told.high) for place in range(len(texts))]
     return [Claim("above", low, session.share(text), high) for text, (low, high) in zip(texts, ends, strict=True)]
 
 
