@@ -11,9 +11,6 @@ those that the same call raises on this machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from urllib.parse import quote as escaped
 
@@ -39,6 +36,7 @@ from everhold_server.client_gates import (
 from everhold_server.wire.answers import result_from
 from everhold_server.wire.connection import Connection, Part
 from everhold_server.wire.questions import written
+from everhold_server.wire.row_files import row_files
 from everhold_server.wire.table_parts import PARQUET_TYPE, parquet_of
 
 if TYPE_CHECKING:
@@ -55,6 +53,7 @@ if TYPE_CHECKING:
     from everhold.ledger.allotments import Allotment
     from everhold.queries.means import RowwiseQuery
     from everhold.queries.predictions import PredictionTable
+    from everhold.sealing.reading import RowSource
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
     from everhold_competitions.submission_result import FormatReport, Submission
@@ -107,15 +106,15 @@ def holdouts(connection: Connection) -> list[dict[str, Any]]:
 
 
 def create(
-    connection: Connection, name: str, *, holdout: Path | str, training: Path | str | None = None, **settings: Any
+    connection: Connection, name: str, *, holdout: RowSource, training: RowSource | None = None, **settings: Any
 ) -> RemoteHoldout:
-    """Seal the rows of files in a service; for stewards.
+    """Seal rows in a service; for stewards.
 
     Args:
         connection: To the service.
         name: Of the holdout.
-        holdout: A Parquet or CSV file of the rows to seal. It stays where it is: put it away.
-        training: One of open rows.
+        holdout: The rows to seal, as for `Holdout.create`. A file stays where it is: put it away.
+        training: Open rows.
         settings: As for `Holdout.create`; those that are None are left out. An API knows them by their flat names.
 
     Raises:
@@ -128,9 +127,8 @@ def create(
         document["dependence"] = document["dependence"].to_dict()
     if document.get("declared") is not None:
         document["declared"] = _families(document["declared"])
-    files = {"holdout": holdout, "training": training}
-    parts = {what: partial(_opened, path) for what, path in files.items() if path is not None}
-    connection.send("POST", "/holdouts", {"name": name, **document}, parts, named="settings")
+    with row_files(holdout=holdout, training=training) as files:
+        connection.send("POST", "/holdouts", {"name": name, **document}, files, named="settings")
     return RemoteHoldout(connection, name)
 
 
@@ -139,10 +137,6 @@ def _families(given: Any) -> dict[str, Any]:
     several = [given] if isinstance(given, Family) else given
     named = several if isinstance(several, Mapping) else {f"family {n}": each for n, each in enumerate(several, 1)}
     return {name: as_plain(family) for name, family in named.items()}
-
-
-def _opened(path: Path | str, stack: ExitStack) -> Any:
-    return stack.enter_context(Path(path).open("rb"))
 
 
 class RemoteHoldout:
@@ -351,23 +345,22 @@ class RemoteHoldout:
         return list(self._connection.get(f"{self._path}/unseal")["losing_their_promise"])
 
     def append(
-        self, rows: Path | str | None = None, training: Path | str | None = None, *, until: str | None = None
+        self, rows: RowSource | None = None, training: RowSource | None = None, *, until: str | None = None
     ) -> Arrived:
         """See `Holdout.append`; for stewards. A lost response is asked for again, and nothing arrives twice.
 
         Args:
-            rows: A Parquet or CSV file. It stays where it is: put it away.
-            training: One of open rows.
+            rows: As for `Holdout.append`. A file stays where it is: put it away.
+            training: Open rows.
             until: As for `Holdout.append`.
 
         Raises:
             HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
         """
-        parts = {"rows": rows, "training": training}
-        files = {what: partial(_opened, path) for what, path in parts.items() if path is not None}
-        if not files:
-            raise HoldoutRejected("there are no rows to append; expected a file; nothing was appended")
-        sent = self._connection.send("POST", self._path + "/arrivals", {"until": until}, files, named="settings")
+        with row_files(rows=rows, training=training) as files:
+            if not files:
+                raise HoldoutRejected("there are no rows to append; expected rows; nothing was appended")
+            sent = self._connection.send("POST", self._path + "/arrivals", {"until": until}, files, named="settings")
         arrived: Arrived = result_from(sent)
         self._schema = result_from(self._described().get("schema", {}))
         return arrived
