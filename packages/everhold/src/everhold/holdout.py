@@ -42,6 +42,7 @@ from everhold.queries.question import Query
 from everhold.queries.readings import in_own_units
 from everhold.sealing.configuration import (
     ALIKE,
+    FAMILIES_GROW,
     GROWS,
     bound_state,
     check_settings,
@@ -308,7 +309,10 @@ class Holdout(GrowingHoldout):
             if alike is not None:
                 made.configuration[ALIKE] = alike
             if of_planning.grows:
-                made.configuration[GROWS] = True
+                if declared is None:
+                    made.configuration[GROWS] = True
+                else:
+                    made.configuration[FAMILIES_GROW] = made.configuration["rows"]
             if extensions:
                 check_extensions(extensions, schema_from(made.configuration))
             if declared is not None:
@@ -677,7 +681,8 @@ class Holdout(GrowingHoldout):
         """
         from everhold.asking.declared import declare
 
-        self._check_static("declaring a family")
+        if FAMILIES_GROW not in self._executor.record.configuration:
+            self._check_static("declaring a family")
         declare(self._executor, name, family)
         self._know_families()
 

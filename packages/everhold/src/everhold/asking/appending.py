@@ -21,6 +21,7 @@ from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.arrivals import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Arrivals, arrived
+from everhold.ledger.declarations import Declarations
 from everhold.ledger.gates import Gates
 from everhold.ledger.open_challenges import OpenChallenges
 from everhold.mechanisms import State
@@ -28,7 +29,7 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens
 from everhold.queries.question import digest
 from everhold.sealing.arriving import EarlierFiles, arriving, known_rows, remove_orphans, rows_file, seal_arrival
-from everhold.sealing.configuration import GROWS, recorded_extensions
+from everhold.sealing.configuration import FAMILIES_GROW, GROWS, recorded_extensions
 from everhold.sealing.resealing import arrived_elsewhere
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ class Arrived(Display):
 def growing(mechanism: Any, *, declared: bool) -> Any:
     """The mechanism of a holdout that may grow: rows that arrive have half of the probability of failure.
 
+    With declared families all rows have one tree: the families have their part, and the tree has the rest (S14).
+
+    Args:
+        mechanism: For rows that stay as they are.
+        declared: Whether families are declared at creation.
+
     Raises:
         HoldoutRejected: If it cannot grow. Nothing was created.
     """
@@ -85,11 +92,14 @@ def growing(mechanism: Any, *, declared: bool) -> Any:
             f"grows=True needs the mechanism guess_and_check without a slack, and this is {mechanism.name}; nothing "
             "was created"
         )
-    if declared:
+    if not declared:
+        return mechanism.sharing(0.5)
+    if not isinstance(mechanism.dependence, Independent):
         raise HoldoutRejected(
-            "grows=True and declared families do not go together yet; expected one of them; nothing was created"
+            "Declared families of a holdout that grows need independent rows, and these were declared to depend on "
+            "each other. Leave out declared=... or grows=True"
         )
-    return mechanism.sharing(0.5)
+    return mechanism
 
 
 def remember_rows(first: QueryExecutor, folder: Path) -> None:
@@ -142,6 +152,8 @@ def _knows_arrivals(extension: LedgerExtension, configuration: Mapping[str, Any]
     if isinstance(extension, Gates):
         about_cases = all(gate.metric.get("kind") == CASES for gate in extension.by_name.values())
         return about_cases and not configuration.get(GROWS)
+    if isinstance(extension, Declarations):
+        return FAMILIES_GROW in configuration
     return isinstance(extension, (Arrivals, OpenChallenges))
 
 
@@ -209,6 +221,11 @@ def _check_given(
         raise HoldoutRejected(
             "the rows of this holdout arrive in its table; expected until=..., and neither rows nor training rows; "
             "nothing was appended"
+        )
+    if training is not None and FAMILIES_GROW in first.record.configuration:
+        raise HoldoutRejected(
+            "Members of declared families rest on the training rows of their declaration, so none arrive here. Append "
+            "the rows without training=; nothing was appended"
         )
 
 

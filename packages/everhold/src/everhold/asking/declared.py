@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,7 +169,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
             f"families are declared, and {mechanism.name} has no level to give them; expected a holdout with "
             "guess_and_check; nothing was changed"
         )
-    bound = _bound(family, executor.compiler)
+    bound = _bound(family, _of_declarations(executor))
     head = executor.head()
     _check_free(head.accounts, name)
     state = executor.state_from(head.state)
@@ -178,7 +178,8 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
             "no place is left at which a family could say anything; nothing was changed; seal new rows"
         )
     nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
-    if isinstance(bound, BoundTexts) and bound.bits <= mechanism.text_bits:
+    checked = isinstance(bound, BoundTexts) and bound.bits <= mechanism.text_bits
+    if checked and not executor.compiler.families_grow:  # else their events are others
         nats = min(nats, mechanism.of_text(0.0))
     made = _declaration(name, bound, nats, entry=head.sequence + 1, later=True)
     with executor.ledger.transaction([_draft(made)]) as transaction:
@@ -190,6 +191,11 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
         transaction.record(accounts.into(after), [_outcome()])
     return made
+
+
+def _of_declarations(executor: QueryExecutor) -> QueryCompiler:
+    """The compiler in which families are bound: their members are about all rows, also those to come."""
+    return replace(executor.compiler, schema=replace(executor.schema, about=()))
 
 
 def _check_free(accounts: Accounts, name: str) -> None:
@@ -227,7 +233,7 @@ class FamilyLevels:
     def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
         """ln(1 / level) of a query, by the family that gives it the most; None if it is a member of none."""
         declared = executor.head().accounts.of(Declarations).by_name.values()
-        found = []
+        bound, found = _of_any_rows(bound, executor.schema), []
         for each in declared:
             family = self.family(each)
             found.append((each.nats, family.nats(bound)))
@@ -240,6 +246,14 @@ class FamilyLevels:
             data = json.loads(declaration.family)
             self._known[declaration.family] = _KINDS[data["kind"]].from_dict(data, self._schema)
         return self._known[declaration.family]
+
+
+def _of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
+    """The query without the arrival that says which rows it is about: a member is the same one for all rows (S14)."""
+    if not schema.about:
+        return bound
+    about = dict(schema.about)
+    return replace(bound, description={name: each for name, each in bound.description.items() if name not in about})
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +318,7 @@ class HoldoutFamilies(HoldoutAccessor):
         accounts = self._executor.head().accounts
         for name, family in families.items():
             _check_free(accounts, checked_name(name))
-            _bound(family, self._executor.compiler)
+            _bound(family, _of_declarations(self._executor))
 
     def families(self) -> DeclaredFamilies:
         """Each family with what it holds and how wide the interval of a member can be."""
@@ -312,7 +326,8 @@ class HoldoutFamilies(HoldoutAccessor):
         rows = []
         for each in self._executor.head().accounts.of(Declarations).by_name.values():
             nats = levels.family(each).most_nats
-            within, _ = widest_declared(mechanism, _procedure_of_shares(mechanism), each.nats + nats)
+            level = each.nats + nats
+            within, _ = widest_declared(mechanism, procedure_of_shares(self._executor, level), level)
             declared = "later" if each.later else "at creation"
             rows.append(
                 {"name": each.name, "holds": each.shown, "declared": declared, "bits": round(nats / math.log(2.0), 1),
@@ -372,5 +387,12 @@ class HoldoutFamilies(HoldoutAccessor):
         return {"declared": facts} if facts else {}
 
 
-def _procedure_of_shares(mechanism: Mechanism) -> OfMeans:
-    return mechanism.yes_no_procedure if isinstance(mechanism, GuessAndCheck) else mechanism.procedure
+def procedure_of_shares(executor: QueryExecutor, nats: float) -> OfMeans:
+    """The procedure of a declared yes-or-no query whose level is ``exp(-nats)``."""
+    mechanism, first_rows = executor.mechanism, executor.compiler.families_grow
+    usual = mechanism.yes_no_procedure if isinstance(mechanism, GuessAndCheck) else mechanism.procedure
+    if not first_rows:
+        return usual
+    from everhold.guarantees.intervals.at_all_sizes import CoinMixture
+
+    return CoinMixture.declared(usual, first_rows=first_rows, nats=nats)

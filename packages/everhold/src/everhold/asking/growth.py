@@ -191,6 +191,7 @@ class Growth:
         training_rows = sum(each.rows for each in trained)
         schema = replace(self.first.schema, rows=rows, training_rows=training_rows, about=about)
         sealed = [part.sealed for part in parts if part.sealed is not None]
+        of_all = not start and "window_from" not in dict(about)  # members of families are about all rows (S14)
         return replace(
             self.first,
             mechanism=tree_of(
@@ -200,6 +201,7 @@ class Growth:
             sealed=parted(sealed, schema, sealed=True, order_key=self.first.key.order_key),
             training=parted(trained, schema, sealed=False) if trained else None,
             arrived=self.changes,
+            level_of=self.first.level_of if of_all else None,
             before=tree.before,
             rows_from=(before + 1, before + rows),
             growth=self,

@@ -14,6 +14,7 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.families.base import BoundFamily
+    from everhold.guarantees.intervals.means import OfMeans
     from everhold.ledger import Head
     from everhold.ledger.declarations import Declaration
     from everhold.mechanisms import State
@@ -127,7 +128,7 @@ def _declared(
     from everhold.mechanisms.declared import widest_declared
 
     def within(nats: float) -> float:
-        return widest_declared(mechanism, mechanism.yes_no_procedure, nats)[0]
+        return widest_declared(mechanism, _procedure_of_shares(executor, mechanism, nats), nats)[0]
 
     rows, text = list[dict[str, Any]](), _BITS * math.log(2.0)
     said, known = f"text of {_BITS} bits", False
@@ -142,10 +143,20 @@ def _declared(
         return rows
     room = [mechanism.surely_answers(state, 1) > 0 for state in (now, later)]
     nats = [float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6)) for state in (now, later)]
-    if mechanism.text_bits >= _BITS:  # texts keep the level that they are checked at
+    keep = mechanism.text_bits >= _BITS and not executor.compiler.families_grow
+    if keep:  # texts keep the level that they are checked at
         nats = [min(each, mechanism.of_text(0.0)) for each in nats]
     halves = [within(each + text) if enough else None for each, enough in zip(nats, room, strict=True)]
     return [*rows, _row(f"{said}, if texts are declared", *halves)]
+
+
+def _procedure_of_shares(executor: QueryExecutor, mechanism: GuessAndCheck, nats: float) -> OfMeans:
+    """The procedure of a declared yes-or-no query; where rows do not arrive, nothing about that is imported."""
+    if not executor.compiler.families_grow:
+        return mechanism.yes_no_procedure
+    from everhold.asking.declared import procedure_of_shares
+
+    return procedure_of_shares(executor, nats)
 
 
 def _families(executor: QueryExecutor, head: Head) -> list[tuple[Declaration, BoundFamily]]:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = [
-    "ARRIVED", "about_findings", "about_rows", "arrival_findings", "arrival_items", "arrivals_of", "rows_that_arrived",
+    "ARRIVED", "FAMILIES_ARRIVED",
+    "about_findings", "about_rows", "arrival_findings", "arrival_items", "arrivals_of", "rows_that_arrived",
 ]  # fmt: skip
 
 ARRIVED = (
@@ -20,6 +21,12 @@ ARRIVED = (
     "assumed that what arrived, and when, depended on the sealed rows through nothing but what had been told."
 )
 """Sentences of a certificate about rows that arrived."""
+
+FAMILIES_ARRIVED = (
+    "Intervals of members of declared families hold at all numbers of rows at once (statement S14). It is assumed that "
+    "the population value of each member is the same for the rows of all arrivals."
+)
+"""Sentences about declared families of such a holdout."""
 
 
 def arrivals_of(account: Mapping[str, Any]) -> int:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.arrivals import ARRIVED, arrival_items
+from everhold.certificate.arrivals import ARRIVED, FAMILIES_ARRIVED, arrival_items
 from everhold.certificate.counting import group_items
 from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
 from everhold.certificate.form import (
@@ -309,6 +309,7 @@ def _account(account: Mapping[str, Any], mechanism: Mapping[str, Any], *, editio
         _CLOSED if "unsealed" in account else "",
         _DECLARED if "declared" in account else "",
         ARRIVED if "arrivals" in account else "",
+        FAMILIES_ARRIVED if "arrivals" in account and "declared" in account else "",
     )
     items = tuple(_account_items(account, edition=edition))
     return Block("account", "What was asked, spent and left", after=tuple(filter(None, said)), items=items)

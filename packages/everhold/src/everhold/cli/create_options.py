@@ -269,7 +269,8 @@ class PlanOptions:
         bool,
         typer.Option(
             "--grows",
-            help="Rows will be appended: half of the probability of failure is kept for them; the budget refills.",
+            help="Rows will be appended: half of the probability of failure is kept for them; the budget refills. "
+            "With --protocol, members of families are told about all rows in place of that.",
             rich_help_panel=_PLAN,
         ),
     ] = False

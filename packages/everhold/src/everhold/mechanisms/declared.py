@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from everhold.guarantees.intervals.means import ClopperPearson, OfMeans
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State, alike
 from everhold.mechanisms.labels import Offsets, in_millionths, widest_told
 
@@ -47,7 +47,7 @@ def tell_declared(
             counts = totals[places] // evaluations.unit
             first = counts * evaluations.unit
             last = totals[places]
-            if not isinstance(procedure, ClopperPearson):  # no whole numbers of rows
+            if not procedure.of_counts:  # no whole numbers of rows
                 last = np.minimum(first + evaluations.unit - 1, steps)
             low, high = procedure.span(first / steps, last / steps, nats[places])
             values, ends = (first + last) / 2.0 / steps, (low - rounding, high + rounding)
@@ -111,7 +111,7 @@ def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float) -> 
         shares = np.linspace(0.0, 1.0, 201) if mechanism.rows > 200 else np.arange(mechanism.rows + 1) / mechanism.rows
         low, high = procedure.span(shares, shares, np.full(len(shares), nats))
         far = np.maximum(shares - np.maximum(low, 0.0), np.minimum(high, 1.0) - shares)
-        cell = 0.0 if isinstance(procedure, ClopperPearson) else 1.0 / mechanism.rows
+        cell = 0.0 if procedure.of_counts else 1.0 / mechanism.rows
         most = min(1.001 * float(np.max(far)) + mechanism.rounding + cell, 1.0)
         return most, most
     honest, most = (

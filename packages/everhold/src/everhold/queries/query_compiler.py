@@ -74,6 +74,7 @@ class QueryCompiler:
         surprises: Reads the latest surprises, newest first: descriptions and answers.
         sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
+        families_grow: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
     """
 
@@ -87,6 +88,7 @@ class QueryCompiler:
     surprises: Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]] = tuple
     sealed: RowStore | None = None
     level_of: Callable[[BoundQuery], float | None] = never_declared
+    families_grow: int = 0
     described_of: Callable[[BoundQuery], float | None] = never_declared
 
     def silently(self) -> QueryCompiler:
@@ -267,11 +269,30 @@ class QueryCompiler:
         """A member of a declared family: nothing of it follows from a guess or from what was told (S10)."""
         procedure = self._procedure(known, own_guess=False, guess=estimate, seen=seen)
         assert procedure is not None
-        at = estimate / self.mechanism.steps if estimate >= 0 else -1.0
-        procedure = self.mechanism.procedure_at(procedure, at, nats)
+        if self.families_grow:
+            procedure = self._at_all_sizes(procedure, bound, nats)
+        else:
+            at = estimate / self.mechanism.steps if estimate >= 0 else -1.0
+            procedure = self.mechanism.procedure_at(procedure, at, nats)
         return Prepared(
             bound, estimate, from_training=False, procedure=procedure, estimate=estimate, declared=nats
         )  # fmt: skip
+
+    def _at_all_sizes(self, procedure: Procedure, bound: BoundQuery, nats: float) -> Procedure:
+        """The procedure of a member that holds at all numbers of rows at once (S14).
+
+        Raises:
+            QueryRejected: If there is none for it. Nothing is charged.
+        """
+        from everhold.guarantees.intervals.at_all_sizes import at_all_sizes
+
+        found = at_all_sizes(procedure, first_rows=self.families_grow, nats=nats)
+        if found is None:
+            raise QueryRejected(
+                f"{bound.shown} has no interval that holds at all numbers of rows, and this holdout grows. Ask about "
+                "a condition, a mean or a rate"
+            )
+        return found
 
     def _counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
         """Of questions that an engine counts in all training rows, by place: these, a total, and what else is needed.

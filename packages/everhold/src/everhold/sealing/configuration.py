@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from everhold.sealing.request import SealRequest
 
 __all__ = [
-    "ALIKE", "GROWS", "bound_state", "check_settings", "drawn_from_rows", "listed_facts", "make_configuration",
-    "mechanism_from", "public_facts", "recorded_extensions", "schema_from", "state_from",
+    "ALIKE", "FAMILIES_GROW", "GROWS", "bound_state", "check_settings", "drawn_from_rows", "listed_facts",
+    "make_configuration", "mechanism_from", "public_facts", "recorded_extensions", "schema_from", "state_from",
 ]  # fmt: skip
 
 ALIKE = "alike"
@@ -38,12 +38,16 @@ ALIKE = "alike"
 GROWS = "grows"
 """Entry of a holdout that keeps a part of the probability of failure for rows that arrive."""
 
+FAMILIES_GROW = "families_grow"
+"""Rows sealed first in a holdout whose declared families hold at all numbers of rows at once (S14)."""
+
 _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
     "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
 }  # fmt: skip
 _SOMETIMES = {
     "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE, GROWS,
+    FAMILIES_GROW,
 }  # fmt: skip
 _OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")

@@ -58,7 +58,9 @@ class Planning:
             range or more, so that nothing is promised.
         grows: Rows will be appended (`Holdout.append`): half of the probability of failure is kept for trees about
             rows that arrive, which begin with a budget of their own. Rows can be appended without it, too; then
-            intervals narrow, and the budget stays what it is. Needs guess_and_check without a slack.
+            intervals narrow, and the budget stays what it is. Needs guess_and_check without a slack. With ``declared=``
+            all rows have one tree, and the intervals of members hold at all numbers of rows at once, if the rows that
+            arrive have the same population values (S14).
     """
 
     slack: float = 0.0

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Pairs
 
-__all__ = ["Bets", "Betting", "GroupBetting", "OfGroups", "Prediction", "refuse_larger", "side_of"]
+__all__ = ["NO_STAKE", "Bets", "Betting", "GroupBetting", "OfGroups", "Prediction", "refuse_larger", "side_of"]
+
+NO_STAKE = 1e-6
+"""The stake of a guess of the spread that does not help."""
 
 _CLASSES = 256  # of training units by residual, and no more than so many for the choice of a stake
 _FEW_CLASSES = 64
@@ -148,9 +151,12 @@ class Bets(Procedure):
 
     Attributes:
         guess: The analyst's own guess in [0, 1], which says what to expect in place of the training mean; else None.
+        fixed_stakes: Whether no stake follows from training rows or from numbers of rows, so that the bet is the same
+            one when rows arrive (`everhold.guarantees.intervals.at_all_sizes`).
     """
 
     guess: float | None = field(default=None, kw_only=True)
+    fixed_stakes: bool = field(default=False, kw_only=True)
 
     @property
     @abstractmethod
@@ -173,6 +179,8 @@ class Bets(Procedure):
 
     def _stake(self, nats: float, *, upper: bool) -> float:
         """Of one end, from public facts."""
+        if self.fixed_stakes:
+            return NO_STAKE
         if (nats, upper) not in self._chosen:
             units = self._cautious if upper else self._cautious.mirrored
             self._chosen[nats, upper] = best_stake(units, side_of(nats))

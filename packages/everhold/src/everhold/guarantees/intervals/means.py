@@ -43,6 +43,7 @@ class OfMeans(Procedure):
 
     needs: ClassVar[Needs] = "total"
     width_is_known: ClassVar[bool] = True
+    of_counts: ClassVar[bool] = False  # of yes-or-no values alone, so the sealed mean is a whole number of rows
 
     @abstractmethod
     def span(self, low: ArrayLike, high: ArrayLike, nats: ArrayLike) -> Ends:
@@ -122,6 +123,7 @@ class ClopperPearson(OfMeans):
     """
 
     name: ClassVar[str] = "clopper_pearson"
+    of_counts: ClassVar[bool] = True
     title: ClassVar[str] = "exact binomial tails (Clopper-Pearson)"
     why: ClassVar[str] = "for a yes-or-no question so unusual a count is this unlikely, whatever the chance of each row"
 

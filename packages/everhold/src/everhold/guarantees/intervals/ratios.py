@@ -15,14 +15,13 @@ from typing import ClassVar
 import numpy as np
 
 from everhold.guarantees.intervals.base import Needs, Pairs
-from everhold.guarantees.intervals.betting import Bets, OfGroups, Prediction, refuse_larger, side_of
+from everhold.guarantees.intervals.betting import NO_STAKE, Bets, OfGroups, Prediction, refuse_larger, side_of
 from everhold.guarantees.intervals.capital import Units
 from everhold.guarantees.intervals.hedge import hedged_end
 
 __all__ = ["GroupRatioBetting", "RatioBetting"]
 
 _HONEST_ERRORS = 4.0  # standard errors of the number of rows that count
-_NO_STAKE = 1e-6  # a public guess of the spread that does not help
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class RatioBetting(_RatioBets):
         if rows < 1.0:
             return 0.5
         halves = Units(np.ones(2), np.array([0.0, 1.0]), np.full(2, rows / 2.0), 1.0)
-        return min(hedged_end(halves, _NO_STAKE, side_of(nats), tolerance=1e-4) - 0.5, 0.5)
+        return min(hedged_end(halves, NO_STAKE, side_of(nats), tolerance=1e-4) - 0.5, 0.5)
 
 
 @dataclass(frozen=True)

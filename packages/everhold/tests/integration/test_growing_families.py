@@ -1,0 +1,112 @@
+"""Declared families of a holdout whose rows arrive (S14)."""
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.errors import HoldoutRejected, QueryRejected
+
+ROWS = 1_000
+
+
+def rows(seed, number=ROWS):
+    rng = np.random.default_rng(seed)
+    return {"x": rng.normal(size=number), "g": rng.choice(list("ab"), number).astype(object)}
+
+
+def create(folder, **more):
+    declared = {"texts": eh.texts(60), "rates": eh.subgroups(["g"], of="x > 0")}
+    wish = {"declared": declared, "planning": eh.Planning(grows=True), "training": rows(1), "queries": 50, **more}
+    return eh.Holdout.create(f"sqlite:///{folder}/a.db", "a", holdout=rows(0), **wish)
+
+
+@pytest.fixture
+def holdout(tmp_path):
+    with create(tmp_path) as made:
+        yield made
+
+
+def half(answer):
+    return (answer.high - answer.low) / 2
+
+
+def test_members_are_told_about_all_rows_at_one_level(holdout):
+    asked = ["x > 0.5", eh.mean("x > 0", given="g = 'a'")]
+    before = [holdout.ask(query) for query in asked]
+    spent = holdout.remaining
+    for arrival in (1, 2):
+        holdout.append(rows(10 + arrival, 2_000))
+    after = [holdout.ask(query) for query in asked]
+    sealed = np.concatenate([rows(0)["x"], rows(11, 2_000)["x"], rows(12, 2_000)["x"]])
+    assert after[0].value == np.mean(sealed > 0.5)
+    for first, last in zip(before, after, strict=True):
+        assert (last.source, last.charged, last.repeated) == ("declared", 0, False)
+        assert half(last) < 0.6 * half(first)
+    assert holdout.remaining == spent
+    assert holdout.ask(asked[0]).repeated
+    assert holdout.ask(asked[0], as_of=0).value == before[0].value
+    assert holdout.quote(asked[0]).radius >= half(after[0])
+    within = {row["name"]: row["within"] for row in holdout.declared.families().to_rows()}
+    assert within["rates"] >= half(after[1]) * 0.95
+
+
+def test_listed_differences_and_means_are_told_about_all_rows(tmp_path):
+    asked = [eh.difference("x > 0", "x > 0.1"), eh.mean("x", low=-3, high=3)]
+    with create(tmp_path, declared={"listed": eh.listed(asked)}) as holdout:
+        before = [holdout.ask(query) for query in asked]
+        holdout.append(rows(2, 4_000))
+        sealed = np.concatenate([rows(0)["x"], rows(2, 4_000)["x"]])
+        truths = [np.mean((sealed > 0) & (sealed <= 0.1)), np.mean(np.clip(sealed, -3, 3))]
+        for query, first, truth in zip(asked, before, truths, strict=True):
+            last = holdout.ask(query)
+            assert (last.source, last.repeated) == ("declared", False)
+            assert last.low < truth < last.high
+            assert half(last) < 0.6 * half(first)
+
+
+def test_a_window_is_no_member(holdout):
+    holdout.append(rows(2))
+    told = holdout.over_time("x > 0.5").to_rows()
+    assert [row["source"] for row in told] == ["training", "training"]
+
+
+def test_a_family_is_declared_after_arrivals(holdout):
+    holdout.append(rows(2))
+    left = holdout.remaining["questions"]
+    holdout.declare("later", eh.listed(["abs(x) > 1 and g = 'b' or x > 1.23456789 and x < 2.3456789 and g < 'abc'"]))
+    assert holdout.remaining["questions"] == left - 1
+    holdout.append(rows(3))
+    answer = holdout.ask("abs(x) > 1 and g = 'b' or x > 1.23456789 and x < 2.3456789 and g < 'abc'")
+    assert answer.source == "declared"
+
+
+def test_the_certificate_says_that_all_arrivals_have_one_value(holdout, tmp_path):
+    holdout.append(rows(2))
+    holdout.ask("x > 0.5")
+    certificate = holdout.certificate()
+    certificate.save(tmp_path / "a.json")
+    assert eh.verify_certificate(tmp_path / "a.json").ok
+    assert "statement S14" in certificate.to_html()
+
+
+def test_what_does_not_go_together_is_refused(holdout, tmp_path):
+    with pytest.raises(HoldoutRejected, match="rest on the training rows of their declaration"):
+        holdout.append(rows(2), training=rows(3))
+    units = {**rows(0), "unit": np.arange(ROWS) // 4}
+    with pytest.raises(HoldoutRejected, match="need independent rows"):
+        eh.Holdout.create(
+            f"sqlite:///{tmp_path}/b.db", "b", holdout=units, declared=eh.texts(20), queries=50,
+            dependence=eh.Groups("unit"), planning=eh.Planning(grows=True, allow_vacuous=True),
+        )  # fmt: skip
+
+
+def test_families_of_a_fixed_number_of_rows_take_no_arrivals(tmp_path):
+    with create(tmp_path, planning=None) as fixed, pytest.raises(QueryRejected, match="declared, which do not know"):
+        fixed.append(rows(2))
+
+
+def test_a_fixed_family_is_an_eighth_narrower(tmp_path):
+    (tmp_path / "fixed").mkdir()
+    with create(tmp_path) as grows, create(tmp_path / "fixed", planning=None) as fixed:
+        narrow, wide = (half(each.ask("x > 0.5")) for each in (fixed, grows))
+    assert 1.05 < wide / narrow < 1.2
