@@ -92,7 +92,9 @@ class HoldoutSettings(Strict):
         Field(description="How rows depend on each other.", examples=[{"kind": "groups", "column": "household"}]),
     ] = None
     allow_vacuous: bool = Field(False, description="Seal the rows even if nothing is promised then.")
-    grows: bool = Field(False, description="Rows will be appended; half of the failure probability is theirs, or with families none.")
+    grows: bool = Field(
+        False, description="Rows will be appended; half of the failure probability is theirs, or with families none."
+    )
     most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**40)
     equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
     again: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
