@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FurtherOptions", "register"]
 
-_GROUPS = {"rows": RowOptions, "dependence": DependenceOptions, "plan": PlanOptions}
-
 
 class FurtherOptions(Protocol):
     """Options that a distribution adds to `everhold create`: a dataclass, see `everhold.cli.option_groups`.
@@ -46,7 +44,7 @@ class FurtherOptions(Protocol):
 def register(app: typer.Typer) -> None:
     """Add the command `create`, with the options that distributions add."""
     further: Registry[type[FurtherOptions]] = Registry("everhold.create_options", {}, _check)
-    app.command()(with_option_groups(create, _GROUPS, dict(further)))
+    app.command()(with_option_groups(create, dict(further)))
 
 
 def _check(_: str, options: Any) -> str:
