@@ -60,7 +60,7 @@ def given_options(group: Any, *names: str) -> dict[str, Any]:
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
+    hints = get_type_hints(group.__init__, include_extras=True)  # by the names of its module, loaded again or not
     return [
         inspect.Parameter(
             each.name,
