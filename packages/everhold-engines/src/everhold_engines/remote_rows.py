@@ -19,7 +19,7 @@ from everhold.sealing.engines.errors import engine_errors_hidden
 from everhold.sealing.evaluated_rows import EvaluatedRows, named, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import ColumnKind, JoinedValue
-from everhold_engines.counting import counted_cells, counted_groups, counted_pairs
+from everhold_engines.counting import EngineCounts
 from everhold_engines.joined import is_joined, look_joined
 from everhold_engines.sql.coarse import group_sizes_sql
 from everhold_engines.sql.compiler import part_totals_sql, row_values_sql, totals_sql
@@ -158,25 +158,22 @@ class RemoteRows(EvaluatedRows):
         across: int,
         unit: int,
     ) -> dict[int, tuple[int, Any]]:
-        fetch, source, how = self._fetch_arrays, self.engine.source, self._how(unit)
+        counts = EngineCounts(self._fetch_arrays, self.engine.source, unit, self.engine.dialect)
         if need in ("pairs", "group_pairs"):
             shown: dict[int, tuple[int, Any]] = {}
             for place in places:
                 numerator, denominator = map(self._value, parts_of_ratio(queries[place]))
                 if numerator is not None and denominator is not None:
                     by = group_by if need == "group_pairs" else None
-                    part, whole, pairs = counted_pairs(
-                        fetch, numerator, denominator, source, group_by=by, across=across, **how
-                    )  # fmt: skip
+                    part, whole, pairs = counts.pairs(numerator, denominator, group_by=by, across=across)
                     shown[place] = self._ratio(part, whole, unit), pairs
             return shown
         values = {place: value for place in places if (value := self._value(queries[place])) is not None}
         if not values:
             return {}
         if need == "cells":
-            return dict(zip(values, counted_cells(fetch, list(values.values()), source, **how), strict=True))
-        by = named(group_by)
-        groups = counted_groups(fetch, list(values.values()), source, group_by=by, across=across, **how)
+            return dict(zip(values, counts.cells(list(values.values())), strict=True))
+        groups = counts.groups(list(values.values()), group_by=named(group_by), across=across)
         return dict(zip(values, groups, strict=True))
 
     def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -125,7 +125,7 @@ def pairs_of(
         order, starts, counts = _runs(sizes, *cells, steep.astype(np.int64))
         some = order[starts]
         return pair_lotteries(
-            sizes[some], (cells[0][some], cells[1][some]), steep[some], counts,
+            sizes[some], (cells[0][some], cells[1][some]), counts,
             (np.add.reduceat(sums[0][order], starts), np.add.reduceat(sums[1][order], starts)),
             across=across, unit=unit,
         )  # fmt: skip
@@ -186,8 +186,8 @@ def group_lotteries(
 
 
 def pair_lotteries(
-    sizes: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]], steep: NDArray[np.bool_],
-    counts: NDArray[np.int64], sums: tuple[NDArray[np.int64], NDArray[np.int64]], *, across: int, unit: int,
+    sizes: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]], counts: NDArray[np.int64],
+    sums: tuple[NDArray[np.int64], NDArray[np.int64]], *, across: int, unit: int,
 ) -> Pairs:  # fmt: skip
     """Units in halves of square cells, as lotteries over the corners of the halves with the same sums.
 
@@ -197,16 +197,15 @@ def pair_lotteries(
     Args:
         sizes: Rows of each unit.
         cells: In which cells numerators and denominators lie, as for `group_lotteries`.
-        steep: Whether the numerator lies further inside its cell than the denominator.
-        counts: Units in it.
+        counts: Units in the half: all of them, or none, have numerators that lie further inside than denominators.
         sums: The sums of their numerators and denominators.
         across: Number of cells along either axis, a divisor of ``unit``.
         unit: Grid steps between 0 and 1.
     """
     step = sizes * (unit // across)
-    inside = [
-        np.clip((total - counts * cell * step) / step, 0.0, counts) for total, cell in zip(sums, cells, strict=True)
-    ]
+    beyond = [total - counts * cell * step for total, cell in zip(sums, cells, strict=True)]
+    steep = beyond[0] > beyond[1]
+    inside = [np.clip(total / step, 0.0, counts) for total in beyond]
     least, most = np.minimum(*inside), np.maximum(*inside)
     numerators = np.concatenate([cells[0], cells[0] + steep, cells[0] + 1]) * np.tile(step, 3)
     denominators = np.concatenate([cells[1], cells[1] + ~steep, cells[1] + 1]) * np.tile(step, 3)
