@@ -16,7 +16,7 @@ from everhold_lab.analysts import HillClimbingAnalyst
 from everhold_lab.audit.coverage import edge_of_checks, play_once
 from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, Population
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
-from everhold_lab.experiments.panels import PanelPoint, panel_chart
+from everhold_lab.experiments.panels import PanelAxis, PanelPoint, panel_chart
 from everhold_lab.experiments.promises import promises_kept
 
 if TYPE_CHECKING:
@@ -148,17 +148,17 @@ class DependenceExperiment(Experiment):
         pictures = []
         for name, families in (("groups", ("groups",)), ("order", ("chain", "ar1"))):
             lines = [line for line in summary if line["family"] in families]
-            axis, in_groups = _STRENGTHS[families[0]], name == "groups"
+            axis = PanelAxis(_STRENGTHS[families[0]], log=name == "groups")
             promised = panel_chart(
-                _radii(lines), horizontal=axis, vertical="radius, and worst error", colours=_COLOURS, kinds=_KINDS,
-                log_horizontal=in_groups, log_vertical=False,
+                _radii(lines), horizontal=axis, vertical=PanelAxis("radius, and worst error", log=False),
+                colours=_COLOURS, kinds=_KINDS,
             )  # fmt: skip
-            pictures.append(Picture(f"radius-{name}", f"Promise and attack: {axis}", seen, promised))
+            pictures.append(Picture(f"radius-{name}", f"Promise and attack: {axis.title}", seen, promised))
             counted = panel_chart(
-                _worth(lines), horizontal=axis, vertical="effective rows", colours=_ROWS_COLOURS,
-                kinds=("effective rows",), log_horizontal=in_groups,
+                _worth(lines), horizontal=axis, vertical=PanelAxis("effective rows"), colours=_ROWS_COLOURS,
+                kinds=("effective rows",),
             )  # fmt: skip
-            pictures.append(Picture(f"rows-{name}", f"What {self.rows:,} rows are worth: {axis}", worth, counted))
+            pictures.append(Picture(f"rows-{name}", f"What {self.rows:,} rows are worth: {axis.title}", worth, counted))
         return pictures
 
     def _population(self, setting: Setting) -> Population:
