@@ -81,6 +81,6 @@ def _page(
 ) -> Response:  # fmt: skip
     return page(
         request, "compare.html", status=422 if fault else 200, view=view, fields=fields, metrics=COMPARED,
-        answer=answer, rows=[] if answer is None else answer.to_rows(), fault=fault, endings=ENDINGS, said_of=SAID_OF, tab="compare",
-        warned=[str(warning) for warning in warned],
+        answer=answer, rows=[] if answer is None else answer.to_rows(), fault=fault, endings=ENDINGS, said_of=SAID_OF,
+        tab="compare", warned=[str(warning) for warning in warned],
     )  # fmt: skip
