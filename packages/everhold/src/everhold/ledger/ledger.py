@@ -187,12 +187,12 @@ class Ledger:
         end = None if limit is None else start + limit
         while end is None or start < end:
             size = _PAGE_SIZE if end is None else min(end - start, _PAGE_SIZE)
-            number = 0
-            for number, entry in enumerate(self._read(PAGE, after=start, size=size), 1):
+            full = start + size
+            for entry in self._read(PAGE, after=start, size=size):
+                start += 1
                 yield entry
-            if number < size:
+            if start < full:
                 return
-            start += size
 
     def charged(self, limit: int) -> list[Entry]:
         """The latest entries that were charged, at most so many, the newest first.
