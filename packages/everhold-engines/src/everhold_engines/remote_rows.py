@@ -111,24 +111,30 @@ class RemoteRows(EvaluatedRows):
 
     def _expression_totals(self, values: Sequence[AnyValue], *, parts: int, unit: int) -> NDArray[np.int64]:
         totals = np.zeros((len(values), parts), dtype=np.int64)
-        source = self.engine.source if parts == 1 else self._in_order()
+        source = self.engine.source if parts == 1 else _in_order(self.engine, self._schema)
         with progress("reading rows", len(values)) as line:
             for start in range(0, len(values), self.at_once):
                 some = slice(start, start + self.at_once)
                 if parts == 1:
-                    totals[some, 0] = self._fetch(totals_sql(values[some], source, **self._how(unit)))[0]
+                    totals[some, 0] = self._fetch(
+                        totals_sql(values[some], source, unit=unit, dialect=self.engine.dialect)
+                    )[0]
                 else:
-                    sql = part_totals_sql(values[some], source, parts=parts, position=POSITION, **self._how(unit))
+                    sql = part_totals_sql(
+                        values[some], source, parts=parts, position=POSITION, unit=unit, dialect=self.engine.dialect
+                    )
                     for part, *sums in self._fetch(sql):
                         totals[some, int(part)] = sums
                 line(min(some.stop, len(values)))
         return totals
 
     def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
-        self._check_cells(len(values))
+        _check_cells(self.rows, len(values))
         for start in range(0, len(values), _COLUMNS_AT_ONCE):
             some = values[start : start + _COLUMNS_AT_ONCE]
-            sql = row_values_sql(some, self._in_order(), position=POSITION, **self._how(unit))
+            sql = row_values_sql(
+                some, _in_order(self.engine, self._schema), position=POSITION, unit=unit, dialect=self.engine.dialect
+            )
             found = self._fetch_arrays(sql)
             positions = np.ma.getdata(found["p"])
             for place in range(len(some)):
@@ -184,11 +190,11 @@ class RemoteRows(EvaluatedRows):
         return self._group_sizes[group_by]
 
     def _index_of_groups(self, column: str) -> NDArray[np.int64]:
-        self._check_cells(1)
+        _check_cells(self.rows, 1)
         of = self.engine.dialect
         group = f"dense_rank() OVER (ORDER BY {of.column(column)}) - 1"
         found = self._fetch_arrays(
-            f"SELECT {of.rows}.{POSITION} AS p, {group} AS g FROM {self._in_order()} AS {of.rows}"
+            f"SELECT {of.rows}.{POSITION} AS p, {group} AS g FROM {_in_order(self.engine, self._schema)} AS {of.rows}"
         )  # fmt: skip
         index = np.empty(self.rows, dtype=np.int64)
         index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
@@ -200,7 +206,7 @@ class RemoteRows(EvaluatedRows):
         Raises:
             QueryRejected: If these are more cells than are read at once. Nothing is charged.
         """
-        self._check_cells(len(names))
+        _check_cells(self.rows, len(names))
         if len({*self._arrays, *names}) * self.rows > MOST_CELLS:
             self._arrays.clear()
         return super().table(names)
@@ -208,49 +214,20 @@ class RemoteRows(EvaluatedRows):
     def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
         of = self.engine.dialect
         listed = ", ".join(map(of.column, names))
-        return self._fetch_arrays(f"SELECT {listed} FROM {self._in_order()} AS {of.rows} ORDER BY {of.rows}.{POSITION}")
+        return self._fetch_arrays(
+            f"SELECT {listed} FROM {_in_order(self.engine, self._schema)} AS {of.rows} ORDER BY {of.rows}.{POSITION}"
+        )
 
     def _row_ids(self, name: str) -> list[Any]:
-        self._check_cells(1)
+        _check_cells(self.rows, 1)
         of, kind = self.engine.dialect, self.engine.columns()[name]
         column = of.column(name)
         exact = column if kind in (ColumnKind.NUMBER, ColumnKind.STRING) else of.as_text(column)
         found = self._fetch_arrays(
-            f"SELECT {exact} AS name FROM {self._in_order()} AS {of.rows} ORDER BY {of.rows}.{POSITION}"
+            f"SELECT {exact} AS name FROM {_in_order(self.engine, self._schema)} AS {of.rows} ORDER BY {of.rows}.{POSITION}"
         )  # fmt: skip
         ids: list[Any] = np.ma.getdata(found["name"]).tolist()
         return ids
-
-    def _in_order(self) -> str:
-        """SQL that follows FROM for rows with positions, which their row ids define.
-
-        Raises:
-            QueryRejected: If there are no row ids. Nothing is charged.
-        """
-        if self._schema.row_id is None:
-            raise QueryRejected(
-                "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
-                "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
-            )
-        of = self.engine.dialect
-        number = f"row_number() OVER (ORDER BY {of.column(self._schema.row_id)}) - 1"
-        return f"(SELECT {of.rows}.*, {number} AS {POSITION} FROM {self.engine.source} AS {of.rows})"
-
-    def _check_cells(self, columns: int) -> None:
-        """Refuse to read more than a public number of cells.
-
-        Raises:
-            QueryRejected: If it is more. Nothing is charged.
-        """
-        if self.rows * columns > MOST_CELLS:
-            raise QueryRejected(
-                f"this question needs {columns} columns of {self.rows:,} rows beside everhold; expected at most "
-                f"{MOST_CELLS:,} cells; ask an expression, which the engine evaluates itself, or name the columns "
-                "that the code reads; nothing was charged"
-            )
-
-    def _how(self, unit: int) -> dict[str, Any]:
-        return {"unit": unit, "dialect": self.engine.dialect}
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
         with engine_errors_hidden:  # a second wall
@@ -259,3 +236,33 @@ class RemoteRows(EvaluatedRows):
     def _fetch_arrays(self, sql: str) -> dict[str, NDArray[Any]]:
         with engine_errors_hidden:
             return heard_while(partial(self.engine.arrays, sql), self.engine.interrupt)
+
+
+def _in_order(engine: Engine, schema: Schema) -> str:
+    """SQL that follows FROM for rows with positions, which their row ids define.
+
+    Raises:
+        QueryRejected: If there are no row ids. Nothing is charged.
+    """
+    if schema.row_id is None:
+        raise QueryRejected(
+            "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
+            "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
+        )
+    of = engine.dialect
+    number = f"row_number() OVER (ORDER BY {of.column(schema.row_id)}) - 1"
+    return f"(SELECT {of.rows}.*, {number} AS {POSITION} FROM {engine.source} AS {of.rows})"
+
+
+def _check_cells(rows: int, columns: int) -> None:
+    """Refuse to read more than a public number of cells.
+
+    Raises:
+        QueryRejected: If it is more. Nothing is charged.
+    """
+    if rows * columns > MOST_CELLS:
+        raise QueryRejected(
+            f"this question needs {columns} columns of {rows:,} rows beside everhold; expected at most "
+            f"{MOST_CELLS:,} cells; ask an expression, which the engine evaluates itself, or name the columns "
+            "that the code reads; nothing was charged"
+        )
