@@ -223,9 +223,8 @@ class RemoteRows(EvaluatedRows):
         of, kind = self.engine.dialect, self.engine.columns()[name]
         column = of.column(name)
         exact = column if kind in (ColumnKind.NUMBER, ColumnKind.STRING) else of.as_text(column)
-        found = self._fetch_arrays(
-            f"SELECT {exact} AS name FROM {_in_order(self.engine, self._schema)} AS {of.rows} ORDER BY {of.rows}.{POSITION}"
-        )  # fmt: skip
+        source = _in_order(self.engine, self._schema)
+        found = self._fetch_arrays(f"SELECT {exact} AS name FROM {source} AS {of.rows} ORDER BY {of.rows}.{POSITION}")
         ids: list[Any] = np.ma.getdata(found["name"]).tolist()
         return ids
 
