@@ -15,11 +15,13 @@ from everhold.planning.advice import explanation
 from everhold.planning.bounds import BOUNDS
 from everhold.planning.inverse import by_mechanism, queries_allowed_by, reaches, rows_needed_by
 from everhold.planning.lines import VACUOUS, PlanLine, PublishedLine, line_of, published_line_of
-from everhold.planning.request import MOST_QUERIES, USUAL_VALUE, PlanRequest, check_radius, check_value
+from everhold.planning.request import MOST_QUERIES, USUAL_VALUE, PlanRequest, PlanTerms, check_radius, check_value
 from everhold.planning.steps import Steps, steps_of
 from everhold.planning.widths import Widths, sealed_units, vacuous_in_words, widths_of
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import altair as alt
 
 __all__ = ["Plan", "plan"]
@@ -211,15 +213,10 @@ def plan(
     *,
     rows: int | None = None,
     queries: int,
-    overfits: int | None = None,
-    confidence: float = 0.95,
-    slack: float = 0.0,
-    dependence: DependenceModel | None = None,
     radius: float | None = None,
-    training_rows: int | None = None,
     at: float = USUAL_VALUE,
     disagreement: float | None = None,
-    alike: float | None = None,
+    **terms: Unpack[PlanTerms],
 ) -> Plan:
     """The best parameters of every mechanism for a wish, side by side.
 
@@ -229,20 +226,12 @@ def plan(
     Args:
         rows: Number of sealed rows n; may be left out when a radius is given, and is then what is asked for.
         queries: Number m of adaptive questions.
-        overfits: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
-            for each question if there are fewer.
-        confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once.
-        slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
-            Mechanisms without guesses ignore it.
-        dependence: How the rows depend on each other; independent by default.
         radius: A half-width; then every line also says which rows it needs and how many questions it allows.
-        training_rows: Rows that guesses are made from; by default as many as are sealed. With 0 there are no training
-            rows, and mechanisms that check guesses are not recommended.
         at: The population's value of a yes-or-no question, in [0, 1], at which lines are compared.
         disagreement: Share of the rows on which a challenger and the champion of a gate differ; then `Plan.steps` says
             what the gate can see if all questions are challenges.
-        alike: With groups, the expected correlation of two rows of one group, in [0, 1]; by default they are all
-            alike, which is the worst case. What is expected rests on it, and no promise does.
+        **terms: ``overfits``, ``confidence``, ``slack``, ``dependence``, ``training_rows`` and ``alike``; see
+            `PlanTerms`.
 
     Warns:
         VacuousGuaranteeWarning: If the worst case of the best adaptive line, or the wished radius, is half the range or
@@ -258,10 +247,7 @@ def plan(
     """
     if rows is None and radius is None:
         raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius wished for")
-    wish = PlanRequest.from_arguments(
-        rows=1 if rows is None else rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-        dependence=dependence, training_rows=training_rows, alike=alike,
-    )  # fmt: skip
+    wish = PlanRequest.from_terms(rows=1 if rows is None else rows, queries=queries, **terms)
     at = check_value(at)
     if radius is not None:
         radius = check_radius(radius)
@@ -269,7 +255,7 @@ def plan(
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)
     made = Plan(
-        rows=rows, queries=queries, overfits=wish.overfits, confidence=confidence, slack=slack,
+        rows=rows, queries=queries, overfits=wish.overfits, confidence=wish.confidence, slack=wish.slack,
         dependence=wish.dependence, wished_radius=radius, lines=lines, training_rows=wish.training_rows, at=at,
         widths=_widths(lines, wish.alike), alike=wish.alike,
         steps=_steps(wish, lines, disagreement, with_rows=rows is not None),

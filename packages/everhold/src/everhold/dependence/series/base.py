@@ -7,7 +7,7 @@ import operator
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 from everhold.dependence.base import ONE_STEP, DependenceModel, require_rows
 from everhold.dependence.leakage import LeakageCurve, RowClass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from everhold.dependence.series.coupling import Coupling, Lengths
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["SEEN_ROWS", "SeriesModel"]
+__all__ = ["SEEN_ROWS", "SeriesModel", "SeriesSettings"]
 
 SEEN_ROWS = (
     "Rows between the training rows and the sealed ones count as left out only if nobody who asks has seen them: "
@@ -33,6 +33,21 @@ SEEN_ROWS = (
 
 _LARGEST_GAP = 10**12
 _SHORTER = 0.02  # by how much the usual sealed step may fall short of the fitted one: clocks jitter, months differ
+
+
+class SeriesSettings(TypedDict, total=False):
+    """Settings of every series about its columns and its training rows; see `MarkovChain`."""
+
+    order_by: str | None
+    state: str | None
+    groups: str | None
+    gap: float | None
+    miss: float
+    step: float | None
+    lengths: Iterable[Iterable[int]] | None
+
+
+_UNDECLARED = SeriesSettings(order_by=None, state=None, groups=None, gap=None, miss=0.0, step=None, lengths=None)
 
 
 @dataclass(frozen=True, init=False)
@@ -73,8 +88,12 @@ class SeriesModel(DependenceModel):
     step: float | None
     lengths: tuple[tuple[int, int], ...] | None
 
-    def _declare(self, **settings: Any) -> None:
+    def _declare(self, given: SeriesSettings) -> None:
         """Set the attributes of a frozen model."""
+        settings: dict[str, Any] = {**_UNDECLARED, **given}
+        if unknown := sorted(settings.keys() - _UNDECLARED.keys()):
+            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {unknown[0]!r}")
+        settings["fit_miss"] = settings.pop("miss")
         settings["gap"] = _checked_gap(settings["gap"])
         settings["lengths"] = _checked_lengths(settings["lengths"])
         settings["step"] = _checked_step(settings["step"])

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
+from everhold.dependence.series.base import SEEN_ROWS, SeriesModel, SeriesSettings
 from everhold.dependence.series.coupling import GaussianCoupling
 from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
 from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
@@ -70,18 +71,7 @@ class GaussianAR1(SeriesModel):
 
     correlation: float
 
-    def __init__(
-        self,
-        correlation: float,
-        *,
-        order_by: str | None = None,
-        state: str | None = None,
-        groups: str | None = None,
-        gap: float | None = None,
-        miss: float = 0.0,
-        step: float | None = None,
-        lengths: Iterable[Iterable[int]] | None = None,
-    ) -> None:
+    def __init__(self, correlation: float, **settings: Unpack[SeriesSettings]) -> None:
         number = isinstance(correlation, (int, float, np.number)) and not isinstance(correlation, bool)
         if not number or not -1.0 < correlation < 1.0:
             raise DependenceError(
@@ -89,7 +79,7 @@ class GaussianAR1(SeriesModel):
                 "never settle; take differences of rows, or declare Groups"
             )
         object.__setattr__(self, "correlation", float(correlation))
-        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, step=step, lengths=lengths)
+        self._declare(settings)
 
     @classmethod
     def fit(
