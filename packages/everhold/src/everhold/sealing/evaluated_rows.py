@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.progress import progress
+from everhold.sealing.plain_columns import label_column, plain_column
+from everhold.sealing.query_parts import apart_of, named, parts_of_ratio
 from everhold.sealing.sums import cells_across, cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
 from everhold.values.base import Joined, Kept
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Cells, Needs
+    from everhold.guarantees.intervals.base import Needs
     from everhold.values.base import BoundQuery, RowFunction, Schema, Table
     from everhold.values.expressions import RowValue
     from everhold.values.expressions.tree import AnyValue
 
-__all__ = ["EvaluatedRows", "named", "parts_of_ratio"]
+__all__ = [
+    "EvaluatedRows",
+]
 
 
 class EvaluatedRows(ABC):
@@ -193,7 +197,7 @@ class EvaluatedRows(ABC):
         for place, own in zip(left, parts, strict=True):
             yes_no = all(part.yes_no for part in own)
             if needs[place] == "apart":
-                shown[place] = _apart(queries[place], next(grids))
+                shown[place] = apart_of(queries[place], next(grids))
                 continue
             shown[place] = self._summary(needs[place], [next(grids) for _ in own], group_by, unit, yes_no=yes_no)
         return [shown[place] for place in range(len(queries))]
@@ -379,7 +383,7 @@ class EvaluatedRows(ABC):
             if missing := [name for name in names if name not in self._arrays]:
                 found = self._column_arrays(missing)
                 self._arrays |= {
-                    name: _as_label(found[name]) if name == self._schema.label else _plain(found[name])
+                    name: label_column(found[name]) if name == self._schema.label else plain_column(found[name])
                     for name in missing
                 }
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
@@ -390,51 +394,3 @@ class EvaluatedRows(ABC):
             with self.reading():
                 self._ids = self._row_ids(name)
         return self._ids
-
-
-def _apart(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
-    """The total of a difference of two public arrays, and the histogram of the rows where they differ."""
-    if query.pair is None or query.pair.apart is None:
-        raise ValueError(f"{query.shown!r} is no difference of two arrays; expected one")
-    apart = query.pair.apart
-    return int(grid.sum()), cells_of(apart.shares(grid), unit=2 * apart.reach)
-
-
-def named(group_by: str | None) -> str:
-    """The column of groups that a procedure needs.
-
-    Raises:
-        ValueError: If there is none.
-    """
-    if group_by is None:
-        raise ValueError("a procedure needs groups and no column names them; expected one")
-    return group_by
-
-
-def parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
-    """Numerator and denominator; none of what is no ratio."""
-    return (query.pair.first, query.pair.second) if query.pair is not None and query.pair.how == "ratio" else ()
-
-
-def _plain(column: Any) -> NDArray[Any]:
-    """A column as a plain, read-only array without a mask."""
-    missing = np.ma.getmaskarray(column)
-    plain: NDArray[Any] = np.array(np.ma.getdata(column))
-    if plain.dtype.kind == "b":
-        plain[missing] = False
-    elif plain.dtype.kind in "iuf":
-        plain = plain.astype(np.float64)
-        plain[missing] = np.nan
-    else:
-        plain = plain.astype(object)
-        plain[missing] = None
-    plain.flags.writeable = False
-    return plain
-
-
-def _as_label(column: Any) -> NDArray[Any]:
-    """The label as it is, text in fixed width: it compares in one pass."""
-    label: NDArray[Any] = np.array(np.ma.getdata(column))
-    label = label.astype(str) if label.dtype.kind == "O" else label
-    label.flags.writeable = False
-    return label

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.dependence.series.base import SEEN_ROWS, SeriesModel, SeriesSettings
+from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
 from everhold.dependence.series.coupling import GaussianCoupling
 from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
 from everhold.dependence.stretches import warn_of_long_memory
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import RowStructure
     from everhold.dependence.series.coupling import Coupling
+    from everhold.dependence.series.settings import SeriesSettings
 
 __all__ = ["GaussianAR1"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from everhold.dependence.series.base import SEEN_ROWS, SeriesModel, SeriesSettings
+from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
 from everhold.dependence.series.chain_arguments import (
     MOST_STATES,
     checked_law,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import RowStructure
     from everhold.dependence.series.coupling import Coupling
+    from everhold.dependence.series.settings import SeriesSettings
 
 __all__ = ["MarkovChain"]
 
