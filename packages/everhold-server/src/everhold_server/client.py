@@ -10,17 +10,18 @@ those that the same call raises on this machine.
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold_server.client_gates import RemoteCaseGate, RemoteGate, RemoteOpenChallenge
-from everhold_server.client_parts import RemoteCompetition, RemoteFamilies, opened_part, plain_families
+from everhold_server.client_parts import RemoteCompetition, RemoteFamilies, plain_families
 from everhold_server.remote_holdout import RemoteHoldout
 from everhold_server.wire.connection import Connection
+from everhold_server.wire.row_files import row_files
 
 if TYPE_CHECKING:
     import httpx
+
+    from everhold.sealing.reading import RowSource
 
 __all__ = [
     "RemoteCaseGate", "RemoteCompetition", "RemoteFamilies", "RemoteGate", "RemoteHoldout", "RemoteOpenChallenge",
@@ -66,15 +67,15 @@ def holdouts(connection: Connection) -> list[dict[str, Any]]:
 
 
 def create(
-    connection: Connection, name: str, *, holdout: Path | str, training: Path | str | None = None, **settings: Any
+    connection: Connection, name: str, *, holdout: RowSource, training: RowSource | None = None, **settings: Any
 ) -> RemoteHoldout:
-    """Seal the rows of files in a service; for stewards.
+    """Seal rows in a service; for stewards.
 
     Args:
         connection: To the service.
         name: Of the holdout.
-        holdout: A Parquet or CSV file of the rows to seal. It stays where it is: put it away.
-        training: One of open rows.
+        holdout: The rows to seal, as for `Holdout.create`. A file stays where it is: put it away.
+        training: Open rows.
         settings: As for `Holdout.create`; those that are None are left out. An API knows them by their flat names.
 
     Raises:
@@ -87,7 +88,6 @@ def create(
         document["dependence"] = document["dependence"].to_dict()
     if document.get("declared") is not None:
         document["declared"] = plain_families(document["declared"])
-    files = {"holdout": holdout, "training": training}
-    parts = {what: partial(opened_part, path) for what, path in files.items() if path is not None}
-    connection.send("POST", "/holdouts", {"name": name, **document}, parts, named="settings")
+    with row_files(holdout=holdout, training=training) as files:
+        connection.send("POST", "/holdouts", {"name": name, **document}, files, named="settings")
     return RemoteHoldout(connection, name)

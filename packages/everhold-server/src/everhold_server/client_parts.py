@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.asking.declared import DeclaredFamilies
@@ -13,13 +12,11 @@ from everhold_server.client_gates import models_of, plain
 from everhold_server.wire.answers import result_from
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
-
     from everhold_competitions.leaderboard import Leaderboard
     from everhold_competitions.submission_result import FormatReport, Submission
     from everhold_server.remote_holdout import RemoteHoldout
 
-__all__ = ["RemoteCompetition", "RemoteFamilies", "opened_part", "plain_families"]
+__all__ = ["RemoteCompetition", "RemoteFamilies", "plain_families"]
 
 
 class RemoteFamilies:
@@ -78,8 +75,3 @@ def plain_families(given: Any) -> dict[str, Any]:
     several = [given] if isinstance(given, Family) else given
     named = several if isinstance(several, Mapping) else {f"family {n}": each for n, each in enumerate(several, 1)}
     return {name: as_plain(family) for name, family in named.items()}
-
-
-def opened_part(path: Path | str, stack: ExitStack) -> Any:
-    """A file to send, open until the stack ends."""
-    return stack.enter_context(Path(path).open("rb"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from urllib.parse import quote as escaped
 
@@ -23,10 +22,11 @@ from everhold_server.client_gates import (
     opened_case_gate,
     plain,
 )
-from everhold_server.client_parts import RemoteCompetition, RemoteFamilies, opened_part, plain_families
+from everhold_server.client_parts import RemoteCompetition, RemoteFamilies, plain_families
 from everhold_server.wire.answers import result_from
 from everhold_server.wire.connection import Connection, Part
 from everhold_server.wire.questions import written
+from everhold_server.wire.row_files import row_files
 from everhold_server.wire.table_parts import PARQUET_TYPE, parquet_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from everhold.ledger.allotments import Allotment
     from everhold.queries.means import RowwiseQuery
     from everhold.queries.predictions import PredictionTable
+    from everhold.sealing.reading import RowSource
     from everhold.values.base import Schema
 
 __all__ = ["RemoteHoldout"]
@@ -256,23 +257,22 @@ class RemoteHoldout:
         return list(self._connection.get(f"{self._path}/unseal")["losing_their_promise"])
 
     def append(
-        self, rows: Path | str | None = None, training: Path | str | None = None, *, until: str | None = None
+        self, rows: RowSource | None = None, training: RowSource | None = None, *, until: str | None = None
     ) -> Arrived:
         """See `Holdout.append`; for stewards. A lost response is asked for again, and nothing arrives twice.
 
         Args:
-            rows: A Parquet or CSV file. It stays where it is: put it away.
-            training: One of open rows.
+            rows: As for `Holdout.append`. A file stays where it is: put it away.
+            training: Open rows.
             until: As for `Holdout.append`.
 
         Raises:
             HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
         """
-        parts = {"rows": rows, "training": training}
-        files = {what: partial(opened_part, path) for what, path in parts.items() if path is not None}
-        if not files:
-            raise HoldoutRejected("there are no rows to append; expected a file; nothing was appended")
-        sent = self._connection.send("POST", self._path + "/arrivals", {"until": until}, files, named="settings")
+        with row_files(rows=rows, training=training) as files:
+            if not files:
+                raise HoldoutRejected("there are no rows to append; expected rows; nothing was appended")
+            sent = self._connection.send("POST", self._path + "/arrivals", {"until": until}, files, named="settings")
         arrived: Arrived = result_from(sent)
         self._schema = result_from(self._described().get("schema", {}))
         return arrived

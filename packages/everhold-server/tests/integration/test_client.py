@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 import holdout_samples as samples
 import httpx
 import numpy as np
+import pandas as pd
 import pytest
 from client_samples import Answering, serving
 
@@ -170,6 +171,19 @@ def test_rows_are_sealed_from_files(tmp_path, monkeypatch):
         assert [line["name"] for line in client.holdouts(way)] == ["new"]
         with pytest.raises(eh.HoldoutRejected, match="already; expected a new name"):
             client.create(way, "new", **files)
+
+
+def test_tables_in_memory_are_sealed_and_appended(tmp_path):
+    with serving(tmp_path) as service, Connection(service.address, token=service.root) as way:
+        wish = {"label": "late", "queries": 20, "mechanism": "guess_and_check"}
+        made = client.create(way, "new", holdout=samples.rows(0), training=pd.DataFrame(samples.rows(1)), **wish)
+        arrived = made.append(pd.DataFrame(samples.rows(2)))
+        assert (arrived.rows, made.status()["rows"]) == (samples.ROWS, 2 * samples.ROWS)
+        with pytest.raises(eh.HoldoutRejected, match="rows are a int; expected a path"):
+            made.append(3)
+        with pytest.raises(eh.HoldoutRejected, match="no rows to append"):
+            made.append()
+        assert made.status()["rows"] == 2 * samples.ROWS
 
 
 def test_errors_are_those_of_this_machine(tmp_path, monkeypatch):

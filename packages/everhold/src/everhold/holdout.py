@@ -753,7 +753,7 @@ class Holdout(GrowingHoldout):
         questions = [in_slice(question, text) for text in within]
         batch = batch_of_slices(_compiler(executor, silent), questions)
         answers = [self.ask(each, silent=silent) for each in questions] if batch is None else executor.ask_apart(batch)
-        return SliceAnswers(by, tuple(values for values, _ in slices), answers)
+        return SliceAnswers(by, dict(zip((values for values, _ in slices), answers, strict=True)))
 
     def compare(
         self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float | None = None, cv: Any = 5,

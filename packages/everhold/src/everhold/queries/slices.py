@@ -35,7 +35,7 @@ from everhold.queries.scores import scored
 from everhold.queries.shares import ShareQuery, WithinQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from everhold.queries.query_compiler import QueryCompiler
 
@@ -49,26 +49,26 @@ _OF_SEVERAL = "expected a metric that is a mean of rows: 'accuracy', 'error', 'b
 
 
 @dataclass(frozen=True, slots=True)
-class SliceAnswers(Display):
-    """One answer for each slice; all intervals hold at once.
+class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
+    """One answer for each slice, by its values; all intervals hold at once.
 
     Attributes:
         by: Columns that name slices.
-        values: Values of these columns, for each slice.
-        answers: One for each slice, in the same order.
+        answers: One for each slice, by the values of these columns.
     """
 
     by: tuple[str, ...]
-    values: tuple[tuple[Any, ...], ...]
-    answers: list[Answer] = field(repr=False)
+    answers: Mapping[tuple[Any, ...], Answer] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.answers)
 
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.answers)
+
     def __getitem__(self, slice_values: Any) -> Answer:
         """The answer for a slice, such as ``answers["N", "60+"]`` or ``answers["N"]``."""
-        wanted = slice_values if isinstance(slice_values, tuple) else (slice_values,)
-        return self.answers[self.values.index(wanted)]
+        return self.answers[slice_values if isinstance(slice_values, tuple) else (slice_values,)]
 
     def to_dict(self) -> dict[str, Any]:
         """``{"by": [...], "rows": [{column: value, ..., "value", "low", "high", "source", "charged"}]}``."""
@@ -79,7 +79,7 @@ class SliceAnswers(Display):
         return [
             {**dict(zip(self.by, values, strict=True)), "value": answer.value, "low": answer.low, "high": answer.high,
              "source": answer.source, "charged": answer.charged}
-            for values, answer in zip(self.values, self.answers, strict=True)
+            for values, answer in self.answers.items()
         ]  # fmt: skip
 
 

@@ -54,12 +54,15 @@ def test_every_slice_is_answered_in_one_step(holdout):
     found = holdout.evaluate(model, "error", features=FEATURES, by=["region", "night"], where="x > -1")
     assert holdout.status()["questions_asked"] == before + len(found) == before + 6
     wrong, within = ~right(model, SEALED), SEALED["x"] > -1
-    for row, values in zip(found.to_rows(), found.values, strict=True):
+    for row, values in zip(found.to_rows(), found, strict=True):
         some = within & (SEALED["region"] == values[0]) & (SEALED["night"] == values[1])
         assert (row["region"], row["night"]) == values
         assert row["low"] <= np.mean(wrong[some]) <= row["high"]
     again = holdout.evaluate(model, "error", features=FEATURES, where="(x > -1) and region = 'it''s' and night = true")
     assert again.question == found["it's", True].question
+    assert [answer.low for answer in found.values()] == [row["low"] for row in found.to_rows()]
+    with pytest.raises(KeyError, match="elsewhere"):
+        found["elsewhere", True]
 
 
 def test_a_quote_of_an_overfitted_slice_is_near_its_answer(holdout):

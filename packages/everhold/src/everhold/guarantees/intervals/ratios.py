@@ -114,5 +114,6 @@ def _pairs(pairs: Pairs, largest: float, *, numerators: int = 0, denominators: i
     refuse_larger(pairs.sizes, largest)
     sizes = (pairs.denominators + denominators * pairs.sizes) / pairs.unit
     values = (pairs.numerators + numerators * pairs.sizes) / pairs.unit
-    within = (sizes > 0.0) | (values > 0.0)
+    sizes = np.maximum(sizes, values)  # a numerator is no larger than its denominator, also before both were rounded
+    within = sizes > 0.0
     return Units(sizes[within], values[within], pairs.counts[within].astype(np.float64), largest)

@@ -99,3 +99,11 @@ def test_ratios_cost_what_their_residuals_spread():
     assert expected[1] - expected[0] == pytest.approx(high - low, rel=0.06)
     assert procedure.standard_error(theta) == pytest.approx(math.sqrt(2 * spread) / v.sum(), rel=0.05)
     assert procedure.worth == pytest.approx(0.25 * v.sum() ** 2 / spread, rel=0.1)
+
+
+def test_a_numerator_rounded_up_is_no_larger_than_its_denominator():
+    """The capital of a larger one would be negative near 1, so that values there would seem to be excluded."""
+    procedure = RatioBetting(rows=1_000, training=pairs([0, 1], [0, 1]))
+    seen = [0] * 500 + [1] * 499, [0] * 500 + [1] * 499
+    low, high = procedure.interval(pairs([0, *seen[0]], [1, *seen[1]]), 18.0)
+    assert 0.9 < low < high == 1.0
