@@ -102,7 +102,7 @@ class EngineCounts:
         return int(sums[0].sum()), int(sums[1].sum()), pairs
 
     def _whole(self, sql: str) -> dict[str, NDArray[np.int64]]:
-        """What the engine says, whole numbers of whatever type as int64; they are below 2^57."""
+        """The result of a statement, whole numbers of any type as int64; they are below 2^57."""
         return {name: np.ma.getdata(column).astype(np.int64) for name, column in self.fetch(sql).items()}
 
 

@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WishOptions:
+class AuditedSession:
     """The planned session."""
 
     rows: Annotated[int | None, typer.Option(help="Number of sealed rows.")] = None
@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     *,
-    wish: WishOptions,
+    wish: AuditedSession,
     plan: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Audit this plan instead, as 'everhold plan --format json' prints it."),

@@ -52,7 +52,7 @@ class ThresholdOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfluenceOptions:
-    """What rows tell of each other."""
+    """Influences of rows on each other."""
 
     influence: Annotated[float, typer.Option(help="a, the largest influence of a row on its Markov blanket.")] = 0.0
     nearby: Annotated[int, typer.Option(help="|N|, rows between a row and its Markov quilt.")] = 0

@@ -24,7 +24,7 @@ _LIMITS = "Limits"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachOptions:
-    """Where it listens, and who may send requests."""
+    """Addresses to listen at, and hosts and proxies that are allowed."""
 
     host: Annotated[str, typer.Option(help="Address to listen at.", rich_help_panel=_REACH)] = "127.0.0.1"
     port: Annotated[int, typer.Option(help="Port to listen at.", rich_help_panel=_REACH)] = 8000

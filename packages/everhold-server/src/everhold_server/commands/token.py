@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightOptions:
-    """What the token lets its holder do, and how long."""
+    """Role, holdouts and lifetime of the token."""
 
     role: Annotated[RoleOption, typer.Option(help="What it may do.")] = RoleOption.ANALYST
     holdout: Annotated[
@@ -57,7 +57,7 @@ class RightOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllotmentOptions:
-    """What the token's analyst may spend of each holdout that is named."""
+    """Allotment of the token's analyst in each named holdout."""
 
     questions: Annotated[
         int | None, typer.Option(help="Allot so many new questions of each holdout that is named, too.")

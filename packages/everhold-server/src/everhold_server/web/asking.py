@@ -104,7 +104,7 @@ def _facts(
     view: View, fields: Fields, name: str, *, answer: Any = None, fault: str = "",
     warned: Sequence[EverholdWarning] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """What the page shows."""
+    """Facts of the page."""
     kind = _kind(name)
     return {
         "view": view, "kinds": _ASKABLE, "kind": kind, "about": _said(kind.help), "details": _inputs(kind),

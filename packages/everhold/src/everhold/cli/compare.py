@@ -49,7 +49,7 @@ class FileArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOptions:
-    """What is compared, row by row, and on which rows."""
+    """The comparison, row by row, and its rows."""
 
     metric: Annotated[RowMetric, typer.Option(help="What is compared, row by row.")] = RowMetric.ACCURACY
     loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None

@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions:
-    """What is learned, from which columns."""
+    """Columns to learn from, and confidence of the fit."""
 
     order_by: Annotated[str, typer.Option(metavar="COLUMN", help="Puts the rows in order, one row per step.")]
     state: Annotated[str, typer.Option(metavar="COLUMN", help="The state: classes, or numbers for gaussian_ar1.")]

@@ -56,7 +56,7 @@ class ChampionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermOptions:
-    """What is compared, and the limits of the gate."""
+    """Metric and limits of the gate."""
 
     metric: Annotated[str, typer.Option(help=f"What is compared: {', '.join(_METRICS)}.")] = "accuracy"
     loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
@@ -95,7 +95,7 @@ class FileOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChallengerOptions:
+class CandidateOptions:
     """The model that challenges, with details of its file of predictions."""
 
     challenger: Annotated[Path | None, typer.Option(help="Predictions of the challenger, for the sealed rows.")] = None
@@ -157,7 +157,7 @@ def create(
 def challenge(
     *,
     place: HoldoutPlace,
-    challenger: ChallengerOptions,
+    challenger: CandidateOptions,
     gate: GateOption = "gate",
     analyst: AnalystOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the challenge is refused.")] = False,

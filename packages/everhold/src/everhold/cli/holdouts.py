@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WishOptions:
+class AnswerWish:
     """The analyst's own guess and the wished width."""
 
     guess: GuessOption = None
@@ -69,7 +69,7 @@ class WishOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerOptions(WishOptions):
+class AnswerOptions(AnswerWish):
     """The same, and where a table is written."""
 
     output: Annotated[
@@ -83,7 +83,7 @@ class AnswerOptions(WishOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingOptions:
-    """How the question is asked."""
+    """Ways of asking."""
 
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False
     silent: Annotated[
@@ -192,7 +192,7 @@ def quote(
     *,
     place: HoldoutPlace,
     spelled: Spelled | None = None,
-    wish: WishOptions,
+    wish: AnswerWish,
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:

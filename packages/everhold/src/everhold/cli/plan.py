@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WishOptions:
+class SessionTerms:
     """The planned session."""
 
     queries: Annotated[
@@ -68,7 +68,7 @@ class WishOptions:
         typer.Option(help="Share of the rows on which two models differ: also print the least step a gate can see."),
     ] = None
 
-    def planned(self, dependence: DependenceOptions) -> Plan:
+    def planned(self, dependence: PlannedDependence) -> Plan:
         """All mechanisms for it.
 
         Raises:
@@ -95,7 +95,7 @@ class WishOptions:
             raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
         return self.queries
 
-    def of_study(self, protocol: Path, dependence: DependenceOptions) -> StudyPlan:
+    def of_study(self, protocol: Path, dependence: PlannedDependence) -> StudyPlan:
         """Widths of every kind of query of a protocol.
 
         Raises:
@@ -115,8 +115,8 @@ class WishOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DependenceOptions:
-    """How the rows depend on each other."""
+class PlannedDependence:
+    """Dependence of the rows on each other."""
 
     model: ModelOption = None
     group_size: Annotated[
@@ -155,7 +155,7 @@ class SuiteOptions:
     runs: Annotated[int, typer.Option(help="With --cases: runs of each case.")] = 1
     challenges: Annotated[int, typer.Option(help="With --cases: planned challenges.")] = 200
 
-    def planned(self, cases: int, wish: WishOptions) -> CasePlan:
+    def planned(self, cases: int, wish: SessionTerms) -> CasePlan:
         """Steps that the gate can prove."""
         from everhold.planning.case_steps import plan_cases
 
@@ -174,7 +174,7 @@ class GrowthOptions:
     ] = None
     months: Annotated[int | None, typer.Option(help="Months over which rows arrive.")] = None
 
-    def planned(self, wish: WishOptions) -> GrowthPlan:
+    def planned(self, wish: SessionTerms) -> GrowthPlan:
         """Widths over time.
 
         Raises:
@@ -194,7 +194,7 @@ class GrowthOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputOptions:
-    """How a plan is shown."""
+    """Output of a plan: chart and format."""
 
     chart: Annotated[
         Path | None,
@@ -223,8 +223,8 @@ class OutputOptions:
 
 def plan(
     *,
-    wish: WishOptions,
-    dependence: DependenceOptions,
+    wish: SessionTerms,
+    dependence: PlannedDependence,
     protocol: Annotated[
         Path | None,
         typer.Option(help="A TOML file of declared families: print widths for each, and for all other queries."),

@@ -29,7 +29,7 @@ _APART, _SEALING = "What belongs together, at most one of", "The command that is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOptions:
-    """Which rows are sealed, and the folder of both files."""
+    """The rule of the split, and the folder of both files."""
 
     holdout: Annotated[float, typer.Option(metavar="SHARE", help="About which share of the rows is to be sealed.")]
     output: Annotated[

@@ -92,7 +92,7 @@ class SuitePlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChallengerOptions:
+class VersionOptions:
     """The challenger with its files, and the file for the verdict."""
 
     challenger: Annotated[
@@ -163,7 +163,7 @@ def challenge(
     file: FileArgument,
     *,
     gate: GateOption = "main",
-    challenger: ChallengerOptions,
+    challenger: VersionOptions,
     place: SuitePlace,
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,

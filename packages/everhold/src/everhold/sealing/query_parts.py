@@ -1,4 +1,4 @@
-"""What a query asks of rows: numerator and denominator, groups, and where two arrays differ."""
+"""Parts of queries: numerator and denominator, groups, and where two arrays differ."""
 
 from __future__ import annotations
 
