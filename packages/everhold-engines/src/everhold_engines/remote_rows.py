@@ -17,7 +17,7 @@ from everhold.progress import progress
 from everhold.sealing.duckdb_files import POSITION
 from everhold.sealing.engines.errors import engine_errors_hidden
 from everhold.sealing.evaluated_rows import EvaluatedRows
-from everhold.sealing.query_parts import named, parts_of_ratio
+from everhold.sealing.sums import named, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import ColumnKind, JoinedValue
 from everhold_engines.counting import EngineCounts

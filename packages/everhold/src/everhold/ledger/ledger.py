@@ -17,9 +17,19 @@ from everhold.ledger.database import database_errors, questions_in_order
 from everhold.ledger.entry_index import EntryIndex
 from everhold.ledger.head_file import Reached
 from everhold.ledger.records import Committed, Entry, EntryDraft, Head, Outcome
-from everhold.ledger.sealed_reader import SealedReader, not_what_was_written
-from everhold.ledger.sealed_values import SEALED_VALUE, opened, sealed
-from everhold.ledger.statements import ANSWERED, BEGINNING, CHARGED, INSERT, MOVE_HEAD, PAGE
+from everhold.ledger.sealed_values import (
+    ANSWERED,
+    BEGINNING,
+    CHARGED,
+    INSERT,
+    MOVE_HEAD,
+    PAGE,
+    SEALED_VALUE,
+    SealedReader,
+    not_what_was_written,
+    opened,
+    sealed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -20,7 +20,7 @@ from everhold.ledger.database import database_errors, entries, head, holdouts, q
 from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger
 from everhold.ledger.records import Head, HoldoutRecord
-from everhold.ledger.sealed_reader import find_head
+from everhold.ledger.sealed_values import find_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.progress import progress
-from everhold.sealing.plain_columns import label_column, plain_column
-from everhold.sealing.query_parts import apart_of, named, parts_of_ratio
-from everhold.sealing.sums import cells_across, cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
+from everhold.sealing.sums import (
+    apart_of,
+    cells_across,
+    cells_of,
+    exact_sums,
+    group_sums_of,
+    named,
+    pairs_of,
+    parts_of_ratio,
+    row_pairs_of,
+)
 from everhold.values.base import Joined, Kept
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
 
@@ -138,14 +146,9 @@ class EvaluatedRows(ABC):
         return totals
 
     def look(
-        self,
-        queries: Sequence[BoundQuery],
-        needs: Sequence[Needs],
-        *,
-        parts: int = 1,
-        group_by: str | None = None,
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], *, parts: int = 1, group_by: str | None = None,
         unit: int = UNIT,
-    ) -> tuple[NDArray[np.int64], list[Any]]:
+    ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
         """Totals, and what interval procedures have to know of the rows besides, from the same reading.
 
         The row values of what needs more than a total are computed as for `totals`, without a branch that depends on
@@ -381,11 +384,10 @@ class EvaluatedRows(ABC):
         """
         with self.reading():
             if missing := [name for name in names if name not in self._arrays]:
+                from everhold.sealing.plain_columns import plain_columns
+
                 found = self._column_arrays(missing)
-                self._arrays |= {
-                    name: label_column(found[name]) if name == self._schema.label else plain_column(found[name])
-                    for name in missing
-                }
+                self._arrays |= plain_columns({name: found[name] for name in missing}, label=self._schema.label)
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
 
     def row_ids(self, name: str) -> list[Any]:

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 
-__all__ = ["label_column", "plain_column"]
+__all__ = ["plain_columns"]
 
 
-def plain_column(column: Any) -> NDArray[Any]:
+def plain_columns(columns: Mapping[str, Any], *, label: str | None) -> dict[str, NDArray[Any]]:
+    """Columns as arrays, by name; the label keeps its own type."""
+    return {name: _as_label(column) if name == label else _plain(column) for name, column in columns.items()}
+
+
+def _plain(column: Any) -> NDArray[Any]:
     """A column as a plain, read-only array without a mask."""
     missing = np.ma.getmaskarray(column)
     plain: NDArray[Any] = np.array(np.ma.getdata(column))
@@ -29,7 +36,7 @@ def plain_column(column: Any) -> NDArray[Any]:
     return plain
 
 
-def label_column(column: Any) -> NDArray[Any]:
+def _as_label(column: Any) -> NDArray[Any]:
     """The label as it is, text in fixed width: it compares in one pass."""
     label: NDArray[Any] = np.array(np.ma.getdata(column))
     label = label.astype(str) if label.dtype.kind == "O" else label

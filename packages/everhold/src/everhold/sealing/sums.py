@@ -22,9 +22,11 @@ from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.values.base import BoundQuery
+
 __all__ = [
-    "cells_across", "cells_of", "exact_sums", "group_lotteries", "group_sums_of", "pair_lotteries", "pairs_of",
-    "row_pairs_of",
+    "apart_of", "cells_across", "cells_of", "exact_sums", "group_lotteries", "group_sums_of", "named", "pair_lotteries",
+    "pairs_of", "parts_of_ratio", "row_pairs_of",
 ]  # fmt: skip
 
 MOST_KINDS = 2**20
@@ -212,6 +214,30 @@ def pair_lotteries(
     keys = [np.tile(sizes, 3), denominators, numerators]
     (sizes, denominators, numerators), weights = _weighed(keys, np.concatenate([counts - most, most - least, least]))
     return Pairs(sizes, numerators, denominators, weights, unit)
+
+
+def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
+    """The total of a difference of two public arrays, and the histogram of the rows where they differ."""
+    if query.pair is None or query.pair.apart is None:
+        raise ValueError(f"{query.shown!r} is no difference of two arrays; expected one")
+    apart = query.pair.apart
+    return int(grid.sum()), cells_of(apart.shares(grid), unit=2 * apart.reach)
+
+
+def named(group_by: str | None) -> str:
+    """The column of groups that a procedure needs.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    if group_by is None:
+        raise ValueError("a procedure needs groups and no column names them; expected one")
+    return group_by
+
+
+def parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
+    """Numerator and denominator; none of what is no ratio."""
+    return (query.pair.first, query.pair.second) if query.pair is not None and query.pair.how == "ratio" else ()
 
 
 def _cells(sums: NDArray[np.int64], sizes: NDArray[np.int64], across: int, unit: int) -> NDArray[np.int64]:

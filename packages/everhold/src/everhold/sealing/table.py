@@ -20,8 +20,7 @@ from everhold.sealing.duckdb_files import POSITION
 from everhold.sealing.embedded_rows import EmbeddedRows
 from everhold.sealing.engines.errors import engine_errors_hidden
 from everhold.sealing.evaluated_rows import EvaluatedRows
-from everhold.sealing.query_parts import parts_of_ratio
-from everhold.sealing.sums import exact_sums
+from everhold.sealing.sums import exact_sums, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import quoted
 
