@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 __all__ = ["plain_columns"]
 
 
