@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 from everhold.errors import EverholdError, HoldoutRejected, Unavailable
 from everhold.values.expressions import ColumnKind
 from everhold_engines.arrays import array_of
-from everhold_engines.remote import PIECES, Remote, known_path, name_parts
+from everhold_engines.remote import PIECES, Remote
 from everhold_engines.sql.dialects import CLICKHOUSE, Dialect
+from everhold_engines.table_names import known_path, name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,8 +20,9 @@ import sqlalchemy as sa
 
 from everhold.values.expressions import ColumnKind
 from everhold_engines.arrays import array_of, plain
-from everhold_engines.remote import PIECES, Remote, name_parts
+from everhold_engines.remote import PIECES, Remote
 from everhold_engines.sql.dialects import POSTGRESQL, Dialect, dialect_named
+from everhold_engines.table_names import name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

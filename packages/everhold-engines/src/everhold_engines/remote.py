@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,6 +17,7 @@ from everhold.sealing.engines.errors import errors_hidden
 from everhold.sealing.row_store import ENGINE_VARIABLE
 from everhold_engines.arrays import plain
 from everhold_engines.base import Sealable
+from everhold_engines.table_names import name_parts, overlap
 from everhold_engines.watermark import Watermark
 
 if TYPE_CHECKING:
@@ -29,54 +29,13 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["PIECES", "Remote", "known_path", "name_parts"]
+__all__ = [
+    "PIECES",
+    "Remote",
+]
 
 PIECES = (1, 16, 31, 46)
 """Starts of the four numbers of 60 bits in the 64 hexadecimal digits of a row's SHA-256, from 1."""
-
-_PATTERN = re.compile(r"[*?\[\]{}\\]")
-_PART = re.compile(r'`(?:[^`]|``)+`|"(?:[^"]|"")+"|[^.`"]+')
-
-
-def name_parts(table: str) -> list[str]:
-    """The parts of a table's name, which may stand in double quotes or backquotes.
-
-    Raises:
-        ValueError: If it is no name.
-
-    Examples:
-        >>> name_parts('study.flights'), name_parts('study."flights.2024"')
-        (['study', 'flights'], ['study', 'flights.2024'])
-    """
-    found = _PART.findall(table) if isinstance(table, str) else []
-    if not found or ".".join(found) != table or "\0" in table:
-        raise ValueError(
-            f"{table!r} is not the name of a table; expected one such as flights or study.flights, a part with other "
-            "signs in double quotes"
-        )
-    return [_unquoted(part) for part in found]
-
-
-def known_path(path: str) -> set[str]:
-    """A path as it is known, whatever it is called; nothing for a pattern of paths.
-
-    Examples:
-        >>> known_path("file:/data/../lake/flights/"), known_path("/data/*")
-        ({'/lake/flights'}, set())
-    """
-    if _PATTERN.search(path):
-        return set()
-    return {os.path.realpath(re.sub(r"^file:/+", "/", path))}
-
-
-def _overlap(*names: str) -> bool:
-    """True if two tables may be the same, or one contains files of the other."""
-    shorter, longer = sorted((f"{name.casefold()}/" for name in names), key=len)
-    return longer.startswith(shorter)
-
-
-def _unquoted(part: str) -> str:
-    return part if part[0] not in '`"' else part[1:-1].replace(part[0] * 2, part[0])
 
 
 class Remote(Sealable, ABC):
@@ -265,7 +224,7 @@ class Remote(Sealable, ABC):
                 "depend on sealed rows, or on the question; expected a plain table; nothing was charged; write its "
                 "rows to one"
             )
-        if any(_overlap(one, each) for one in known for each in own):
+        if any(overlap(one, each) for one in known for each in own):
             raise QueryRejected(
                 f"{table!r} has the rows that are sealed; expected a table of its own; nothing was charged"
             )

@@ -16,10 +16,11 @@ from everhold.errors import QueryRejected
 from everhold.progress import progress
 from everhold.sealing.duckdb_files import POSITION
 from everhold.sealing.engines.errors import engine_errors_hidden
-from everhold.sealing.evaluated_rows import EvaluatedRows, named, parts_of_ratio
+from everhold.sealing.evaluated_rows import EvaluatedRows
+from everhold.sealing.sums import named, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import ColumnKind, JoinedValue
-from everhold_engines.counting import counted_cells, counted_groups, counted_pairs
+from everhold_engines.counting import EngineCounts
 from everhold_engines.joined import is_joined, look_joined
 from everhold_engines.sql.coarse import group_sizes_sql
 from everhold_engines.sql.compiler import part_totals_sql, row_values_sql, totals_sql
@@ -111,24 +112,30 @@ class RemoteRows(EvaluatedRows):
 
     def _expression_totals(self, values: Sequence[AnyValue], *, parts: int, unit: int) -> NDArray[np.int64]:
         totals = np.zeros((len(values), parts), dtype=np.int64)
-        source = self.engine.source if parts == 1 else self._in_order()
+        source = self.engine.source if parts == 1 else _in_order(self.engine, self._schema)
         with progress("reading rows", len(values)) as line:
             for start in range(0, len(values), self.at_once):
                 some = slice(start, start + self.at_once)
                 if parts == 1:
-                    totals[some, 0] = self._fetch(totals_sql(values[some], source, **self._how(unit)))[0]
+                    totals[some, 0] = self._fetch(
+                        totals_sql(values[some], source, unit=unit, dialect=self.engine.dialect)
+                    )[0]
                 else:
-                    sql = part_totals_sql(values[some], source, parts=parts, position=POSITION, **self._how(unit))
+                    sql = part_totals_sql(
+                        values[some], source, parts=parts, position=POSITION, unit=unit, dialect=self.engine.dialect
+                    )
                     for part, *sums in self._fetch(sql):
                         totals[some, int(part)] = sums
                 line(min(some.stop, len(values)))
         return totals
 
     def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
-        self._check_cells(len(values))
+        _check_cells(self.rows, len(values))
         for start in range(0, len(values), _COLUMNS_AT_ONCE):
             some = values[start : start + _COLUMNS_AT_ONCE]
-            sql = row_values_sql(some, self._in_order(), position=POSITION, **self._how(unit))
+            sql = row_values_sql(
+                some, _in_order(self.engine, self._schema), position=POSITION, unit=unit, dialect=self.engine.dialect
+            )
             found = self._fetch_arrays(sql)
             positions = np.ma.getdata(found["p"])
             for place in range(len(some)):
@@ -158,25 +165,22 @@ class RemoteRows(EvaluatedRows):
         across: int,
         unit: int,
     ) -> dict[int, tuple[int, Any]]:
-        fetch, source, how = self._fetch_arrays, self.engine.source, self._how(unit)
+        counts = EngineCounts(self._fetch_arrays, self.engine.source, unit, self.engine.dialect)
         if need in ("pairs", "group_pairs"):
             shown: dict[int, tuple[int, Any]] = {}
             for place in places:
                 numerator, denominator = map(self._value, parts_of_ratio(queries[place]))
                 if numerator is not None and denominator is not None:
                     by = group_by if need == "group_pairs" else None
-                    part, whole, pairs = counted_pairs(
-                        fetch, numerator, denominator, source, group_by=by, across=across, **how
-                    )  # fmt: skip
+                    part, whole, pairs = counts.pairs(numerator, denominator, group_by=by, across=across)
                     shown[place] = self._ratio(part, whole, unit), pairs
             return shown
         values = {place: value for place in places if (value := self._value(queries[place])) is not None}
         if not values:
             return {}
         if need == "cells":
-            return dict(zip(values, counted_cells(fetch, list(values.values()), source, **how), strict=True))
-        by = named(group_by)
-        groups = counted_groups(fetch, list(values.values()), source, group_by=by, across=across, **how)
+            return dict(zip(values, counts.cells(list(values.values())), strict=True))
+        groups = counts.groups(list(values.values()), group_by=named(group_by), across=across)
         return dict(zip(values, groups, strict=True))
 
     def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -187,11 +191,11 @@ class RemoteRows(EvaluatedRows):
         return self._group_sizes[group_by]
 
     def _index_of_groups(self, column: str) -> NDArray[np.int64]:
-        self._check_cells(1)
+        _check_cells(self.rows, 1)
         of = self.engine.dialect
         group = f"dense_rank() OVER (ORDER BY {of.column(column)}) - 1"
         found = self._fetch_arrays(
-            f"SELECT {of.rows}.{POSITION} AS p, {group} AS g FROM {self._in_order()} AS {of.rows}"
+            f"SELECT {of.rows}.{POSITION} AS p, {group} AS g FROM {_in_order(self.engine, self._schema)} AS {of.rows}"
         )  # fmt: skip
         index = np.empty(self.rows, dtype=np.int64)
         index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
@@ -203,7 +207,7 @@ class RemoteRows(EvaluatedRows):
         Raises:
             QueryRejected: If these are more cells than are read at once. Nothing is charged.
         """
-        self._check_cells(len(names))
+        _check_cells(self.rows, len(names))
         if len({*self._arrays, *names}) * self.rows > MOST_CELLS:
             self._arrays.clear()
         return super().table(names)
@@ -211,49 +215,19 @@ class RemoteRows(EvaluatedRows):
     def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
         of = self.engine.dialect
         listed = ", ".join(map(of.column, names))
-        return self._fetch_arrays(f"SELECT {listed} FROM {self._in_order()} AS {of.rows} ORDER BY {of.rows}.{POSITION}")
+        return self._fetch_arrays(
+            f"SELECT {listed} FROM {_in_order(self.engine, self._schema)} AS {of.rows} ORDER BY {of.rows}.{POSITION}"
+        )
 
     def _row_ids(self, name: str) -> list[Any]:
-        self._check_cells(1)
+        _check_cells(self.rows, 1)
         of, kind = self.engine.dialect, self.engine.columns()[name]
         column = of.column(name)
         exact = column if kind in (ColumnKind.NUMBER, ColumnKind.STRING) else of.as_text(column)
-        found = self._fetch_arrays(
-            f"SELECT {exact} AS name FROM {self._in_order()} AS {of.rows} ORDER BY {of.rows}.{POSITION}"
-        )  # fmt: skip
+        source = _in_order(self.engine, self._schema)
+        found = self._fetch_arrays(f"SELECT {exact} AS name FROM {source} AS {of.rows} ORDER BY {of.rows}.{POSITION}")
         ids: list[Any] = np.ma.getdata(found["name"]).tolist()
         return ids
-
-    def _in_order(self) -> str:
-        """SQL that follows FROM for rows with positions, which their row ids define.
-
-        Raises:
-            QueryRejected: If there are no row ids. Nothing is charged.
-        """
-        if self._schema.row_id is None:
-            raise QueryRejected(
-                "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
-                "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
-            )
-        of = self.engine.dialect
-        number = f"row_number() OVER (ORDER BY {of.column(self._schema.row_id)}) - 1"
-        return f"(SELECT {of.rows}.*, {number} AS {POSITION} FROM {self.engine.source} AS {of.rows})"
-
-    def _check_cells(self, columns: int) -> None:
-        """Refuse to read more than a public number of cells.
-
-        Raises:
-            QueryRejected: If it is more. Nothing is charged.
-        """
-        if self.rows * columns > MOST_CELLS:
-            raise QueryRejected(
-                f"this question needs {columns} columns of {self.rows:,} rows beside everhold; expected at most "
-                f"{MOST_CELLS:,} cells; ask an expression, which the engine evaluates itself, or name the columns "
-                "that the code reads; nothing was charged"
-            )
-
-    def _how(self, unit: int) -> dict[str, Any]:
-        return {"unit": unit, "dialect": self.engine.dialect}
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
         with engine_errors_hidden:  # a second wall
@@ -262,3 +236,33 @@ class RemoteRows(EvaluatedRows):
     def _fetch_arrays(self, sql: str) -> dict[str, NDArray[Any]]:
         with engine_errors_hidden:
             return heard_while(partial(self.engine.arrays, sql), self.engine.interrupt)
+
+
+def _in_order(engine: Engine, schema: Schema) -> str:
+    """SQL that follows FROM for rows with positions, which their row ids define.
+
+    Raises:
+        QueryRejected: If there are no row ids. Nothing is charged.
+    """
+    if schema.row_id is None:
+        raise QueryRejected(
+            "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
+            "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
+        )
+    of = engine.dialect
+    number = f"row_number() OVER (ORDER BY {of.column(schema.row_id)}) - 1"
+    return f"(SELECT {of.rows}.*, {number} AS {POSITION} FROM {engine.source} AS {of.rows})"
+
+
+def _check_cells(rows: int, columns: int) -> None:
+    """Refuse to read more than a public number of cells.
+
+    Raises:
+        QueryRejected: If it is more. Nothing is charged.
+    """
+    if rows * columns > MOST_CELLS:
+        raise QueryRejected(
+            f"this question needs {columns} columns of {rows:,} rows beside everhold; expected at most "
+            f"{MOST_CELLS:,} cells; ask an expression, which the engine evaluates itself, or name the columns "
+            "that the code reads; nothing was charged"
+        )

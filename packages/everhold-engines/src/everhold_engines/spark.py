@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import re
 import secrets
@@ -24,39 +23,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from everhold.errors import EverholdError, HoldoutRejected, Unavailable
+from everhold.errors import EverholdError
 from everhold.sealing.time_limits import TimeLimits
 from everhold.values.expressions import ColumnKind
 from everhold_engines.arrays import arrow_array, plain
-from everhold_engines.remote import PIECES, Remote, known_path, name_parts
+from everhold_engines.remote import PIECES, Remote
+from everhold_engines.spark_sessions import ABSENT, Quiet, address_of, is_connect, is_stopped, own_session, session_at
 from everhold_engines.sql.dialects import SPARK, Dialect
+from everhold_engines.table_names import known_path, name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-
 __all__ = ["Spark"]
 
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false", "spark.sql.caseSensitive": "false",
-    "spark.sql.parser.escapedStringLiterals": "false", "spark.sql.ansi.doubleQuotedIdentifiers": "false",
-    "spark.sql.variable.substitute": "false",  # of signs in names
-}  # fmt: skip
 _NUMBERS = re.compile(r"^(tinyint|smallint|int|bigint|float|double|decimal\(.*\))$")
 _STRINGS = re.compile(r"^(string( collate \w+)?|char\(\d+\)|varchar\(\d+\))$")
 _NESTED = re.compile(r"^(struct|array|map)<")
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _LIMITS = TimeLimits()
 _AGAIN = 0.2  # seconds between attempts to end a statement
-_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _MICROSECONDS = (
     "map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\", "
     "'timestampNTZFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")"
 )
-_ABSENT = "spark"
-"""The place of a session that cannot be made again from an address."""
 
 
 class Spark(Remote):
@@ -78,7 +70,7 @@ class Spark(Remote):
     def __init__(self, session: Any, table: str, *, max_seconds: float = 600.0, **arrives: str | None) -> None:
         super().__init__(str(table), max_seconds=max_seconds, **arrives)
         self._given, self._copy = session, None
-        self._address = _ABSENT if session is None else _address_of(session)
+        self._address = ABSENT if session is None else address_of(session)
         self._is_mine = False
         self._pinned: tuple[str | None] | None = None
         _ = self._named
@@ -155,7 +147,7 @@ class Spark(Remote):
         """End a statement, again and again, as its jobs may not have begun."""
         while tag in self._running and (session := self._copy) is not None:
             with contextlib.suppress(Exception):
-                if _is_connect(session):
+                if is_connect(session):
                     session.interruptTag(tag)
                 else:  # its own interruptTag does not reach the jobs of statements
                     session.sparkContext.cancelJobsWithTag(tag)
@@ -166,7 +158,7 @@ class Spark(Remote):
         with self._lock:
             copy, given, self._copy = self._copy, self._given, None
             with contextlib.suppress(Exception):
-                if copy is not None and copy is not given and _is_connect(copy):
+                if copy is not None and copy is not given and is_connect(copy):
                     copy.client.release_session()
                     copy.client.close()
             if self._is_mine and given is not None:
@@ -174,7 +166,7 @@ class Spark(Remote):
                 self._given, self._is_mine = None, False
 
     def _hidden(self, instead: Any = None) -> Any:
-        return _Quiet(super()._hidden(instead))
+        return Quiet(super()._hidden(instead))
 
     @property
     def _named(self) -> str:
@@ -228,7 +220,7 @@ class Spark(Remote):
     def _table(self, statement: str, *, max_seconds: float | None) -> Any:
         """An Arrow table."""
         session = self._connected()
-        jobs = session if _is_connect(session) else session.sparkContext
+        jobs = session if is_connect(session) else session.sparkContext
         add, remove = (jobs.addTag, jobs.removeTag) if jobs is session else (jobs.addJobTag, jobs.removeJobTag)
         limit = contextlib.nullcontext() if max_seconds is None else _LIMITS.at_most(max_seconds, self.interrupt)
         tag = f"everhold-{secrets.token_hex(8)}"
@@ -293,12 +285,12 @@ class Spark(Remote):
                     "anew; nothing was charged; start workers by 'spawn', or open the holdout there with a session of "
                     "its own"
                 )
-            if self._copy is not None and _is_stopped(self._copy) and self._is_mine:
+            if self._copy is not None and is_stopped(self._copy) and self._is_mine:
                 self._given = self._copy = None
             if self._copy is None:
                 if self._given is None:
-                    self._given, self._is_mine = _session_at(self._address)
-                self._copy = _own(self._given, is_mine=self._is_mine)
+                    self._given, self._is_mine = session_at(self._address)
+                self._copy = own_session(self._given, is_mine=self._is_mine)
                 if self._is_path:
                     self._refresh()
             return self._copy
@@ -311,105 +303,8 @@ class Spark(Remote):
             or bool(names & {"Py4JNetworkError", "RetriesExceeded"})
             or ("SparkConnectGrpcException" in names and "UNAVAILABLE" in said)
             or "stopped SparkContext" in said
-            or (self._copy is not None and _is_stopped(self._copy))
+            or (self._copy is not None and is_stopped(self._copy))
         )
-
-
-class _Quiet(contextlib.AbstractContextManager[None]):
-    """Context in which PySpark logs nothing of a statement that failed, and the errors are those of another context.
-
-    Args:
-        errors: The other one.
-    """
-
-    _here = threading.local()
-
-    def __init__(self, errors: contextlib.AbstractContextManager[None]) -> None:
-        self._errors = errors
-
-    def __enter__(self) -> None:
-        with self._errors:  # without the package, too
-            from pyspark.logger import PySparkLogger
-
-        for name in _LOGGERS:
-            logger = PySparkLogger.getLogger(name)  # as PySpark makes it, when it first has something to say
-            if _is_heard not in logger.filters:
-                logger.addFilter(_is_heard)
-        self._here.depth = getattr(self._here, "depth", 0) + 1
-        self._errors.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._here.depth -= 1
-        self._errors.__exit__(*error)
-
-
-def _is_heard(_record: logging.LogRecord) -> bool:
-    return not getattr(_Quiet._here, "depth", 0)
-
-
-def _is_connect(session: Any) -> bool:
-    return "connect" in type(session).__module__
-
-
-def _is_stopped(session: Any) -> bool:
-    return bool(session.is_stopped) if _is_connect(session) else session.sparkContext._jsc is None
-
-
-def _own(session: Any, *, is_mine: bool) -> Any:
-    """A copy of a session with everhold's settings; itself if it is not shared.
-
-    Raises:
-        HoldoutRejected: If it cannot be copied and has other settings.
-    """
-    if is_mine:
-        copy = session
-    elif not _is_connect(session):
-        copy = type(session)(session.sparkContext, session._jsparkSession.cloneSession())
-    elif hasattr(session, "cloneSession"):  # from PySpark 4.1 on
-        _ = session.version  # the server knows of a session when it is first used, and clones only those
-        copy = session.cloneSession()
-    else:
-        if other := _other_settings(session):
-            wanted = ", ".join(f"{name} = {value}" for name, value in other.items())
-            raise HoldoutRejected(
-                f"the session of Spark has other settings than everhold counts with; expected {wanted}; nothing was "
-                "created; set them, or take PySpark 4.1 or later, whose sessions can be copied"
-            )
-        copy = session
-    for name, value in _other_settings(copy).items():
-        copy.conf.set(name, value)
-    return copy
-
-
-def _other_settings(session: Any) -> dict[str, str]:
-    """Required settings that are missing; Spark warns of some that have no effect."""
-    return {name: value for name, value in _SETTINGS.items() if session.conf.get(name).lower() != value.lower()}
-
-
-def _address_of(session: Any) -> str:
-    """Address of a session; for a cluster manager only the word that stands for it."""
-    if _is_connect(session):
-        return f"sc://{session.client.host}:{urlsplit('//' + session.client._builder.endpoint).port}"
-    master = str(session.sparkContext.master)
-    return master if master.startswith(("local", "spark://")) else _ABSENT
-
-
-def _session_at(address: str) -> tuple[Any, bool]:
-    """The active session if there is one, or a new one, and whether it is new."""
-    from pyspark.sql import SparkSession
-
-    if urlsplit(address).scheme == "sc":
-        return SparkSession.builder.remote(address).create(), True
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active, False
-    if address == _ABSENT:
-        raise Unavailable(
-            "no session of Spark is active in this process; expected one; nothing was charged; make one, or hand it in "
-            "when the holdout is opened: engine=everhold_engines.Spark(session, table)"
-        )
-    builder = SparkSession.builder.master(address).config("spark.ui.showConsoleProgress", "false")
-    return builder.getOrCreate(), True
 
 
 def _newest_sql(provider: str, name: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everhold.sealing.structure import FileStructure
+from everhold.sealing.whole_groups import is_apart
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class TableStructure(FileStructure):
     def apart(self) -> frozenset[str]:
         """See `FileStructure`; of a long table only columns that could be ids of groups of training rows."""
         self._staging.bring_some()
-        some = [column for column in self._staging.comparable if self._is_apart(column)]
+        some = [column for column in self._staging.comparable if is_apart(self._tables, column)]
         if self._staging.all_whole:
             return frozenset(some)
         return frozenset(column for column in list(filter(self._repeats, some)) if self._still_apart(column))
@@ -55,12 +56,12 @@ class TableStructure(FileStructure):
         if (side := self._staging.sides.get("training")) is not None:
             return side.different(column) < side.rows - side.missing(column)
         name = quoted(column)
-        return self._count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training") > 0
+        return self._tables.count(f"SELECT count({name}) - count(DISTINCT {name}) FROM training") > 0
 
     def _still_apart(self, column: str) -> bool:
         """True if a column that is apart in a sample of the rows is apart in all of them."""
         self._staging.distinct(column)
-        return self._is_apart(column)
+        return is_apart(self._tables, column)
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
         """See `FileStructure`; of rows that are not all beside everhold nothing is said."""

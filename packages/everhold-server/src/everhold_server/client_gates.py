@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from everhold.queries.gate_history import GateHistory
     from everhold.queries.predictions import PredictionTable
     from everhold.queries.verdict import Verdict
-    from everhold_server.client import RemoteHoldout
+    from everhold_server.remote_holdout import RemoteHoldout
 
 __all__ = [
     "RemoteCaseGate",

@@ -12,7 +12,7 @@ from everhold_server.wire.connection import Connection
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from everhold_server.client import RemoteHoldout
+    from everhold_server.remote_holdout import RemoteHoldout
 
 __all__ = ["connect", "create", "holdouts"]
 

@@ -7,7 +7,7 @@ import pytest
 
 import everhold as eh
 from everhold.certificate import verify_certificate
-from everhold.certificate.verification import _account_findings
+from everhold.certificate.account_findings import account_findings
 from everhold.errors import BudgetExhausted, QueryRejected
 
 ROWS = 20_000
@@ -249,4 +249,4 @@ def test_an_account_that_cannot_be_is_found(budget, changed, finding):
     account["by_source"] |= changed.pop("by_source", {})
     account |= changed
     document["ledger_head"]["sequence"] = account["asked"]
-    assert any(finding in found for found in _account_findings(document))
+    assert any(finding in found for found in account_findings(document))

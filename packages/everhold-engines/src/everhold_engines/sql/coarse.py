@@ -53,19 +53,19 @@ def group_cells_sql(
 
 
 def pair_cells_sql(
-    numerator: AnyValue, denominator: AnyValue, source: str, *,
-    across: int, group_by: str | None = None, unit: int = UNIT, dialect: Dialect = DUCKDB,
+    both: Sequence[AnyValue], source: str, *, across: int, group_by: str | None = None, unit: int = UNIT,
+    dialect: Dialect = DUCKDB,
 ) -> str:  # fmt: skip
     """Rows, or groups of them, by size and half of a square cell, in any order.
 
-    The numerator of a row is the smaller of both row values; a row by itself has size 1. Arguments as for
-    `group_cells_sql`; None for no groups.
+    Both values are the numerator and the denominator; the numerator of a row is the smaller of them. A row by itself
+    has size 1. Other arguments as for `group_cells_sql`; None for no groups.
 
     Returns:
         Rows ``size, c0, c1, steep, count, numerator, denominator``: both cells, whether the numerator lies further
         inside its cell, units, and their sums.
     """
-    rows = _rows([numerator, denominator], source, group_by, unit, dialect)
+    rows = _rows(both, source, group_by, unit, dialect)
     if group_by is None:
         units = f"SELECT 1 AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r"
     else:

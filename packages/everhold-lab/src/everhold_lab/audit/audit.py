@@ -9,7 +9,8 @@ attack was too weak at this size to say anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from everhold.mechanisms import MECHANISMS, answering
 from everhold_lab.analysts import (
@@ -27,10 +28,12 @@ from everhold_lab.audit.report import Audit, AuditLine, NotPlayed
 from everhold_privacy.mechanisms.averages import Empirical
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
 
-__all__ = ["ANALYSTS", "MORE_ANALYSTS", "audit", "audit_plan", "entry_of"]
+__all__ = ["ANALYSTS", "MORE_ANALYSTS", "GameTerms", "audit", "audit_plan", "entry_of"]
 
 ANALYSTS = ("honest", "climbing", "greedy", "fingerprinting", "probing")
 """Analysts that play by default; see `everhold_lab.analysts`. The probing one guesses at the edge of confirmation."""
@@ -48,7 +51,32 @@ _MOST_STUDIES = 8  # of the optimiser, whose sampler takes most of the time
 _CROWD = 10
 _UNBROKEN = 1.0  # no error is larger: with this radius a control only measures
 
-Progress = Callable[[int, int], None]
+
+class GameTerms(TypedDict, total=False):
+    """Terms of the games of an audit.
+
+    Attributes:
+        mechanisms: Names; all that promise something by default.
+        analysts: Names, see `ANALYSTS` and `MORE_ANALYSTS`.
+        runs: Games of each analyst against each mechanism; 100 by default.
+        seed: Of the first game; the others follow.
+        progress: Called with the games that are over and the games that there are.
+    """
+
+    mechanisms: Sequence[str] | None
+    analysts: Sequence[str]
+    runs: int
+    seed: int
+    progress: Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Games:
+    mechanisms: Sequence[str] | None = None
+    analysts: Sequence[str] = ANALYSTS
+    runs: int = 100
+    seed: int = 0
+    progress: Callable[[int, int], None] = lambda done, total: None
 
 
 def audit(
@@ -58,11 +86,7 @@ def audit(
     overfits: int = 10,
     confidence: float = 0.95,
     slack: float = 0.0,
-    mechanisms: Sequence[str] | None = None,
-    analysts: Sequence[str] = ANALYSTS,
-    runs: int = 100,
-    seed: int = 0,
-    progress: Progress = lambda done, total: None,
+    **games: Unpack[GameTerms],
 ) -> Audit:
     """Let simulated analysts play against each mechanism with its best parameters for a wish.
 
@@ -72,11 +96,7 @@ def audit(
         overfits: Answers that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        mechanisms: Names; all that promise something by default.
-        analysts: Names, see `ANALYSTS` and `MORE_ANALYSTS`.
-        runs: Games of each analyst against each mechanism.
-        seed: Of the first game; the others follow.
-        progress: Called with the games that are over and the games that there are.
+        **games: ``mechanisms``, ``analysts``, ``runs``, ``seed`` and ``progress``; see `GameTerms`.
 
     Raises:
         ValueError: If the wish is not valid, or no mechanism promises anything for it.
@@ -86,37 +106,25 @@ def audit(
         >>> result.rows, result.consistent
         (256, True)
     """
-    played = _rounded(rows)
-    _check(queries, analysts, runs)
+    played, chosen = _rounded(rows), _Games(**games)
+    _check(queries, chosen)
     tuned: dict[str, Mechanism | str] = {}
-    for name in _adaptive(mechanisms):
+    for name in _adaptive(chosen.mechanisms):
         try:
             tuned[name] = MECHANISMS[name].for_wish(
                 rows=played, queries=queries, overfits=overfits, confidence=confidence, slack=slack
             )
         except ValueError as reason:
             tuned[name] = str(reason)
-    return _audit(tuned, rows, analysts, runs, seed, progress)
+    return _audit(tuned, rows, chosen)
 
 
-def audit_plan(
-    plan: Mapping[str, Any],
-    *,
-    mechanisms: Sequence[str] | None = None,
-    analysts: Sequence[str] = ANALYSTS,
-    runs: int = 100,
-    seed: int = 0,
-    progress: Progress = lambda done, total: None,
-) -> Audit:
+def audit_plan(plan: Mapping[str, Any], **games: Unpack[GameTerms]) -> Audit:
     """Let simulated analysts play against the lines of a plan, with the very parameters that it states.
 
     Args:
         plan: What `Plan.to_dict` returns and ``everhold plan --format json`` prints, with a number of rows.
-        mechanisms: As for `audit`.
-        analysts: As for `audit`.
-        runs: As for `audit`.
-        seed: As for `audit`.
-        progress: As for `audit`.
+        **games: As for `audit`.
 
     Raises:
         ValueError: If it is no such plan, or no line of it promises anything.
@@ -128,16 +136,16 @@ def audit_plan(
         raise ValueError("this is no plan; expected what 'everhold plan --rows ... --format json' prints") from None
     if rows is None:
         raise ValueError("the plan has no number of rows; expected one that was made with --rows")
-    played = _rounded(rows)
-    _check(queries, analysts, runs)
+    played, chosen = _rounded(rows), _Games(**games)
+    _check(queries, chosen)
     planned: dict[str, Mechanism | str] = {}
-    for name in _adaptive(mechanisms):
+    for name in _adaptive(chosen.mechanisms):
         radius, parameters = lines.get(name, (None, {}))
         if radius is None:
             planned[name] = "the plan has no radius for it"
         else:
             planned[name] = _with_parameters(name, played, queries, confidence, parameters)
-    return _audit(planned, rows, analysts, runs, seed, progress)
+    return _audit(planned, rows, chosen)
 
 
 def _with_parameters(
@@ -203,20 +211,16 @@ def entry_of(name: str, mechanism: Mechanism, *, procedure: Procedure | None = N
     return HillClimbingAnalyst(-(-rules // _ROUNDS), guess=edge), rules
 
 
-def _audit(
-    mechanisms: Mapping[str, Mechanism | str],
-    planned_rows: int,
-    analysts: Sequence[str],
-    runs: int,
-    seed: int,
-    progress: Progress,
-) -> Audit:
+def _audit(mechanisms: Mapping[str, Mechanism | str], planned_rows: int, games: _Games) -> Audit:
     excuses = {name: _excuse(mechanism) for name, mechanism in mechanisms.items()}
     entered = [
         mechanism for name, mechanism in mechanisms.items() if not isinstance(mechanism, str) and not excuses[name]
     ]
     bouts = [
-        (m, name) for m in entered for name in dict.fromkeys(analysts) if m.traits.needs_guess or name != "probing"
+        (m, name)
+        for m in entered
+        for name in dict.fromkeys(games.analysts)
+        if m.traits.needs_guess or name != "probing"
     ]
     if not bouts:
         reasons = "; ".join(f"{name}: {excuse or 'takes no guesses to probe'}" for name, excuse in excuses.items())
@@ -226,19 +230,19 @@ def _audit(
         rows=entered[0].rows,
         queries=entered[0].queries,
         confidence=entered[0].confidence,
-        runs=runs,
-        seed=seed,
-        lines=tuple(_lines(bouts, runs, seed, progress)),
+        runs=games.runs,
+        seed=games.seed,
+        lines=tuple(_lines(bouts, games)),
         not_played=tuple(NotPlayed(name, excuse) for name, excuse in excuses.items() if excuse),
     )
 
 
-def _check(queries: int, analysts: Sequence[str], runs: int) -> None:
+def _check(queries: int, chosen: _Games) -> None:
     if queries < _LEAST_QUERIES:
         raise ValueError(f"queries is {queries}; expected at least {_LEAST_QUERIES}, so that an attack fits")
-    if runs < 1:
-        raise ValueError(f"runs is {runs}; expected at least 1")
-    for name in analysts:
+    if chosen.runs < 1:
+        raise ValueError(f"runs is {chosen.runs}; expected at least 1")
+    for name in chosen.analysts:
         if name not in (*ANALYSTS, *MORE_ANALYSTS):
             known = ", ".join((*ANALYSTS, *MORE_ANALYSTS))
             raise ValueError(f"there is no analyst {name!r}; expected some of {known}")
@@ -256,19 +260,19 @@ def _excuse(mechanism: Mechanism | str) -> str:
     return ""
 
 
-def _lines(bouts: Sequence[tuple[Mechanism, str]], runs: int, seed: int, progress: Progress) -> Iterator[AuditLine]:
+def _lines(bouts: Sequence[tuple[Mechanism, str]], chosen: _Games) -> Iterator[AuditLine]:
     """Play everything. The bare averages are the same for all mechanisms: they are played once for each analyst."""
     opponents = ["climbing" if name == "probing" else name for _, name in bouts]  # bare averages take no guesses
-    total, done = runs * (len(bouts) + len(set(opponents))), 0
+    total, done = chosen.runs * (len(bouts) + len(set(opponents))), 0
     bare: dict[str, tuple[StudyOutcome, ...]] = {}
 
     def games(mechanism: Mechanism, name: str, radius: float | None = None) -> Iterator[StudyOutcome]:
         nonlocal done
         analyst, rules = entry_of(name, mechanism)
-        for run in range(runs):
-            yield play_once(mechanism, analyst, rules=rules, seed=seed + run, radius=radius)
+        for run in range(chosen.runs):
+            yield play_once(mechanism, analyst, rules=rules, seed=chosen.seed + run, radius=radius)
             done += 1
-            progress(done, total)
+            chosen.progress(done, total)
 
     for (mechanism, name), opponent in zip(bouts, opponents, strict=True):
         if opponent not in bare:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from everhold.cli.arguments import FormatOption
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list
 from everhold.progress import progress
 
@@ -24,32 +26,46 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedSession:
+    """The planned session."""
+
+    rows: Annotated[int | None, typer.Option(help="Number of sealed rows.")] = None
+    queries: Annotated[int | None, typer.Option(help="Number of adaptive questions.")] = None
+    surprises: Annotated[int, typer.Option(help="Answers that may come from the holdout.")] = 10
+    confidence: Annotated[float, typer.Option(help="Probability that every answer is true.")] = 0.95
+    slack: Annotated[
+        float, typer.Option(help="Guesses closer than this share of the radius to the truth cost nothing.")
+    ] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GameOptions:
+    """The games that are played."""
+
+    mechanism: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this mechanism; may be repeated.")
+    ] = None
+    analysts: Annotated[
+        str, typer.Option(metavar="NAME,NAME", help="Who plays; also boosting, crowd and optimising.")
+    ] = "honest,climbing,greedy,fingerprinting,probing"
+    runs: Annotated[int, typer.Option(help="Games of each analyst against each mechanism.")] = 100
+    seed: Annotated[int, typer.Option(help="Of all labels and noise; the same seed gives the same games.")] = 0
+
+
 def register(app: typer.Typer) -> None:
     """Add the command `audit`."""
-    app.command()(audit)
+    app.command()(with_option_groups(audit))
 
 
 def audit(
     *,
-    rows: Annotated[int | None, typer.Option(help="Number of sealed rows.")] = None,
-    queries: Annotated[int | None, typer.Option(help="Number of adaptive questions.")] = None,
-    surprises: Annotated[int, typer.Option(help="Answers that may come from the holdout.")] = 10,
-    confidence: Annotated[float, typer.Option(help="Probability that every answer is true.")] = 0.95,
-    slack: Annotated[
-        float, typer.Option(help="Guesses closer than this share of the radius to the truth cost nothing.")
-    ] = 0.0,
+    wish: AuditedSession,
     plan: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Audit this plan instead, as 'everhold plan --format json' prints it."),
     ] = None,
-    mechanism: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this mechanism; may be repeated.")
-    ] = None,
-    analysts: Annotated[
-        str, typer.Option(metavar="NAME,NAME", help="Who plays; also boosting, crowd and optimising.")
-    ] = "honest,climbing,greedy,fingerprinting,probing",
-    runs: Annotated[int, typer.Option(help="Games of each analyst against each mechanism.")] = 100,
-    seed: Annotated[int, typer.Option(help="Of all labels and noise; the same seed gives the same games.")] = 0,
+    games: GameOptions,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Let simulated analysts attack a planned configuration, and count broken promises.
@@ -70,19 +86,22 @@ def audit(
       1  a promise was broken more often than chance allows
       2  wrong usage, or nothing can be promised for this wish
     """
-    if plan is not None and (rows is not None or queries is not None):
+    if plan is not None and (wish.rows is not None or wish.queries is not None):
         raise Misuse("--plan and --rows or --queries are given; expected either a plan or a wish")
-    if plan is None and (rows is None or queries is None):
+    if plan is None and (wish.rows is None or wish.queries is None):
         raise Misuse("--rows or --queries is missing; expected both, or --plan with a file")
     from everhold_lab.audit import audit as audits
 
-    chosen: dict[str, Any] = {"mechanisms": mechanism, "analysts": _names(analysts), "runs": runs, "seed": seed}
+    chosen: dict[str, Any] = {
+        "mechanisms": games.mechanism, "analysts": _names(games.analysts), "runs": games.runs, "seed": games.seed,
+    }  # fmt: skip
     with progress("games") as line, arguments_checked():
         if plan is not None:
             result = audits.audit_plan(_read(plan), **chosen, progress=line)
         else:
-            wish: dict[str, Any] = {"rows": rows, "queries": queries, "overfits": surprises, "confidence": confidence}
-            result = audits.audit(**wish, slack=slack, **chosen, progress=line)
+            session = asdict(wish)
+            session["overfits"] = session.pop("surprises")
+            result = audits.audit(**session, **chosen, progress=line)
     _show(result, form)
 
 

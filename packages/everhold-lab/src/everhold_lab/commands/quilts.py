@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +11,12 @@ import typer
 from everhold.cli.arguments import FormatOption, model_from
 from everhold.cli.dependence import ChartOption, ModelArgument, save_picture
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list
 from everhold.progress import progress
 from everhold_lab.commands.quilt_lines import EveryRow, short_list
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
 __all__ = ["register"]
@@ -32,9 +32,29 @@ class Search(StrEnum):
     APPROXIMATE = "approximate"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureOptions:
+    """The picture of a quilt."""
+
+    row: Annotated[
+        int | None, typer.Option(help="The row in the picture; the one that needs most noise by default.")
+    ] = None
+    chart: ChartOption = None
+
+    def draw(self, mechanism: MarkovQuiltMechanism) -> None:
+        """Write the picture, if there is to be one."""
+        if self.chart is None:
+            return
+        from everhold_lab.charts.quilts import quilts_chart
+
+        with arguments_checked():
+            drawn = quilts_chart(mechanism, self.row)
+            save_picture(drawn, self.chart, "A row and its quilt", "The rows behind the quilt are remote.")
+
+
 def register(app: typer.Typer) -> None:
     """Add the command `quilts`, to everhold's group `dependence`."""
-    app.command()(quilts)
+    app.command()(with_option_groups(quilts))
 
 
 def quilts(
@@ -45,10 +65,7 @@ def quilts(
     search: Annotated[
         Search, typer.Option(help="Every quilt within 2,048 rows, or those that the spectral gap allows (chains).")
     ] = Search.EXACT,
-    row: Annotated[
-        int | None, typer.Option(help="The row in the picture; the one that needs most noise by default.")
-    ] = None,
-    chart: ChartOption = None,
+    picture: PictureOptions,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Find the Markov quilt of every row, and the noise that a release needs.
@@ -84,9 +101,7 @@ def quilts(
         mechanism = MarkovQuiltMechanism(given, rows=rows, epsilon=epsilon, search=search.value)
         scale = mechanism.scale
         shown, hidden = short_list(mechanism) if form is Format.TABLE else ([], 0)
-    if chart is not None:
-        with arguments_checked():
-            _draw_quilts(mechanism, row, chart)
+    picture.draw(mechanism)
     if rows > 2 * REACH and scale >= (1.0 - 1e-9) * rows / epsilon:
         note(
             f"some row is best served by all others nearby; quilts more than {REACH:,} rows away were not looked at, "
@@ -110,9 +125,3 @@ def _show_short_list(lines: list[dict[str, Any]], hidden: int, rows: int) -> Non
             f"{len(lines)} of {rows:,} rows are shown: both ends, and between them one for each shape of quilts, with "
             f"the number of rows alike{left_out}; --format csv has every row"
         )
-
-
-def _draw_quilts(mechanism: MarkovQuiltMechanism, row: int | None, path: Path) -> None:
-    from everhold_lab.charts.quilts import quilts_chart
-
-    save_picture(quilts_chart(mechanism, row), path, "A row and its quilt", "The rows behind the quilt are remote.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ import typer
 
 from everhold.cli.arguments import FormatOption, ModelOption, model_from
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold_lab.commands.lab import group
 
@@ -38,18 +40,33 @@ class SourceName(StrEnum):
     TECHNIQUES = "more-dp-techniques"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdOptions:
+    """Parameters of Thresholdout."""
+
+    surprises: Annotated[int, typer.Option(help="B, answers that may come from the holdout.")]
+    scale: Annotated[float, typer.Option(help="sigma, the noise of the threshold, in units of the query.")]
+    tolerance: Annotated[float, typer.Option(help="tau, in units of the query.")]
+    failure: Annotated[float, typer.Option(help="beta, the probability of failure for one question.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfluenceOptions:
+    """Influences of rows on each other."""
+
+    influence: Annotated[float, typer.Option(help="a, the largest influence of a row on its Markov blanket.")] = 0.0
+    nearby: Annotated[int, typer.Option(help="|N|, rows between a row and its Markov quilt.")] = 0
+    quilt_influence: Annotated[float, typer.Option(help="b, the influence of a row on its quilt.")] = 0.0
+    model: ModelOption = None
+    model_rows: Annotated[int | None, typer.Option(help="With --model: rows that the model describes.")] = None
+
+
 @group.command()
+@with_option_groups
 def rows(
     *,
-    surprises: Annotated[int, typer.Option(help="B, answers that may come from the holdout.")],
-    scale: Annotated[float, typer.Option(help="sigma, the noise of the threshold, in units of the query.")],
-    tolerance: Annotated[float, typer.Option(help="tau, in units of the query.")],
-    failure: Annotated[float, typer.Option(help="beta, the probability of failure for one question.")],
-    influence: Annotated[float, typer.Option(help="a, the largest influence of a row on its Markov blanket.")] = 0.0,
-    nearby: Annotated[int, typer.Option(help="|N|, rows between a row and its Markov quilt.")] = 0,
-    quilt_influence: Annotated[float, typer.Option(help="b, the influence of a row on its quilt.")] = 0.0,
-    model: ModelOption = None,
-    model_rows: Annotated[int | None, typer.Option(help="With --model: rows that the model describes.")] = None,
+    threshold: ThresholdOptions,
+    dependence: InfluenceOptions,
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Compute the rows that Theorem 1 of Zhao 2017 asks for, n_* and n_#.
@@ -76,17 +93,18 @@ def rows(
     from everhold_lab.published.thresholdout import zhao_theorem_1_rows
     from everhold_lab.theory.thresholdout import zhao_n_sharp, zhao_n_star
 
-    if (model is None) != (model_rows is None):
+    if (dependence.model is None) != (dependence.model_rows is None):
         raise Misuse("--model and --model-rows belong together. Pass both or neither.")
-    asked = (surprises, scale, tolerance, failure)
+    asked, influence = astuple(threshold), dependence.influence
+    nearby, quilt_influence = dependence.nearby, dependence.quilt_influence
     with arguments_checked():
         star = zhao_n_star(*asked, blanket_influence=influence)
-        if model is not None and model_rows is not None:
-            price = model_from(model).bayesian_price(tolerance / 3.0, model_rows)
+        if dependence.model is not None and dependence.model_rows is not None:
+            price = model_from(dependence.model).bayesian_price(threshold.tolerance / 3.0, dependence.model_rows)
             sharp = zhao_theorem_1_rows(*asked, price=price)
         else:
             sharp = zhao_n_sharp(*asked, nearby=nearby, quilt_influence=quilt_influence)
-    independent = model is None and influence == quilt_influence == nearby == 0
+    independent = dependence.model is None and influence == quilt_influence == nearby == 0
     show_record({"n_star": _whole(star), "n_sharp": _whole(sharp), "proof_complete": independent}, form)
     if form is Format.TABLE and not independent:
         note(_UNPROVED)
@@ -168,7 +186,19 @@ def influence(
     show_record({"influence": _finite(found), "row": row, "targets": aims, "given": facts}, form)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """The session that bounds are about, and levels."""
+
+    failure: Annotated[float, typer.Option(help="beta; 0 for max-information itself, with a file only.")] = 0.05
+    sealed: Annotated[int | None, typer.Option("--rows", help="For bounds: number of rows.")] = None
+    epsilon: Annotated[float | None, typer.Option(help="For bounds: privacy loss of the session, in nats.")] = None
+    delta: Annotated[float, typer.Option(help="For bounds: delta of approximate privacy.")] = 0.0
+    level: Annotated[float, typer.Option(help="Level of a test that is chosen after the session.")] = 0.05
+
+
 @group.command()
+@with_option_groups
 def information(
     table: Annotated[
         Path | None,
@@ -178,11 +208,7 @@ def information(
         ),
     ] = None,
     *,
-    failure: Annotated[float, typer.Option(help="beta; 0 for max-information itself, with a file only.")] = 0.05,
-    sealed: Annotated[int | None, typer.Option("--rows", help="For bounds: number of rows.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="For bounds: privacy loss of the session, in nats.")] = None,
-    delta: Annotated[float, typer.Option(help="For bounds: delta of approximate privacy.")] = 0.0,
-    level: Annotated[float, typer.Option(help="Level of a test that is chosen after the session.")] = 0.05,
+    session: SessionOptions,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Compute the approximate max-information of a session: exactly, or its published bounds.
@@ -208,6 +234,7 @@ def information(
     from everhold_lab.theory import max_information
     from everhold_lab.theory.approximate_max_information import rogers_2016
 
+    sealed, epsilon, delta, failure = session.sealed, session.epsilon, session.delta, session.failure
     with arguments_checked():
         if table is not None and sealed is None and epsilon is None:
             exact = max_information.exact_max_information(_tables(table, "joint")["joint"], failure=failure)
@@ -228,7 +255,7 @@ def information(
                         failure,
                     ),
                 ]
-        lines = [_information(*line, level) for line in found]
+        lines = [_information(*line, session.level) for line in found]
     show_list(lines, list(lines[0]), form, document={"max_information": lines})
 
 

@@ -31,14 +31,13 @@ from everhold_lab.demo.tuning import BEFORE, CANDIDATES, OVERFITTED, Trial, Tune
 from everhold_lab.running import report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from rich.console import Console
 
     from everhold.answers import Answer
     from everhold.dependence import DependenceModel
-    from everhold.families.base import Family
 
 __all__ = ["ClimbOutcome", "DemoPlan", "DemoResult", "run_demo"]
 
@@ -259,10 +258,9 @@ def _sealed(
     name: str,
     flights: Flights,
     *,
-    queries: int,
     overfits: int,
     dependence: DependenceModel | None = None,
-    declared: Mapping[str, Family] | None = None,
+    **terms: Any,
 ) -> Holdout:
     """A holdout of the sealed flights; each analyst has one of the same flights, and none sees answers of another.
 
@@ -273,8 +271,8 @@ def _sealed(
         warnings.simplefilter("ignore", DependenceWarning)
         return Holdout.create(
             storage, name, holdout=flights.sealed.table, training=flights.training.table, label="late",
-            queries=queries, surprises=overfits, mechanism="guess_and_check", dependence=dependence or Independent(),
-            allow_resealing=True, declared=declared,
+            surprises=overfits, mechanism="guess_and_check", dependence=dependence or Independent(),
+            allow_resealing=True, **terms,
         )  # fmt: skip
 
 

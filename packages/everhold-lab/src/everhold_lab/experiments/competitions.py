@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -196,10 +196,10 @@ class _CompetitionGame:
         leads = int(np.argmax(shown))
         order = np.argsort(-shown)
         false = sum(truths[a] <= truths[b] for place, a in enumerate(order) for b in order[place + 1 :])
-        return self._row(
-            truths, scores=shown, places=-shown, false=int(false), false_leader=truths[leads] < truths.max(),
-            told_apart=1.0,
-        )  # fmt: skip
+        return {
+            **_correlations(truths, shown, -shown), "half_width": None, "false": int(false),
+            "false_leader": bool(truths[leads] < truths.max()), "told_apart": 1.0, "charged": 0,
+        }  # fmt: skip
 
     def held(self, holdout: eh.Holdout) -> Row:
         """Through a holdout, to the end."""
@@ -229,21 +229,19 @@ class _CompetitionGame:
             false_leader = not any(line.rank == 1 and truth[line.team] == best for line in lines)
         else:
             false_leader = truth[leader] < best and board[leader].rank != 1
-        return self._row(
-            truths, scores=np.array([float(line.score or 0.0) for line in lines]),
-            places=np.array([float(line.rank or 0) for line in lines]), false=false + missed,
-            false_leader=false_leader, charged=charged,
-            told_apart=sum(each.better is not None for each in board.comparisons) / len(board.comparisons),
-            half_width=max((float(line.high or 0.0) - float(line.low or 0.0)) / 2.0 for line in lines),
-        )  # fmt: skip
-
-    def _row(
-        self, truths: NDArray[np.float64], *, scores: NDArray[np.float64], places: NDArray[np.float64], false: int,
-        false_leader: Any, told_apart: float, charged: int = 0, half_width: float | None = None,
-    ) -> Row:  # fmt: skip
+        scores = np.array([float(line.score or 0.0) for line in lines])
+        places = np.array([float(line.rank or 0) for line in lines])
         return {
-            "correlation": float(spearmanr(scores, truths).statistic),
-            "correlation_of_places": float(-spearmanr(places, truths).statistic),
-            "half_width": half_width, "false": false, "false_leader": bool(false_leader),
-            "told_apart": told_apart, "charged": charged,
+            **_correlations(truths, scores, places),
+            "half_width": max((float(line.high or 0.0) - float(line.low or 0.0)) / 2.0 for line in lines),
+            "false": false + missed, "false_leader": bool(false_leader),
+            "told_apart": sum(each.better is not None for each in board.comparisons) / len(board.comparisons),
+            "charged": charged,
         }  # fmt: skip
+
+
+def _correlations(truths: NDArray[np.float64], scores: NDArray[np.float64], places: NDArray[np.float64]) -> Row:
+    return {
+        "correlation": float(spearmanr(scores, truths).statistic),
+        "correlation_of_places": float(-spearmanr(places, truths).statistic),
+    }

@@ -16,7 +16,7 @@ from everhold_lab.analysts import HillClimbingAnalyst
 from everhold_lab.audit.coverage import edge_of_checks, play_once
 from everhold_lab.audit.dependent_boards import CopiedInGroups, CopiedInOrder, Population
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
-from everhold_lab.experiments.panels import PanelPoint, panel_chart
+from everhold_lab.experiments.panels import PanelAxis, PanelPoint, panel_chart
 from everhold_lab.experiments.promises import promises_kept
 
 if TYPE_CHECKING:
@@ -85,13 +85,13 @@ class DependenceExperiment(Experiment):
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
         """One game against each mechanism with each declaration, all on rows that are drawn alike."""
-        population = self._population(setting)
+        population = _population(setting, self.points)
         rows: list[Row] = []
         for name in _MECHANISMS:
             for declared in (_RIGHT, _WRONG):
                 mechanism = self._mechanism(name, population.dependence() if declared == _RIGHT else None)
                 outcome = play_once(
-                    mechanism, self._analyst(mechanism), rules=self.points - 1, seed=seed, population=population
+                    mechanism, _analyst(mechanism, self.points), rules=self.points - 1, seed=seed, population=population
                 )
                 error = outcome.worst_error
                 broken = outcome.violated or outcome.needless
@@ -105,7 +105,7 @@ class DependenceExperiment(Experiment):
             games.setdefault((row["family"], row["strength"], row["mechanism"], row["declared"]), []).append(row)
         lines = []
         for setting in self.settings():
-            right = self._population(setting).dependence()
+            right = _population(setting, self.points).dependence()
             for name in _MECHANISMS:
                 for declared, model in ((_RIGHT, right), (_WRONG, None)):
                     played = games.get((*setting.values(), name, declared), [])
@@ -148,30 +148,21 @@ class DependenceExperiment(Experiment):
         pictures = []
         for name, families in (("groups", ("groups",)), ("order", ("chain", "ar1"))):
             lines = [line for line in summary if line["family"] in families]
-            axis, in_groups = _STRENGTHS[families[0]], name == "groups"
+            axis = PanelAxis(_STRENGTHS[families[0]], log=name == "groups")
             promised = panel_chart(
-                _radii(lines), horizontal=axis, vertical="radius, and worst error", colours=_COLOURS, kinds=_KINDS,
-                log_horizontal=in_groups, log_vertical=False,
+                _radii(lines), horizontal=axis, vertical=PanelAxis("radius, and worst error", log=False),
+                colours=_COLOURS, kinds=_KINDS,
             )  # fmt: skip
-            pictures.append(Picture(f"radius-{name}", f"Promise and attack: {axis}", seen, promised))
+            pictures.append(Picture(f"radius-{name}", f"Promise and attack: {axis.title}", seen, promised))
             counted = panel_chart(
-                _worth(lines), horizontal=axis, vertical="effective rows", colours=_ROWS_COLOURS,
-                kinds=("effective rows",), log_horizontal=in_groups,
+                _worth(lines), horizontal=axis, vertical=PanelAxis("effective rows"), colours=_ROWS_COLOURS,
+                kinds=("effective rows",),
             )  # fmt: skip
-            pictures.append(Picture(f"rows-{name}", f"What {self.rows:,} rows are worth: {axis}", worth, counted))
+            pictures.append(Picture(f"rows-{name}", f"What {self.rows:,} rows are worth: {axis.title}", worth, counted))
         return pictures
-
-    def _population(self, setting: Setting) -> Population:
-        if setting["family"] == "groups":
-            return CopiedInGroups(points=self.points, size=int(setting["strength"]))
-        return CopiedInOrder(points=self.points, correlation=setting["strength"])
 
     def _mechanism(self, name: str, model: DependenceModel | None) -> Mechanism:
         return _tuned(name, self.rows, self.queries, self.overfits, self.confidence, model)
-
-    def _analyst(self, mechanism: Mechanism) -> HillClimbingAnalyst:
-        """A hill climber; where guesses are checked, each is at the edge, so that the reply tells the side."""
-        return HillClimbingAnalyst(-(-(self.points - 1) // _ROUNDS), guess=edge_of_checks(mechanism))
 
     def _line(self, setting: Setting, name: str, declared: str, model: DependenceModel | None) -> Row:
         effective = float(self.rows) if model is None else model.concentration(self.rows)
@@ -184,6 +175,17 @@ class DependenceExperiment(Experiment):
             for one in self.correlations
             for name in _MECHANISMS
         ]
+
+
+def _population(setting: Setting, points: int) -> Population:
+    if setting["family"] == "groups":
+        return CopiedInGroups(points=points, size=int(setting["strength"]))
+    return CopiedInOrder(points=points, correlation=setting["strength"])
+
+
+def _analyst(mechanism: Mechanism, points: int) -> HillClimbingAnalyst:
+    """A hill climber; where guesses are checked, each is at the edge, so that the reply tells the side."""
+    return HillClimbingAnalyst(-(-(points - 1) // _ROUNDS), guess=edge_of_checks(mechanism))
 
 
 @lru_cache(maxsize=256)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -84,7 +84,7 @@ class GatesExperiment(Experiment):
     def play(self, setting: Setting, seed: int) -> list[Row]:
         """One night; one row with what was promoted."""
         game = _GateGame(self, np.random.default_rng([seed, ["hill climbing", "boosting"].index(setting["agent"])]))
-        judge = self._gate() if setting["judge"] == "gate" else self._one_shot
+        judge = self._gate() if setting["judge"] == "gate" else partial(_one_shot, self.mechanism)
         promoted, wrong = [], 0
         for real, turned in game.promotions(judge, boosting=setting["agent"] == "boosting"):
             wrong += not game.better(turned) > 0.0
@@ -98,7 +98,7 @@ class GatesExperiment(Experiment):
 
         def judge(turned: Sequence[Rows], wins: NDArray[np.int64]) -> int | None:
             nonlocal state
-            evaluations, noise = self._evaluations(turned, wins), SeededNoise(0)
+            evaluations, noise = _evaluations(self.mechanism, turned, wins), SeededNoise(0)
             if self.mechanism.surely_answers(state, 1) < 1:
                 return None
             after, replies = self.mechanism.answer_many(state, evaluations, noise)
@@ -112,30 +112,6 @@ class GatesExperiment(Experiment):
             return None
 
         return judge
-
-    def _evaluations(self, turned: Sequence[Rows], wins: NDArray[np.int64]) -> Evaluations:
-        """Sealed evaluations of accuracies that differ where predictions were flipped."""
-        unit = self.mechanism.unit
-        differing = np.array([len(rows) for rows in turned])
-        totals = self.rows * (unit // 2) + (2 * wins - differing) * (unit // 2)
-        return Evaluations(
-            totals=totals[:, None], guesses=np.full(len(turned), -1), rows=self.rows, unit=unit,
-            procedures=[
-                SignTest(rows=self.rows, training=self.rows, differing=int(count)) for count in differing
-            ],
-            seen=[None] * len(turned), margins=np.full(len(turned), 0.5 + self.mechanism.row_step),
-        )  # fmt: skip
-
-    def _one_shot(self, turned: Sequence[Rows], wins: NDArray[np.int64]) -> int | None:
-        """The protection removed: a single sign test at level beta for everybody."""
-        nats = -math.log(2.0 * (1.0 - self.confidence))
-        evaluations = self._evaluations(turned, wins)
-        assert evaluations.procedures is not None
-        for place, procedure in enumerate(evaluations.procedures):
-            mean = float(evaluations.totals[place, 0]) / (self.rows * self.mechanism.unit)
-            if procedure.interval(mean, nats)[0] > 0.5:
-                return place
-        return None
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
         """By setting: games with a wrong promotion, and real steps that were seen."""
@@ -166,6 +142,30 @@ class GatesExperiment(Experiment):
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
         """None: two numbers for each setting say it."""
         return []
+
+
+def _evaluations(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np.int64]) -> Evaluations:
+    """Sealed evaluations of accuracies that differ where predictions were flipped."""
+    unit, rows = mechanism.unit, mechanism.rows
+    differing = np.array([len(each) for each in turned])
+    totals = rows * (unit // 2) + (2 * wins - differing) * (unit // 2)
+    return Evaluations(
+        totals=totals[:, None], guesses=np.full(len(turned), -1), rows=rows, unit=unit,
+        procedures=[SignTest(rows=rows, training=rows, differing=int(count)) for count in differing],
+        seen=[None] * len(turned), margins=np.full(len(turned), 0.5 + mechanism.row_step),
+    )  # fmt: skip
+
+
+def _one_shot(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np.int64]) -> int | None:
+    """The protection removed: a single sign test at level beta for everybody."""
+    nats = -math.log(2.0 * (1.0 - mechanism.confidence))
+    evaluations = _evaluations(mechanism, turned, wins)
+    assert evaluations.procedures is not None
+    for place, procedure in enumerate(evaluations.procedures):
+        mean = float(evaluations.totals[place, 0]) / (mechanism.rows * mechanism.unit)
+        if procedure.interval(mean, nats)[0] > 0.5:
+            return place
+    return None
 
 
 @dataclass

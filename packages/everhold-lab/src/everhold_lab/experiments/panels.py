@@ -10,7 +10,7 @@ from everhold.charts import INK, covered_lines, line_width, styled
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["PanelPoint", "panel_chart"]
+__all__ = ["PanelAxis", "PanelPoint", "panel_chart"]
 
 _DASHES = ([1, 0], [6, 4], [2, 3])
 
@@ -38,29 +38,31 @@ class PanelPoint:
     high: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PanelAxis:
+    """An axis of all panels: its title, and whether it is logarithmic."""
+
+    title: str
+    log: bool = True
+
+
 def panel_chart(
     points: Sequence[PanelPoint],
     *,
-    horizontal: str,
-    vertical: str,
+    horizontal: PanelAxis,
+    vertical: PanelAxis,
     colours: Mapping[str, str],
     kinds: Sequence[str],
-    log_horizontal: bool = True,
-    log_vertical: bool = True,
-    shared: bool = True,
     columns: int = 3,
 ) -> Any:
     """Panels side by side.
 
     Args:
         points: All points, in the order in which the panels shall stand.
-        horizontal: Title of the horizontal axis.
-        vertical: Title of the vertical axis.
+        horizontal: The horizontal axis, the same for all panels.
+        vertical: The vertical axis.
         colours: Of each series, in the order of the legend; those without points are left out of it.
         kinds: Kinds of numbers; the first is drawn solid, the second dashed, the third dotted.
-        log_horizontal: Whether the horizontal axis is logarithmic.
-        log_vertical: Whether the vertical axis is logarithmic.
-        shared: Whether all panels have the same horizontal axis.
         columns: Panels in a line.
 
     Returns:
@@ -86,27 +88,27 @@ def panel_chart(
         legend=alt.Legend(**legend, symbolStrokeColor=INK, orient="right") if len(drawn_kinds) > 1 else None,
     )
     x = alt.X(
-        "at:Q", title=horizontal,
-        axis=alt.Axis(format="~s" if log_horizontal else "~g", tickCount=5, labelOverlap=True),
-        scale=alt.Scale(type="log" if log_horizontal else "linear", nice=False, padding=8),
+        "at:Q", title=horizontal.title,
+        axis=alt.Axis(format="~s" if horizontal.log else "~g", tickCount=5, labelOverlap=True),
+        scale=alt.Scale(type="log" if horizontal.log else "linear", nice=False, padding=8),
     )  # fmt: skip
-    heights = alt.Scale(type="log", nice=False, padding=10) if log_vertical else alt.Scale(zero=True)
-    y = alt.Y("value:Q", title=vertical, scale=heights, axis=alt.Axis(format="~g", tickCount=6))
-    width = line_width(names, _covered(points, names, log=log_vertical), field="series")
+    heights = alt.Scale(type="log", nice=False, padding=10) if vertical.log else alt.Scale(zero=True)
+    y = alt.Y("value:Q", title=vertical.title, scale=heights, axis=alt.Axis(format="~g", tickCount=6))
+    width = line_width(names, _covered(points, names, log=vertical.log), field="series")
     lines = alt.Chart().mark_line().encode(x=x, y=y, color=colour, strokeDash=dash, strokeWidth=width)
     dots = alt.Chart().mark_circle(size=26, opacity=1).encode(x=x, y=y, color=colour)
     bars = (
         alt.Chart()
         .transform_filter("isValid(datum.low)")
         .mark_rule(strokeWidth=5, opacity=0.35)
-        .encode(x=x, y=alt.Y("low:Q", title=vertical, scale=heights), y2="high:Q", color=colour)
+        .encode(x=x, y=alt.Y("low:Q", title=vertical.title, scale=heights), y2="high:Q", color=colour)
     )
     in_order = sorted(points, key=lambda point: names.index(point.series))
     values = alt.InlineData(values=[asdict(point) for point in in_order])
     order = list(dict.fromkeys(point.panel for point in points))
     facet = alt.Facet("panel:N", title=None, sort=order, header=alt.Header(labelFontSize=14))
     panels = alt.layer(bars, lines, dots, data=values).properties(width=260, height=260).facet(facet, columns=columns)
-    return styled(panels if shared else panels.resolve_scale(x="independent"), grid=0.5)
+    return styled(panels, grid=0.5)
 
 
 def _covered(points: Sequence[PanelPoint], names: Sequence[str], *, log: bool) -> frozenset[str]:

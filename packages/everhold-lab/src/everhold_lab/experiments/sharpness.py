@@ -174,56 +174,43 @@ class Sharpness(Experiment):
         delay = _arrived(rng)["arr_delay"].to_numpy()
         low, high = -60, 180
         return self._measure(
-            *self._halves({"arr_delay": delay}), eh.mean("arr_delay", low=low, high=high), "arr_delay > {}",
+            *_halves({"arr_delay": delay}, self.rows), eh.mean("arr_delay", low=low, high=high), "arr_delay > {}",
             float(np.mean(np.clip(delay, low, high))),
         )  # fmt: skip
 
     def _difference(self, rng: np.random.Generator) -> list[Row]:
-        labels, (first, second) = self._classifiers(rng)
+        labels, (first, second) = _classifiers(self.rows, rng)
         asked = eh.difference(
             *(eh.accuracy(model[: self.rows], training=model[self.rows :]) for model in (first, second))
         )
-        return self._measure(*self._halves(labels), asked, "x > {}", 0.0, label="y")
+        return self._measure(*_halves(labels, self.rows), asked, "x > {}", 0.0, label="y")
 
     def _two_accuracies(self, rng: np.random.Generator) -> list[Row]:
         """The sum of two half-widths is that of the difference."""
-        labels, models = self._classifiers(rng)
+        labels, models = _classifiers(self.rows, rng)
         parts = [
             self._measure(
-                *self._halves(labels), eh.accuracy(model[: self.rows], training=model[self.rows :]), "x > {}",
+                *_halves(labels, self.rows), eh.accuracy(model[: self.rows], training=model[self.rows :]), "x > {}",
                 _ACCURACY, label="y",
             )[0]
             for model in models
         ]  # fmt: skip
         return [{name: None if parts[0][name] is None else sum(part[name] for part in parts) for name in parts[0]}]
 
-    def _classifiers(self, rng: np.random.Generator) -> tuple[dict[str, NDArray[Any]], list[NDArray[np.int64]]]:
-        """Two that are right equally often, and disagree on a fixed share of rows."""
-        count = 2 * self.rows
-        truth, right, turned = rng.integers(0, 2, count), rng.random(count), rng.random(count)
-        both_right = _ACCURACY - _DISAGREEMENT / 2.0
-        first = np.where(right < _ACCURACY, truth, 1 - truth)
-        agree = right >= _ACCURACY + _DISAGREEMENT / 2.0
-        second = np.where((right < both_right) | (~agree & (right >= _ACCURACY)), truth, 1 - truth)
-        return {"x": turned, "y": truth}, [first, second]
-
     def _ratio(self, rng: np.random.Generator) -> list[Row]:
         table = {"x": rng.random(2 * self.rows), "y": (rng.random(2 * self.rows) < 0.3).astype(np.int64)}
-        return self._measure(*self._halves(table), eh.ratio("y = 1", "x < 0.25"), "x > 0.5 + 0.0001 * {}", 0.3)
+        return self._measure(*_halves(table, self.rows), eh.ratio("y = 1", "x < 0.25"), "x > 0.5 + 0.0001 * {}", 0.3)
 
     def _quarter(self, rng: np.random.Generator) -> list[Row]:
         """As many rows as the ratio has in its denominator."""
         rows = self.rows // 4
         table = {"x": rng.random(2 * rows), "y": (rng.random(2 * rows) < 0.3).astype(np.int64)}
-        sealed, training = (
-            {name: values[part] for name, values in table.items()} for part in (slice(0, rows), slice(rows, None))
-        )
-        return self._measure(sealed, training, "y = 1", "x > 0.0001 * {}", 0.3)
+        return self._measure(*_halves(table, rows), "y = 1", "x > 0.0001 * {}", 0.3)
 
     def _silent(self, share: float, rng: np.random.Generator) -> list[Row]:
         """Nothing is told before the end, of any question."""
         table = {"x": rng.random(2 * self.rows)}
-        sealed, training = self._halves(table)
+        sealed, training = _halves(table, self.rows)
         with SealedHoldout(sealed, training, queries=self.queries) as holdout:
             thresholds = [share + (1.0 - share) * 1e-6 * number for number in range(self.queries)]
             answers = holdout.ask_many([f"x < {threshold!r}" for threshold in thresholds], silent=True)
@@ -244,12 +231,6 @@ class Sharpness(Experiment):
                 "charged": sum(answer.charged for answer in answers), "intervals": len(told), "missed": missed,
             }
         ]  # fmt: skip
-
-    def _halves(self, table: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """The first rows, to be sealed, and as many of the next ones."""
-        both = slice(0, self.rows), slice(self.rows, 2 * self.rows)
-        sealed, training = ({name: values[part] for name, values in table.items()} for part in both)
-        return sealed, training
 
     def _measure(
         self,
@@ -299,6 +280,24 @@ class SealedHoldout:
     def __exit__(self, *_: object) -> None:
         self._holdout.close()
         self._folder.cleanup()
+
+
+def _classifiers(rows: int, rng: np.random.Generator) -> tuple[dict[str, NDArray[Any]], list[NDArray[np.int64]]]:
+    """Two that are right equally often, and disagree on a fixed share of rows."""
+    count = 2 * rows
+    truth, right, turned = rng.integers(0, 2, count), rng.random(count), rng.random(count)
+    both_right = _ACCURACY - _DISAGREEMENT / 2.0
+    first = np.where(right < _ACCURACY, truth, 1 - truth)
+    agree = right >= _ACCURACY + _DISAGREEMENT / 2.0
+    second = np.where((right < both_right) | (~agree & (right >= _ACCURACY)), truth, 1 - truth)
+    return {"x": turned, "y": truth}, [first, second]
+
+
+def _halves(table: Mapping[str, NDArray[Any]], rows: int) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """The first rows, to be sealed, and as many of the next ones."""
+    both = slice(0, rows), slice(rows, 2 * rows)
+    sealed, training = ({name: values[part] for name, values in table.items()} for part in both)
+    return sealed, training
 
 
 def _arrived(rng: np.random.Generator) -> pd.DataFrame:

@@ -80,7 +80,9 @@ class TuningLoop(Experiment):
                 model, guesses = _cross_validated(described, flights.training, known)
                 answer = holdout.ask(eh.accuracy(model.predict(flights.sealed.features[:, known]), training=guesses))
                 truth = float(np.mean(model.predict(fresh.features[:, known]) == fresh.late))
-                rows.append(_row(number, described, answer, truth, guesses, flights.training.late, self.fresh))
+                rows.append(
+                    _row(number, described, answer, truth, float(np.mean(guesses == flights.training.late)), self.fresh)
+                )
                 if answer.value is not None and answer.value > best[0]:
                     best = answer.value, described
         return rows
@@ -177,15 +179,12 @@ def _cross_validated(described: Described, part: FlightRows, known: slice) -> tu
     return _made(described).fit(features, late), predicted
 
 
-def _row(
-    number: int, described: Described, answer: Any, truth: float, guesses: NDArray[np.bool_], late: NDArray[np.bool_],
-    fresh: int,
-) -> Row:  # fmt: skip
+def _row(number: int, described: Described, answer: Any, truth: float, estimate: float, fresh: int) -> Row:
     """Row of a model."""
     allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh)
     answered = answer.low is not None
     return {
-        "model": number, "kind": described[0], "estimate": float(np.mean(guesses == late)), "value": answer.value,
+        "model": number, "kind": described[0], "estimate": estimate, "value": answer.value,
         "truth": truth, "half_width": (answer.high - answer.low) / 2.0 if answered else None,
         "charged": answer.charged,
         "missed": answered and not answer.low - allowed <= truth <= answer.high + allowed,

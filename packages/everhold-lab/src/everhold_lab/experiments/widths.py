@@ -14,7 +14,7 @@ from everhold.mechanisms import MECHANISMS, answering
 from everhold.planning import plan
 from everhold_lab.audit.audit import audit_plan
 from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
-from everhold_lab.experiments.panels import PanelPoint, panel_chart
+from everhold_lab.experiments.panels import PanelAxis, PanelPoint, panel_chart
 from everhold_lab.experiments.promises import promises_kept
 from everhold_lab.published.splitting import hoeffding_radius
 
@@ -271,8 +271,8 @@ def _promises(lines: Sequence[Row], sweep: str) -> list[PanelPoint]:
 def _promise_chart(lines: Sequence[Row], sweep: str, what: str) -> Any:
     return panel_chart(
         _promises(lines, sweep),
-        horizontal=what,
-        vertical="promised radius",
+        horizontal=PanelAxis(what),
+        vertical=PanelAxis("promised radius"),
         colours=_COLOURS,
         kinds=_KINDS,
         columns=2,
@@ -290,8 +290,8 @@ def _attack_chart(lines: Sequence[Row], sweep: str, what: str) -> Any:
     ]  # fmt: skip
     return panel_chart(
         [*_promises(played, sweep), *seen],
-        horizontal=what,
-        vertical="radius, and worst error",
+        horizontal=PanelAxis(what),
+        vertical=PanelAxis("radius, and worst error"),
         colours=_COLOURS,
         kinds=_KINDS,
     )

@@ -16,8 +16,8 @@ from everhold.errors import DependenceError
 from everhold_lab.releases import chain_quilts
 from everhold_lab.releases.network_quilts import remote_rows, tree_quilts
 from everhold_lab.releases.one_shot import NoiseGrid, Release
+from everhold_privacy.networks.base import Network
 from everhold_privacy.networks.factors import FactorModel
-from everhold_privacy.networks.models import Network
 from everhold_privacy.networks.quilts import Quilt, quilt_influence, quilts_by_distance
 
 if TYPE_CHECKING:

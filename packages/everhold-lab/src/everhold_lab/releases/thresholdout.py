@@ -54,9 +54,8 @@ def thresholdout_dwork2015(
 
 
 def thresholdout_numeric(
-    *, rows: int, queries: int, overfits: int, threshold: float, epsilon: float, delta: float = 0.0,
-    confidence: float = 0.95, **shared: Any,
-) -> Thresholdout:  # fmt: skip
+    *, rows: int, queries: int, overfits: int, threshold: float, epsilon: float, delta: float = 0.0, **shared: Any
+) -> Thresholdout:
     """NumericSparse on the distances between guesses and sealed averages: Thresholdout with its scales.
 
     Its promise to the population is S1's, with the exact curve. `Thresholdout.tuned` has better scales.
@@ -68,8 +67,7 @@ def thresholdout_numeric(
         threshold: How far guess and sealed average may be apart.
         epsilon: Privacy loss of the whole session by the theorem.
         delta: Its delta, in [0, 1).
-        confidence: 1 - beta, in (0, 1).
-        **shared: ``dependence`` and ``unit``, as in `Thresholdout`.
+        **shared: ``confidence``, ``dependence`` and ``unit``, as in `Thresholdout`.
 
     Examples:
         >>> session = thresholdout_numeric(rows=10**6, queries=100, overfits=5, threshold=0.05, epsilon=1.0)
@@ -78,6 +76,6 @@ def thresholdout_numeric(
     """
     theta, answer = numeric_sparse_scales(epsilon, tops=overfits, delta=delta)
     return Thresholdout(
-        rows=rows, queries=queries, overfits=overfits, confidence=confidence, threshold=threshold,
-        threshold_scale=theta / rows, comparison_scale=2.0 * theta / rows, answer_scale=answer / rows, **shared,
+        rows=rows, queries=queries, overfits=overfits, threshold=threshold, threshold_scale=theta / rows,
+        comparison_scale=2.0 * theta / rows, answer_scale=answer / rows, **shared,
     )  # fmt: skip

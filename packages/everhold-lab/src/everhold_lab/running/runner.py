@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from everhold_lab.experiments.base import Experiment, Row, Setting
 
+    _Call = tuple[Experiment, Setting, Task, int]
+
 __all__ = ["run"]
 
 _EXTRA = "pip install 'everhold-lab'"
@@ -78,7 +80,8 @@ def run(
     checkpoint = RunCheckpoint.of(folder, experiment.name, fingerprint_of(experiment, seed=seed, version=version))
     settings = [dict(setting) for setting in experiment.settings()]
     tasks = [Task(setting, repetition) for setting in range(len(settings)) for repetition in range(wanted)]
-    _finish(experiment, settings, tasks, checkpoint, jobs=workers, seed=seed, progress=progress)
+    calls = [(experiment, settings[task.setting], task, task_seed(seed, task)) for task in tasks]
+    _finish(calls, checkpoint, jobs=workers, progress=progress)
     finished = checkpoint.read()
     rows = [row for task in tasks for row in _rows_of(task, settings[task.setting], finished[task])]
     summary = experiment.summary(rows)
@@ -119,31 +122,21 @@ def _rows_of(task: Task, setting: Setting, finished: Finished) -> Iterator[Row]:
 
 
 def _finish(
-    experiment: Experiment,
-    settings: Sequence[Setting],
-    tasks: Sequence[Task],
-    checkpoint: RunCheckpoint,
-    *,
-    jobs: int,
-    seed: int,
-    progress: Callable[[int, int], None],
+    calls: Sequence[_Call], checkpoint: RunCheckpoint, *, jobs: int, progress: Callable[[int, int], None]
 ) -> None:
     """Play every task that is not in the checkpoint yet, and add it there as soon as it is over."""
     known = checkpoint.read()
-    left = [task for task in tasks if task not in known]
-    done = len(tasks) - len(left)
-    progress(done, len(tasks))
-    calls = [(experiment, settings[task.setting], task, task_seed(seed, task)) for task in left]
-    with closing(_played(calls, jobs=min(jobs, max(len(left), 1)))) as played:  # also after a fault, and at once
+    left = [call for call in calls if call[2] not in known]
+    done = len(calls) - len(left)
+    progress(done, len(calls))
+    with closing(_played(left, jobs=min(jobs, max(len(left), 1)))) as played:  # also after a fault, and at once
         for task, finished in played:
             checkpoint.add(task, finished)
             done += 1
-            progress(done, len(tasks))
+            progress(done, len(calls))
 
 
-def _played(
-    calls: Sequence[tuple[Experiment, Setting, Task, int]], *, jobs: int
-) -> Generator[tuple[Task, Finished], None, None]:
+def _played(calls: Sequence[_Call], *, jobs: int) -> Generator[tuple[Task, Finished], None, None]:
     """Play tasks, in the order in which they end."""
     with _extra_explained():
         import joblib

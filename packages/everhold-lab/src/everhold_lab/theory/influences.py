@@ -13,14 +13,8 @@ import numpy as np
 from everhold.errors import DependenceError
 from everhold_privacy.networks.factors import log_of, log_sum
 from everhold_privacy.networks.forest import forest_law, is_forest_model
-from everhold_privacy.networks.quilts import (
-    exact_pairs,
-    influence_bound,
-    largest_ratios,
-    rounded_outward,
-    screened_parts,
-    worst_sum,
-)
+from everhold_privacy.networks.quilts import exact_pairs, influence_bound, screened_parts
+from everhold_privacy.networks.ratios import largest_ratios, rounded_outward, worst_sum
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Logs = NDArray[np.float64]
 
-__all__ = ["MOST_STATES", "Forest", "ForestLaw", "divided", "forest", "forest_law", "is_forest_model"]
+__all__ = ["MOST_STATES", "SAFETY", "Forest", "ForestLaw", "divided", "forest", "forest_law", "is_forest_model"]
 
 MOST_STATES = 12
 """Nodes with more states are not treated as trees: all pairs of states are looked at along every edge."""
 
 _MOST_STATES_IN_SETS = 3
-_SAFETY = 1.0 + 1e-9  # rounding errors of bounds are far below it
+SAFETY = 1.0 + 1e-9  # rounding errors of bounds are far below it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,7 +189,7 @@ class Forest:
         for first, last in self._levels_from_below():
             np.add.at(sizes, self.above[first:last], sizes[first:last])
         for first, last in [*self._levels_from_below(), (0, int(self.levels[1]))]:
-            level = changes[first:last] = np.minimum(changes[first:last] * _SAFETY, sizes[first:last])
+            level = changes[first:last] = np.minimum(changes[first:last] * SAFETY, sizes[first:last])
             inner = self.above[first:last] >= 0
             np.add.at(changes, self.above[first:last][inner], (self.kappa_down[first:last] * level)[inner])
         return changes
@@ -258,7 +258,7 @@ class Forest:
             if radius in radii:
                 nearby.append(self._children_sum(counts[0]) + counts[1])
                 bounds.append(self._children_sum(influences[0]) + influences[1])
-        return np.column_stack(nearby), np.column_stack(bounds) * _SAFETY
+        return np.column_stack(nearby), np.column_stack(bounds) * SAFETY
 
     def _counts_one_further(
         self, counts: tuple[Floats, Floats], inner: NDArray[np.bool_], parent: NDArray[np.int64]

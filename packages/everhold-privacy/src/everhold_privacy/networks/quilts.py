@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.errors import DependenceError
-from everhold_privacy.networks.factors import MOST_CELLS, Graph, log_of, log_sum, sum_of_logs
+from everhold_privacy.networks.factors import MOST_CELLS, Graph, log_of, sum_of_logs
 from everhold_privacy.networks.forest import forest_law, is_forest_model
 from everhold_privacy.networks.inference import conditional_logs
+from everhold_privacy.networks.ratios import over_subsets, pairs_of_contexts, projective, worst_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -25,11 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Influence", "Quilt", "conditional_quilt_influence", "empty_quilt", "exact_pairs", "influence_bound",
-    "largest_ratios", "quilt_behind", "quilt_influence", "quilts_behind", "quilts_by_distance", "rounded_outward",
-    "screened_parts", "spheres", "worst_sum",
+    "quilt_behind", "quilt_influence", "quilts_behind", "quilts_by_distance", "screened_parts", "spheres",
 ]  # fmt: skip
-
-_ROUNDING = 1e-10  # relative and absolute; a thousand steps along a path are off by about 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,62 +303,14 @@ def exact_pairs(model: FactorModel, row: int, part: _Part) -> Logs:
     """
     logs = conditional_logs(model, row, (*part.targets, *part.known))
     targets = math.prod(model.states[node] for node in part.targets)
-    return _pairs(logs.reshape(len(logs), targets, -1))
+    return pairs_of_contexts(logs.reshape(len(logs), targets, -1))
 
 
 def _all_contexts(model: FactorModel, row: int, part: _Part) -> Logs:
     """The same, the largest over all subsets of the known rows."""
     logs = conditional_logs(model, row, (*part.targets, *part.known))
     known = [model.states[node] for node in part.known]
-    return _over_subsets(logs.reshape(len(logs), -1, *known), 2)
-
-
-def _over_subsets(logs: Logs, first: int) -> Logs:
-    """Every subset of the axes from 2 on is kept once; the others are summed over, from the axis ``first`` on."""
-    worst = _pairs(logs.reshape(*logs.shape[:2], -1))
-    for axis in range(first, logs.ndim):
-        worst = np.maximum(worst, _over_subsets(log_sum(logs, axis=axis), axis))
-    return worst
-
-
-def _pairs(logs: Logs) -> Logs:
-    """Largest ratios of conditional laws; logs has shape (states of the row, targets, contexts)."""
-    scale = log_sum(logs, axis=1)
-    possible = scale > -math.inf
-    with np.errstate(invalid="ignore"):
-        laws = np.where(possible[:, None, :], logs - scale[:, None, :], -math.inf)
-    worst = np.full((len(laws), len(laws)), -math.inf)
-    for other, law in enumerate(laws):
-        both = possible & possible[other]
-        with np.errstate(invalid="ignore"):
-            ratio = np.where((laws > -math.inf) & both[:, None, :], laws - law, -math.inf)
-        worst[:, other] = ratio.max(axis=(1, 2))
-    return worst
-
-
-def largest_ratios(kernels: Logs) -> Logs:
-    """Largest ln of ratios of every two rows of each table, 0 for impossible rows; shape (tables, rows, rows)."""
-    possible = np.asarray((kernels > -math.inf).any(axis=2))
-    worst = np.zeros((kernels.shape[0], kernels.shape[1], kernels.shape[1]))
-    for other in range(kernels.shape[1]):
-        with np.errstate(invalid="ignore"):
-            ratio = np.where(kernels > -math.inf, kernels - kernels[:, other, None, :], -math.inf)
-        worst[:, :, other] = np.where(possible & possible[:, other, None], ratio.max(axis=2), 0.0)
-    return worst
-
-
-def worst_sum(matrices: Sequence[Logs]) -> float:
-    """The largest sum over the parts; two states count only if every part has a context for both."""
-    if not matrices:
-        return 0.0
-    both = (np.array(matrices) > -math.inf).all(axis=0)
-    total = np.where(both, np.array(matrices), 0.0).sum(axis=0)
-    return float(rounded_outward(total.max()))
-
-
-def rounded_outward(value: Logs) -> Logs:
-    """Rounded upwards by more than all rounding errors together."""
-    return np.maximum(value, 0.0) * (1.0 + _ROUNDING) + _ROUNDING
+    return over_subsets(logs.reshape(len(logs), -1, *known), 2)
 
 
 def _bound_along_path(model: FactorModel, row: int, part: _Part) -> Logs:
@@ -370,9 +320,9 @@ def _bound_along_path(model: FactorModel, row: int, part: _Part) -> Logs:
     """
     law = forest_law(model)
     path = _shared_path(model.graph, row, part)
-    distance = _projective(law.kernel(row, path[1]))
+    distance = projective(law.kernel(row, path[1]))
     for node, following in pairwise(path[1:]):
-        widest = float(_projective(law.kernel(node, following)).max())
+        widest = float(projective(law.kernel(node, following)).max())
         distance = np.minimum(distance * math.tanh(widest / 4.0), widest) if widest else np.zeros_like(distance)
     return distance
 
@@ -400,11 +350,5 @@ def _bound_of_factors(model: FactorModel, row: int, part: _Part) -> Logs:
     for group in groups:
         nodes = sorted({node for factor in group for node in factor.variables} - {row})
         tables = [(factor.variables, log_of(factor.table)) for factor in group]
-        distance += _projective(sum_of_logs(tables, (row, *nodes), model.states).reshape(len(distance), -1))
+        distance += projective(sum_of_logs(tables, (row, *nodes), model.states).reshape(len(distance), -1))
     return distance
-
-
-def _projective(logs: Logs) -> Logs:
-    """Projective distances of the rows of a table, without columns where both are zero; 0 for impossible rows."""
-    forth = largest_ratios(logs[None])[0]
-    return np.asarray(forth + forth.T)

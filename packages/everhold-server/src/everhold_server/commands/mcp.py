@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, opened_here, storage_of
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import note
 from everhold.errors import EverholdError
 
@@ -24,9 +26,28 @@ __all__ = ["register"]
 _HTTP = "Over HTTP"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """Serving over HTTP."""
+
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve many clients at once, at http://HOST:PORT/mcp.", rich_help_panel=_HTTP)
+    ] = False
+    host: Annotated[str, typer.Option(help="Address to listen at.", rich_help_panel=_HTTP)] = "127.0.0.1"
+    port: Annotated[int, typer.Option(help="Port to listen at.", rich_help_panel=_HTTP)] = 8000
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME:PORT",
+            help="What clients call this machine; needed if it listens at another address than its own.",
+            rich_help_panel=_HTTP,
+        ),
+    ] = None
+
+
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
-    app.command()(mcp)
+    app.command()(with_option_groups(mcp))
 
 
 def mcp(
@@ -40,19 +61,7 @@ def mcp(
         Path | None,
         typer.Option(help="Agents may have files of predictions read from this folder, and from no other."),
     ] = None,
-    http: Annotated[
-        bool, typer.Option("--http", help="Serve many clients at once, at http://HOST:PORT/mcp.", rich_help_panel=_HTTP)
-    ] = False,
-    host: Annotated[str, typer.Option(help="Address to listen at.", rich_help_panel=_HTTP)] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at.", rich_help_panel=_HTTP)] = 8000,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME:PORT",
-            help="What clients call this machine; needed if it listens at another address than its own.",
-            rich_help_panel=_HTTP,
-        ),
-    ] = None,
+    over_http: HttpOptions,
 ) -> None:
     r"""Serve a holdout to agents, by the Model Context Protocol.
 
@@ -85,12 +94,13 @@ def mcp(
     predictions = None if predictions_folder is None else serving.PredictionsFolder(_folder(predictions_folder), _read)
     with opened_here(storage_of(storage), holdout, analyst) as found:
         server = serving.make_server(found, predictions=predictions)
-        if not http:
+        if not over_http.http:
             serving.serve_stdio(server)
             return
         with arguments_checked():
+            host, port = over_http.host, over_http.port
             note(f"serving {holdout!r} at http://{host}:{port}/mcp; stop it with Ctrl+C")
-            serving.serve_http(server, host=host, port=port, allowed_hosts=allow_host or ())
+            serving.serve_http(server, host=host, port=port, allowed_hosts=over_http.allow_host or ())
 
 
 def _package() -> ModuleType:

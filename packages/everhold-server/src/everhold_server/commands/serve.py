@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from everhold.cli.arguments import STORAGE_VARIABLE, address_of, storage_of
 from everhold.cli.failures import arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import note
 
 if TYPE_CHECKING:
@@ -20,9 +22,62 @@ _REACH = "Who reaches it"
 _LIMITS = "Limits"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachOptions:
+    """Addresses to listen at, and hosts and proxies that are allowed."""
+
+    host: Annotated[str, typer.Option(help="Address to listen at.", rich_help_panel=_REACH)] = "127.0.0.1"
+    port: Annotated[int, typer.Option(help="Port to listen at.", rich_help_panel=_REACH)] = 8000
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="What it is called from outside, such as https://holdout.example; by default http://HOST:PORT.",
+            rich_help_panel=_REACH,
+        ),
+    ] = None
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:PORT", help="Another name that it is called by.", rich_help_panel=_REACH),
+    ] = None
+    trust_proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="A proxy that says where a request came from.", rich_help_panel=_REACH),
+    ] = None
+    plain_http: Annotated[
+        bool,
+        typer.Option(
+            "--plain-http", help="Let tokens and answers travel in the open, to other machines.", rich_help_panel=_REACH
+        ),
+    ] = False
+    open_metrics: Annotated[
+        bool,
+        typer.Option("--open-metrics", help="Tell /metrics to this machine without a token.", rich_help_panel=_REACH),
+    ] = False
+    allow_internal_webhooks: Annotated[
+        bool,
+        typer.Option("--allow-internal-webhooks", hidden=True),
+    ] = False
+
+    def url(self) -> str:
+        """The address that it is called by."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        return (self.address or f"http://{shown}:{self.port}").rstrip("/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOptions:
+    """Limits of requests."""
+
+    most_megabytes: Annotated[int, typer.Option(min=1, help="Of an upload.", rich_help_panel=_LIMITS)] = 1_024
+    requests_a_minute: Annotated[
+        int, typer.Option(min=0, help="Of one token; 0 for as many as it likes.", rich_help_panel=_LIMITS)
+    ] = 6_000
+
+
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
-    app.command()(serve)
+    app.command()(with_option_groups(serve))
 
 
 def serve(
@@ -33,47 +88,9 @@ def serve(
     root: Annotated[
         bool, typer.Option("--root", help="Print a link that logs a steward in: once, within 15 minutes.")
     ] = False,
-    host: Annotated[str, typer.Option(help="Address to listen at.", rich_help_panel=_REACH)] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at.", rich_help_panel=_REACH)] = 8000,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="What it is called from outside, such as https://holdout.example; by default http://HOST:PORT.",
-            rich_help_panel=_REACH,
-        ),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME:PORT", help="Another name that it is called by.", rich_help_panel=_REACH),
-    ] = None,
-    trust_proxy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS", help="A proxy that says where a request came from.", rich_help_panel=_REACH
-        ),
-    ] = None,
-    plain_http: Annotated[
-        bool,
-        typer.Option(
-            "--plain-http", help="Let tokens and answers travel in the open, to other machines.", rich_help_panel=_REACH
-        ),
-    ] = False,
-    open_metrics: Annotated[
-        bool,
-        typer.Option("--open-metrics", help="Tell /metrics to this machine without a token.", rich_help_panel=_REACH),
-    ] = False,
-    allow_internal_webhooks: Annotated[
-        bool,
-        typer.Option("--allow-internal-webhooks", hidden=True),
-    ] = False,
-    most_megabytes: Annotated[
-        int, typer.Option(min=1, help="Of an upload.", rich_help_panel=_LIMITS)
-    ] = 1_024,
-    requests_a_minute: Annotated[
-        int, typer.Option(min=0, help="Of one token; 0 for as many as it likes.", rich_help_panel=_LIMITS)
-    ] = 6_000,
-) -> None:  # fmt: skip
+    reach: ReachOptions,
+    limits: LimitOptions,
+) -> None:
     r"""Serve a storage to people, programs and agents, over HTTP.
 
     Examples:
@@ -107,17 +124,16 @@ def serve(
       7  the ledger was altered
     """
     service = service_package()
-    if allow_internal_webhooks:
+    if reach.allow_internal_webhooks:
         note("--allow-internal-webhooks has no effect: webhooks were replaced by GET /api/v1/holdouts/NAME/events")
-    shown = f"[{host}]" if ":" in host else host
     settings = service.Settings(
-        storage=address_of(storage_of(storage)), address=(address or f"http://{shown}:{port}").rstrip("/"),
-        other_hosts=tuple(allow_host or ()), most_bytes=most_megabytes * 2**20, requests_a_minute=requests_a_minute,
-        open_metrics=open_metrics,
+        storage=address_of(storage_of(storage)), address=reach.url(), other_hosts=tuple(reach.allow_host or ()),
+        most_bytes=limits.most_megabytes * 2**20, requests_a_minute=limits.requests_a_minute,
+        open_metrics=reach.open_metrics,
     )  # fmt: skip
-    listening = service.Listening(host, port, tuple(trust_proxy or ()))
+    listening = service.Listening(reach.host, reach.port, tuple(reach.trust_proxy or ()))
     with arguments_checked():
-        service.check_reachable(settings, listening, plain=plain_http)
+        service.check_reachable(settings, listening, plain=reach.plain_http)
 
         def started(where: str) -> None:
             note(f"serving at {where}; stop it with Ctrl+C")

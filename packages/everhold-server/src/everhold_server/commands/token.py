@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
@@ -12,6 +13,7 @@ import typer
 
 from everhold.cli.arguments import FormatOption, StorageArgument, address_of, opened, place_of, storage_of
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.remote import is_address
 from everhold_server.commands.serve import service_package
@@ -42,22 +44,47 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="token", help="Who may use the service: create, list, revoke.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightOptions:
+    """Role, holdouts and lifetime of the token."""
+
+    role: Annotated[RoleOption, typer.Option(help="What it may do.")] = RoleOption.ANALYST
+    holdout: Annotated[
+        list[str] | None, typer.Option(help="A holdout that it is limited to; may be repeated; all by default.")
+    ] = None
+    days: Annotated[float | None, typer.Option(help="How long it lasts; for ever by default.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllotmentOptions:
+    """Allotment of the token's analyst in each named holdout."""
+
+    questions: Annotated[
+        int | None, typer.Option(help="Allot so many new questions of each holdout that is named, too.")
+    ] = None
+    charges: Annotated[
+        int | None, typer.Option(help="Most that they may be charged; by default what they can cost.")
+    ] = None
+
+    def part(self) -> dict[str, Any] | None:
+        """The allotment; None without one.
+
+        Raises:
+            Misuse: If there are charges without questions.
+        """
+        if self.charges is not None and self.questions is None:
+            raise Misuse("a limit of charges needs one of questions; expected --questions, too")
+        return None if self.questions is None else {"questions": self.questions, "charges": self.charges}
+
+
 @group.command()
+@with_option_groups
 def create(
     storage: StorageArgument,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Who comes with it, such as reports.")] = None,
     *,
-    role: Annotated[RoleOption, typer.Option(help="What it may do.")] = RoleOption.ANALYST,
-    holdout: Annotated[
-        list[str] | None, typer.Option(help="A holdout that it is limited to; may be repeated; all by default.")
-    ] = None,
-    days: Annotated[float | None, typer.Option(help="How long it lasts; for ever by default.")] = None,
-    questions: Annotated[
-        int | None, typer.Option(help="Allot so many new questions of each holdout that is named, too.")
-    ] = None,
-    charges: Annotated[
-        int | None, typer.Option(help="Most that they may be charged; by default what they can cost.")
-    ] = None,
+    rights: RightOptions,
+    allotment: AllotmentOptions,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Make a token for the service; its secret is printed once and not kept.
@@ -80,13 +107,11 @@ def create(
       8  the steward's key is missing or wrong
     """
     storage, name = place_of(storage, name)
-    if questions is not None and (role is not RoleOption.ANALYST or not holdout):
+    part = allotment.part()
+    if part is not None and (rights.role is not RoleOption.ANALYST or not rights.holdout):
         raise Misuse("an allotment needs an analyst and the holdouts; expected --role analyst and --holdout NAME")
-    if charges is not None and questions is None:
-        raise Misuse("a limit of charges needs one of questions; expected --questions, too")
-    part = None if questions is None else {"questions": questions, "charges": charges}
     with _tokens(storage) as tokens:
-        made = tokens.make(name, role=role.value, holdouts=holdout, days=days, part=part)
+        made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=part)
     show_record(_told(made), form)
     note("the secret is printed this once and is kept nowhere")
 

@@ -42,7 +42,7 @@ _NUMBERS = (Written.NUMBER, Written.WHOLE)
 @router.get("/holdouts/{name}/ask")
 def form(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Analyst, kind: str = "mean") -> Response:
     """The form of one kind of question."""
-    return _page(request, View.of(holdouts, name, principal), Fields(), kind)
+    return page(request, "ask.html", **_facts(View.of(holdouts, name, principal), Fields(), kind))
 
 
 @router.post("/holdouts/{name}/ask")
@@ -57,9 +57,10 @@ def ask(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Anal
                 tolerance=fields.number("tolerance"), silent=fields.ticked("silent"),
             )  # fmt: skip
     except EverholdError as fault:
-        return _page(request, view, fields, kind, fault=fault.message, status=422)
+        return page(request, "ask.html", status=422, **_facts(view, fields, kind, fault=fault.message))
     noted(request, "ask", outcome=getattr(answer, "source", kind), question=getattr(answer, "question", None))
-    return _page(request, View.of(holdouts, name, principal), fields, kind, answer=answer, warned=warned)
+    view = View.of(holdouts, name, principal)
+    return page(request, "ask.html", **_facts(view, fields, kind, answer=answer, warned=warned))
 
 
 @router.post("/holdouts/{name}/quote")
@@ -99,18 +100,18 @@ def _kind(name: str) -> Kind:
     return found
 
 
-def _page(
-    request: Request, view: View, fields: Fields, name: str, *, answer: Any = None, fault: str = "", status: int = 200,
+def _facts(
+    view: View, fields: Fields, name: str, *, answer: Any = None, fault: str = "",
     warned: Sequence[EverholdWarning] = (),
-) -> Response:  # fmt: skip
+) -> dict[str, Any]:  # fmt: skip
+    """Facts of the page."""
     kind = _kind(name)
-    rows = [] if answer is None else answer.to_rows()
-    return page(
-        request, "ask.html", status=status, view=view, kinds=_ASKABLE, kind=kind, about=_said(kind.help),
-        details=_inputs(kind), fields=fields,
-        answer=answer, rows=rows, fault=fault, endings=ENDINGS, said_of=SAID_OF, tab="ask",
-        columns=_columns(view.whole.schema), warned=[str(warning) for warning in warned],
-    )  # fmt: skip
+    return {
+        "view": view, "kinds": _ASKABLE, "kind": kind, "about": _said(kind.help), "details": _inputs(kind),
+        "fields": fields, "answer": answer, "rows": [] if answer is None else answer.to_rows(), "fault": fault,
+        "endings": ENDINGS, "said_of": SAID_OF, "tab": "ask", "columns": _columns(view.whole.schema),
+        "warned": [str(warning) for warning in warned],
+    }  # fmt: skip
 
 
 def _said(text: str) -> str:

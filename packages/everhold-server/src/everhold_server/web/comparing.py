@@ -46,7 +46,7 @@ def compare(request: Request, name: HoldoutName, holdouts: Holdouts, principal: 
             question = question_from(_written(fields, tables), asked.schema, tables)
             answer = asked.ask(question, guess=fields.number("guess", 0.0 if tables else None))
     except EverholdError as fault:
-        return _page(request, view, fields, fault=fault.message, status=422)
+        return _page(request, view, fields, fault=fault.message)
     noted(request, "ask", outcome=answer.source, question=answer.question)
     return _page(request, View.of(holdouts, name, principal), fields, answer=answer, warned=warned)
 
@@ -76,11 +76,11 @@ def _written(fields: Fields, tables: Any) -> dict[str, Any]:
 
 
 def _page(
-    request: Request, view: View, fields: Fields, *, answer: Any = None, fault: str = "", status: int = 200,
+    request: Request, view: View, fields: Fields, *, answer: Any = None, fault: str = "",
     warned: Sequence[EverholdWarning] = (),
 ) -> Response:  # fmt: skip
     return page(
-        request, "compare.html", status=status, view=view, fields=fields, metrics=COMPARED, answer=answer,
-        rows=[] if answer is None else answer.to_rows(), fault=fault, endings=ENDINGS, said_of=SAID_OF, tab="compare",
-        warned=[str(warning) for warning in warned],
+        request, "compare.html", status=422 if fault else 200, view=view, fields=fields, metrics=COMPARED,
+        answer=answer, rows=[] if answer is None else answer.to_rows(), fault=fault, endings=ENDINGS, said_of=SAID_OF,
+        tab="compare", warned=[str(warning) for warning in warned],
     )  # fmt: skip

@@ -47,7 +47,7 @@ def submit(request: Request, name: HoldoutName, holdouts: Holdouts, principal: A
                 return _page(request, view, fields, report=report)
             submission = view.whole.competition.submit(**handed_in)
     except EverholdError as fault:
-        return _page(request, view, fields, fault=fault.message, status=422)
+        return _page(request, view, fields, fault=fault.message)
     noted(request, "submit", team=submission.team, number=submission.number)
     return _page(request, view, fields, submission=submission)
 
@@ -59,17 +59,16 @@ def choose(request: Request, name: HoldoutName, holdouts: Holdouts, principal: A
     try:
         choose_final(request, (name, principal), holdouts, team, int(number) if number.isdecimal() else 0)
     except EverholdError as fault:
-        return _page(request, View.of(holdouts, name, principal), Fields(), fault=fault.message, status=422)
+        return _page(request, View.of(holdouts, name, principal), Fields(), fault=fault.message)
     return RedirectResponse(place("holdouts", name, "submit") + "#sent", 303)
 
 
 def _page(
-    request: Request, view: View, fields: Fields, *, report: Any = None, submission: Any = None, fault: str = "",
-    status: int = 200,
-) -> Response:  # fmt: skip
+    request: Request, view: View, fields: Fields, *, report: Any = None, submission: Any = None, fault: str = ""
+) -> Response:
     return page(
-        request, "submit.html", status=status, view=view, contest=_contest(view), fields=fields, report=report,
-        submission=submission, fault=fault, endings=ENDINGS, tab="submit",
+        request, "submit.html", status=422 if fault else 200, view=view, contest=_contest(view), fields=fields,
+        report=report, submission=submission, fault=fault, endings=ENDINGS, tab="submit",
         submissions=submissions_of(view.name, view.principal, request.app.state.holdouts)[::-1],
         said_of=SAID_OF, row_id=view.whole.schema.row_id, feedback=FEEDBACK_IN_WORDS,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from everhold_server.principals import Principal, Steward, Viewer
 from everhold_server.web.forms import ENDINGS, Fields, Form
 from everhold_server.web.published import Publications, Published
 from everhold_server.web.rendering import page, place
-from everhold_server.web.views import SAID_OF, View
+from everhold_server.web.views import SAID_OF, View, dependence_of, handed_in
 
 __all__ = ["router"]
 
@@ -149,4 +149,5 @@ def _page(
     return page(
         request, "holdout.html", status=422 if fault else 200, view=view, latest=view.latest(_LATEST), fields=fields,
         fault=fault, said_of=SAID_OF, published=published.of(view.name), tab="overview",
+        handed_in=handed_in, dependence=dependence_of(view),
     )  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import tomllib
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
 
 from everhold.errors import EverholdError
 from everhold.families.protocol import protocol_from
@@ -25,27 +26,23 @@ _LINES = 6
 _MOST = {"rows": 7, "queries": 6, "overfits": 3}  # powers of ten
 
 
-class _Wish(NamedTuple):
-    rows: int
-    queries: int
-    overfits: int
-    confidence: float
+class _Wish(BaseModel):
+    rows: int = Field(20_000, ge=1, le=10**9)
+    queries: int = Field(1_000, ge=1, le=10**7)
+    overfits: int = Field(10, ge=1, le=10**6)
+    confidence: float = Field(95.0, gt=0, lt=100)  # in percent
+
+    def asked(self) -> dict[str, Any]:
+        """The arguments of the planner."""
+        overfits, confidence = min(self.overfits, self.queries), round(self.confidence / 100.0, 6)
+        return {"rows": self.rows, "queries": self.queries, "overfits": overfits, "confidence": confidence}
 
 
 @router.get("/plan")
-async def planner(
-    request: Request,
-    _: Viewer,
-    planners: Planner,
-    rows: Annotated[int, Query(ge=1, le=10**9)] = 20_000,
-    queries: Annotated[int, Query(ge=1, le=10**7)] = 1_000,
-    overfits: Annotated[int, Query(ge=1, le=10**6)] = 10,
-    confidence: Annotated[float, Query(gt=0, lt=100)] = 95.0,
-) -> Response:
+async def planner(request: Request, _: Viewer, planners: Planner, wish: Annotated[_Wish, Query()]) -> Response:
     """The plan for a wish; the part below the sliders alone where they are moved."""
-    wish = _Wish(rows, queries, min(overfits, queries), round(confidence / 100.0, 6))
     part = request.headers.get("hx-request") == "true"
-    return page(request, "plan_part.html" if part else "plan.html", **await _planned(request, planners, wish))
+    return page(request, "plan_part.html" if part else "plan.html", **await _planned(request, planners, wish.asked()))
 
 
 _EXAMPLE = """\
@@ -95,9 +92,8 @@ def _studied(written: str, rows: int) -> StudyPlan:
         return plan_study(protocol_from(said), rows=rows)
 
 
-async def _planned(request: Request, planners: Planners, wish: _Wish) -> dict[str, Any]:
-    shared: dict[str, Any] = {"wish": wish, "most": _MOST, "sliders": _sliders(wish)}
-    asked = {"rows": wish.rows, "queries": wish.queries, "overfits": wish.overfits, "confidence": wish.confidence}
+async def _planned(request: Request, planners: Planners, asked: dict[str, Any]) -> dict[str, Any]:
+    shared: dict[str, Any] = {"wish": asked, "most": _MOST, "sliders": _sliders(asked)}
     try:
         found = await planners.plan(request, asked)
     except ValueError as fault:
@@ -114,11 +110,11 @@ def _width(line: dict[str, Any]) -> float:
     return math.inf if line["expected"] is None else float(line["expected"])
 
 
-def _sliders(wish: _Wish) -> list[dict[str, Any]]:
+def _sliders(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Numbers, each with where its slider stands: at hundredths of a power of ten."""
     labels = {"rows": "sealed rows", "queries": "adaptive questions", "overfits": "surprises"}
     return [
-        {"name": name, "label": label, "value": (value := getattr(wish, name)), "most": 100 * _MOST[name],
+        {"name": name, "label": label, "value": (value := asked[name]), "most": 100 * _MOST[name],
          "at": min(round(100 * math.log10(value)), 100 * _MOST[name])}
         for name, label in labels.items()
     ]  # fmt: skip

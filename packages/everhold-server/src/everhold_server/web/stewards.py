@@ -30,9 +30,9 @@ _ACTS = 50
 
 
 @router.get("/tokens")
-def tokens(request: Request, principal: Steward, token_store: Tokens, holdouts: Holdouts) -> Response:
+def tokens(request: Request, principal: Steward, token_store: Tokens) -> Response:
     """All tokens, without their secrets."""
-    return _tokens(request, principal, token_store, holdouts)
+    return _tokens(request, principal, token_store)
 
 
 @router.post("/tokens")
@@ -42,8 +42,8 @@ def make_token(request: Request, principal: Steward, token_store: Tokens, holdou
         with warned_of():
             made = api.make(request, principal, token_store, holdouts, _wish(fields))
     except EverholdError as fault:
-        return _tokens(request, principal, token_store, holdouts, fields=fields, fault=fault.message)
-    return _tokens(request, principal, token_store, holdouts, made=made)
+        return _tokens(request, principal, token_store, fields=fields, fault=fault.message)
+    return _tokens(request, principal, token_store, made=made)
 
 
 @router.post("/tokens/{identifier}/revoke")
@@ -92,13 +92,12 @@ def _tokens(
     request: Request,
     principal: Principal,
     token_store: TokenStore,
-    holdouts: OpenHoldouts,
     *,
     fields: Fields | None = None,
     made: Any = None,
     fault: str = "",
 ) -> Response:
-    names = [each["name"] for each in listed(holdouts, principal)]
+    names = [each["name"] for each in listed(request.app.state.holdouts, principal)]
     return page(
         request,
         "tokens.html",

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from everhold.asking.model_names import with_names
 from everhold.certificate.numbers import counted
 from everhold.dependence import Independent
-from everhold.display import at_most
 from everhold.errors import DependenceError, QueryRejected
 from everhold.ledger.gates import VERDICTS
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
 from everhold_server.api.holdouts import status_for
 from everhold_server.principals import Role
+from everhold_server.web.budgets import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.principals import Principal
 
-__all__ = ["FEEDBACK_IN_WORDS", "SAID_OF", "View"]
+__all__ = ["FEEDBACK_IN_WORDS", "SAID_OF", "View", "dependence_of", "handed_in"]
 
 _SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate")
 _DISTANCES = (1, 2, 5, 10, 20, 50, 100)
 _MOST_SETS = 10
-_OUTLOOK = 2  # widths of a confirmed guess: now and later
-_WORDS = {"overfits": "surprises"}
 _ABOUT_CASES = "cases: "
 
 SAID_OF = {
@@ -117,44 +115,10 @@ class View:
         return self.whole.schema.label is not None
 
     @cached_property
-    def parts(self) -> list[dict[str, Any]]:
-        """The budget: what is left of each part and what was there; none for analysts without an allotment."""
-        if self.principal.role is Role.ANALYST and self.mine is None:
-            return []
-        asked = self.mine or self.whole
-        planned, left = asked.planned, self.status["remaining"]
-        return [
-            {"name": name, "word": _WORDS.get(name, name), "left": left[name], "planned": planned[name]}
-            for name in left
-        ]
-
-    @property
-    def explained_budget(self) -> str:
-        """Explanation of the budget, in words."""
-        if self.competition:
-            counted = "Each submission, final score and comparison of two teams counts as a question."
-        else:
-            counted = "Every new question counts; asking the same again is free."
-        surprises = any(part["name"] == "overfits" for part in self.parts)
-        return counted + " A surprise, or overfit, is an answer that had to correct its guess." * surprises
-
-    @property
-    def worth(self) -> list[dict[str, Any]]:
-        """Half-widths of the next answers by kind of query; none of a competition, whose answers are scores."""
-        return [] if self.competition else self.status.get("worth", [])
-
-    @property
-    def widest(self) -> float:
-        """The largest of these half-widths."""
-        return max((half for row in self.worth for half in (row["now"], row["later"]) if half), default=0.5)
-
-    @property
-    def undeclared(self) -> str:
-        """Widths of the next confirmed guess, in a sentence; empty where nothing is to be said."""
-        outlook = [at_most(half) for half in self.status.get("outlook", {}).values()]
-        if len(outlook) != _OUTLOOK:
-            return ""
-        return f"A confirmed guess is within {outlook[0]} now, and within {outlook[1]} after five more surprises."
+    def budget(self) -> Budget:
+        """The budget; an analyst's is that of the allotment."""
+        alone = self.principal.role is Role.ANALYST and self.mine is None
+        return Budget(self.status, None if alone else (self.mine or self.whole).planned)
 
     @property
     def declares(self) -> bool:
@@ -190,39 +154,6 @@ class View:
             return self.whole.ledger.model_names()
         return {} if self.mine is None else self.whole.ledger.model_names(asked_by=self.principal.name)
 
-    @property
-    def handed_in(self) -> str:
-        """Number of submissions, the principal's own or all, and what is told of them, in one or two sentences.
-
-        Only of a competition.
-        """
-        contest = self.competition or {}
-        counts = {each.team: each.submissions for each in self.whole.competition.leaderboard().standings}
-        number = sum(counts.values()) if self.steward else counts.get(self.principal.name, 0)
-        if not number:
-            return "Nothing has been handed in yet."
-        if self.steward:
-            said = f"Handed in: {counted(number, 'submission')} of {counted(len(counts), 'team')}."
-        else:
-            said = f"You have handed in {number:,} of {contest['submissions']:,} submissions."
-        return said if self.status["closed"] else f"{said} {FEEDBACK_IN_WORDS[contest['feedback']]}"
-
-    @cached_property
-    def dependence(self) -> dict[str, Any]:
-        """Assumptions about the rows: in words, and the rows' worth."""
-        model, rows = self.whole.mechanism.dependence, self.status["rows"]
-        worth = model.concentration(rows)
-        return {
-            "words": model.describe(),
-            "title": model.title,
-            "rows": rows,
-            "worth": min(worth, rows),
-            "independent": isinstance(model, Independent),
-            "how_to_tell": list(model.how_to_tell),
-            "influence": _influence(model),
-            "sets": sorted((model.independent_sets() or {}).items())[:_MOST_SETS],
-        }
-
     def gates(self) -> list[dict[str, Any]]:
         """Every gate with its promotions, all of it public; none of a competition, which has a leaderboard.
 
@@ -230,33 +161,58 @@ class View:
         """
         if self.competition:
             return []
-        return [self._gate(gate) for gate in self.status.get("gates", [])]
-
-    def _gate(self, gate: Mapping[str, Any]) -> dict[str, Any]:
-        found = self.whole.gate(name=gate["gate"])
-        history = found.history()
-        champions = history.to_rows()
-        by_entry = {row["champion"]: f"the challenger of entry {row['entry']:,}" for row in champions[1:]}
-        models = {gate["first_champion"]: "the first champion", **by_entry}
-        names = {digest: self.names.get(digest, place) for digest, place in models.items()}
-        cases = dict(found.status()) if gate["metric"].startswith(_ABOUT_CASES) else None
-        return {
-            **gate, "metric": gate["metric"].removeprefix(_ABOUT_CASES), "history": history, "name_of": names,
-            "champions": _reigns(champions, self.status["ledger_head"]["sequence"]), "cases": cases,
-        }  # fmt: skip
+        return [_gate_of(self, gate) for gate in self.status.get("gates", [])]
 
     def challenges(self) -> list[dict[str, Any]]:
         """The challenges that this principal may see, latest first."""
         return [row for row in reversed(self.rows) if row["source"] in VERDICTS]
 
 
-def _place(row: Mapping[str, Any], reading: Reading | None) -> float | None:
-    """An answer's place in the range of its question, from 0 to 1; None without a range."""
-    value = row["value"]
-    if reading is None or value is None:
-        return None
-    least, most = reading.ends
-    return None if not -math.inf < least < most < math.inf else (float(value) - least) / (most - least)
+def _gate_of(view: View, gate: Mapping[str, Any]) -> dict[str, Any]:
+    found = view.whole.gate(name=gate["gate"])
+    history = found.history()
+    champions = history.to_rows()
+    by_entry = {row["champion"]: f"the challenger of entry {row['entry']:,}" for row in champions[1:]}
+    models = {gate["first_champion"]: "the first champion", **by_entry}
+    names = {digest: view.names.get(digest, place) for digest, place in models.items()}
+    cases = dict(found.status()) if gate["metric"].startswith(_ABOUT_CASES) else None
+    return {
+        **gate, "metric": gate["metric"].removeprefix(_ABOUT_CASES), "history": history, "name_of": names,
+        "champions": _reigns(champions, view.status["ledger_head"]["sequence"]), "cases": cases,
+    }  # fmt: skip
+
+
+def handed_in(view: View) -> str:
+    """Number of submissions, the principal's own or all, and what is told of them, in one or two sentences.
+
+    Only of a competition.
+    """
+    contest = view.competition or {}
+    counts = {each.team: each.submissions for each in view.whole.competition.leaderboard().standings}
+    number = sum(counts.values()) if view.steward else counts.get(view.principal.name, 0)
+    if not number:
+        return "Nothing has been handed in yet."
+    if view.steward:
+        said = f"Handed in: {counted(number, 'submission')} of {counted(len(counts), 'team')}."
+    else:
+        said = f"You have handed in {number:,} of {contest['submissions']:,} submissions."
+    return said if view.status["closed"] else f"{said} {FEEDBACK_IN_WORDS[contest['feedback']]}"
+
+
+def dependence_of(view: View) -> dict[str, Any]:
+    """Assumptions about the rows: in words, and the rows' worth."""
+    model, rows = view.whole.mechanism.dependence, view.status["rows"]
+    worth = model.concentration(rows)
+    return {
+        "words": model.describe(),
+        "title": model.title,
+        "rows": rows,
+        "worth": min(worth, rows),
+        "independent": isinstance(model, Independent),
+        "how_to_tell": list(model.how_to_tell),
+        "influence": _influence(model),
+        "sets": sorted((model.independent_sets() or {}).items())[:_MOST_SETS],
+    }
 
 
 def _influence(model: DependenceModel) -> dict[str, Any] | None:
@@ -270,6 +226,15 @@ def _influence(model: DependenceModel) -> dict[str, Any] | None:
     described, lines = found
     rows = [{"distance": at, "values": [float(line[at - 1]) for line in lines.values()]} for at in _DISTANCES]
     return {"described": described, "names": list(lines), "rows": rows}
+
+
+def _place(row: Mapping[str, Any], reading: Reading | None) -> float | None:
+    """An answer's place in the range of its question, from 0 to 1; None without a range."""
+    value = row["value"]
+    if reading is None or value is None:
+        return None
+    least, most = reading.ends
+    return None if not -math.inf < least < most < math.inf else (float(value) - least) / (most - least)
 
 
 def _reigns(champions: list[dict[str, Any]], head: int) -> list[dict[str, Any]]:

@@ -21,12 +21,11 @@ from everhold.certificate.form import (
     SUMMARY,
     TIMESTAMP,
     WORDS,
-    Malformed,
     misshapen,
-    read_document,
     sections_of,
 )
 from everhold.certificate.page import outline, render_fragment, render_page
+from everhold.certificate.reading import Malformed, read_document
 from everhold.certificate.timestamps import Timestamper, stamp_of
 from everhold.certificate.words import add_words, promise_sentence
 from everhold.display import Display

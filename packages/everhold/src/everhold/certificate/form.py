@@ -5,15 +5,12 @@ A file may be hostile: never more than a few megabytes are read, and there is ne
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from everhold.estimand import FEATURES
-from everhold.ledger.chain import canonical
 from everhold.values.measures import MEASURES
 
 __all__ = [
@@ -21,7 +18,6 @@ __all__ = [
     "DATA_END",
     "FORMAT",
     "FORMAT_FIELD",
-    "MOST_BYTES",
     "RARE_SOURCES",
     "SECTIONS",
     "SIGNATURE",
@@ -29,12 +25,10 @@ __all__ = [
     "SUMMARY",
     "TIMESTAMP",
     "WORDS",
-    "Malformed",
     "edition_of",
     "facts_of",
     "is_hex",
     "misshapen",
-    "read_document",
     "sections_of",
 ]
 
@@ -55,8 +49,6 @@ RARE_SOURCES = ("silent", "chosen", "declared")
 DATA_BEGIN = '<script type="application/json" id="everhold-document">'
 DATA_END = "</script>"
 """End of the signed document on a page."""
-MOST_BYTES = 4 * 2**20
-_MOST_DEPTH = 16
 
 Fits = Callable[[object], bool]
 
@@ -147,8 +139,6 @@ _chosen_facts: dict[str, Fits] = {
     "source": lambda value: _text(value) and value in (*SOURCES, *RARE_SOURCES),
     "value": _optional(_number), "low": _optional(_number), "high": _optional(_number),
 }  # fmt: skip
-
-
 _BESIDES = ("unsealed", "rows")
 
 
@@ -301,7 +291,6 @@ SECTIONS = tuple(_FACTS)
 _SIGNED: dict[str, Fits] = {
     "algorithm": _text, "public_key": _hash, "digests": _map(_hash), "value": lambda value: is_hex(value, 128),
 }  # fmt: skip
-
 _LONGEST_TOKEN = 2**17
 
 
@@ -376,83 +365,3 @@ def _misshapen_section(
     for field, fits in (*fields.items(), *sometimes.items()):
         if field in section and not fits(section[field]):
             yield f"in the section {name!r}, {field!r} is malformed"
-
-
-class Malformed(Exception):
-    """The file is not what it should be; says in words why, and quotes nothing from it."""
-
-
-def read_document(path: Path | str) -> tuple[Any, str | None]:
-    """The JSON value in a file, of any type, and the page that it came in; None for a JSON file.
-
-    Raises:
-        Malformed: If there is no document in it.
-    """
-    text = _read(path)
-    if not text.lstrip().startswith("<"):
-        return _parsed(text), None
-    if text.count(DATA_BEGIN) != 1:
-        raise Malformed("the page does not hold exactly one signed document")
-    inside = text.split(DATA_BEGIN)[1]
-    if DATA_END not in inside:
-        raise Malformed("the signed document in the page has no end")
-    return _parsed(inside.split(DATA_END)[0]), text
-
-
-def _read(path: Path | str) -> str:
-    try:
-        path = Path(path)
-        if not path.is_file():
-            raise Malformed("there is no such file")
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError):  # a null byte in a name is a ValueError
-        raise Malformed("the file cannot be read") from None
-    if len(content) > MOST_BYTES:
-        raise Malformed(f"the file is larger than {MOST_BYTES // 2**20} MiB, and no certificate is")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise Malformed("the file is not text in UTF-8") from None
-    return text.replace("\r\n", "\n")  # what mail and version control may do to line ends
-
-
-def _parsed(text: str) -> Any:
-    try:
-        value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
-    except Malformed:
-        raise
-    except (ValueError, RecursionError):
-        raise Malformed("the document is not JSON, or is cut off") from None
-    _check_depth(value)
-    try:
-        canonical(value)
-    except ValueError:
-        raise Malformed("the document holds a number that is not finite, or text that is not Unicode") from None
-    return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise Malformed("a name occurs twice in one object of the document")
-    return dict(sorted(found.items()))  # so that a page does not depend on the order in the file
-
-
-def _no_constant(_: str) -> Any:
-    raise Malformed("the document holds a number that is not finite")
-
-
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(_MOST_DEPTH):
-        level = [inner for outer in level for inner in _inside(outer)]
-        if not level:
-            return
-    raise Malformed("the document is nested too deeply")
-
-
-def _inside(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []

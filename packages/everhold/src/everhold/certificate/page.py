@@ -6,40 +6,26 @@ The page is print-ready and self-contained, and runs no script.
 from __future__ import annotations
 
 import hashlib
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.arrivals import ARRIVED, FAMILIES_ARRIVED, arrival_items
+from everhold.certificate.account import account_block
+from everhold.certificate.blocks import Block, brief_value, labelled, value_text
 from everhold.certificate.counting import group_items
 from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
-from everhold.certificate.form import (
-    DATA_BEGIN,
-    DATA_END,
-    RARE_SOURCES,
-    SIGNATURE,
-    SOURCES,
-    SUMMARY,
-    TIMESTAMP,
-    edition_of,
-)
+from everhold.certificate.form import DATA_BEGIN, DATA_END, SIGNATURE, SUMMARY, TIMESTAMP, edition_of
 from everhold.certificate.numbers import at_least, at_most, percent, shown
 from everhold.certificate.queries import QUERIES_STYLE, query_items, render_queries
-from everhold.certificate.summary import margin_of
-from everhold.certificate.words import engine_name, is_endless
+from everhold.certificate.words import engine_name
 from everhold.dependence import MODELS
 from everhold.display import escaped
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from everhold.mechanisms import Mechanism
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "ARTICLE_STYLE",
-    "Block",
     "in_the_style_of_today",
     "outline",
     "render_article",
@@ -47,80 +33,23 @@ __all__ = [
     "render_page",
 ]
 
-_LABELS = {
-    "id": "identifier of the holdout",
-    "rows": "sealed rows",
-    "fingerprint": "SHA-256 of the sealed file",
-    "training_fingerprint": "SHA-256 of the training file",
-    "sealed_at": "sealed at",
-    "row_id": "column that names rows",
-    "features": "features of the sealed rows",
-    "stratified": "column that the table was split by",
-    "by_position": "of these about predictions as arrays or files",
-    "label": "column with the truth",
-    "name": "mechanism",
-    "queries": "planned questions",
-    "overfits": "planned overfits",
-    "unit": "grid steps of a row's value",
-    "asked": "different questions asked",
-    "charged": "charged in all",
-    "entry_hash": "hash of the last entry",
-    "sequence": "entries in the ledger",
-    "issued_at": "issued at",
-    "version": "version",
-    "value": "signature",
-    "questions": "planned questions",
-    "beta": "beta, the probability of failure",
-    "public_key": "public key",
-    "training": "confirmed: the training estimate",
-    "guess": "confirmed: the analyst's own guess",
-    "standing": "not better than the best so far",
-    "holdout": "taken from the sealed rows",
-    "silent": "asked silently",
-    "chosen": "choices among many, from the sealed rows",
-    "declared": "members of declared families, from the sealed rows",
-    "effective_rows": "effective rows, the independent rows that they are worth",
-}
-_MOST_SHOWN = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One section of the page, in the order of its parts.
-
-    Attributes:
-        key: Name of the section in the document.
-        title: Its heading.
-        before: Paragraphs.
-        bullets: Points of a list.
-        after: More paragraphs.
-        items: Label and value, both as text.
-        tables: The same as markup, where a table shows it better; empty for a list of items.
-    """
-
-    key: str
-    title: str
-    before: tuple[str, ...] = ()
-    bullets: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    items: tuple[tuple[str, str], ...] = ()
-    tables: str = ""
-
 
 def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     """The blocks of a certificate, in order."""
     promise, rows, privacy = document["promise"], document["rows"], document["privacy"]
     mechanism, theorem, issue, signature = (document[name] for name in ("mechanism", "theorem", "issue", SIGNATURE))
     also = (_ALSO_SEALED,) if rows.get("also_sealed_as") else ()
-    shared = _labelled({name: mechanism[name] for name in ("name", "rows", "queries", "confidence", "unit")})
-    proof = (("statement", theorem["statement"]), ("source", theorem["source"]), *_labelled(theorem["numbers"]))
-    kept_private = tuple((name, _value(privacy[name])) for name in ("epsilon", "delta") if privacy[name] is not None)
+    shared = labelled({name: mechanism[name] for name in ("name", "rows", "queries", "confidence", "unit")})
+    proof = (("statement", theorem["statement"]), ("source", theorem["source"]), *labelled(theorem["numbers"]))
+    kept_private = tuple(
+        (name, value_text(privacy[name])) for name in ("epsilon", "delta") if privacy[name] is not None
+    )
     issued = (
         ("software", f"{issue['software']} {issue['version']}"),
         ("issued at", issue["issued_at"]),
         ("simulation", _simulated(document) if issue["simulation"] else "no"),
     )
-    signed = _labelled({name: signature[name] for name in ("algorithm", "public_key", "value")})
+    signed = labelled({name: signature[name] for name in ("algorithm", "public_key", "value")})
     stamp = document.get(TIMESTAMP)
     checking = (_CHECKING,) if stamp is None else (_CHECKING, _CHECKING_TIME)
     stated = () if stamp is None else (("trusted time, as its token states it", stamp["time"]),)
@@ -131,9 +60,9 @@ def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
         Block("rows", "For which rows", also, items=tuple(_rows_items(document))),
         _assumptions(document["assumptions"]),
         Block("mechanism", "How answers are made", (mechanism["explanation"],),
-              items=(*shared, *_labelled(mechanism["parameters"]))),
+              items=(*shared, *labelled(mechanism["parameters"]))),
         Block("theorem", "Why it holds", (theorem["says"],), items=proof),
-        _account(document["account"], mechanism, edition=edition_of(document)),
+        account_block(document["account"], mechanism, edition=edition_of(document)),
         *_queries(document),
         _where(document["ledger_head"]),
         Block("privacy", "Privacy of single rows", tuple(privacy["explanation"]), items=kept_private),
@@ -162,7 +91,7 @@ def _queries(document: Mapping[str, Any]) -> Iterator[Block]:
 
 def _where(head: Mapping[str, Any]) -> Block:
     """Position of the ledger, and entries that were read before."""
-    items = _labelled({name: value for name, value in head.items() if name != "checkpoint"})
+    items = labelled({name: value for name, value in head.items() if name != "checkpoint"})
     before = (_CHECKPOINT.format(**head["checkpoint"]),) if "checkpoint" in head else ()
     return Block("ledger_head", "Where the ledger stands", (_LEDGER, *before), items=items)
 
@@ -187,31 +116,10 @@ _CHECKPOINT = (
     "answer; those after them were. The ledger passes through the hash that commits to all of them. Whether each can "
     "still be read as it was written is what 'everhold ledger verify' checks."
 )
-_ALLOTTED = (
-    "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "
-    "promise hold for all of them together. A name says on whose behalf a question was asked; it does not prove who "
-    "asked."
-)
-_LOST = (
-    "The database was set back to an older copy and recovered: answers that it does not hold were given before. Their "
-    "number and price are known and count as asked and charged; what they said is not in the ledger."
-)
-_DECLARED = (
-    "Declared families were fixed, with what each of their members asks and how its interval is made, before the "
-    "answers to the members were known. Each member has its share of the family's probability of failure, so all "
-    "of their intervals hold together with all others, exactly as they were told, in whatever order "
-    "they were asked, and after the study was unsealed, too. They take no question and no surprise."
-)
-_CLOSED = (
-    "The study is over: it was unsealed, and the ledger takes no new question. The entry that closed it holds, for "
-    "each unsealed answer, what the sealed rows say and an interval for the promised value, usually narrower than what "
-    "was answered before. All of these intervals hold together with the probability of the promise."
-)
 _ALSO_SEALED = (
     "The same rows were sealed more than once in the same storage. Budgets do not add up: what the other holdouts told "
     "is not counted here, and the promise holds only for questions that were chosen without it."
 )
-_SPENDING = ("asked", "questions", "charged", "charges")
 _CHECKING = (
     "To check this certificate, offline: everhold certificate verify FILE --public-key KEY. The key must come to "
     "you from the steward, who sealed the rows, and not with this document. Without it, the signature only shows "
@@ -243,38 +151,38 @@ def _rows_items(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "engine" in rows:
         yield from _engine_items(rows)
     else:
-        yield from _labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
+        yield from labelled({name: rows[name] for name in ("rows", "fingerprint", "sealed_at")})
     if edition_of(document) > 1:
         yield from group_items(document)
     if "training_table" in rows:
         table = rows["training_table"]
         yield "training rows, open", f"{shown(table['rows'])} in the table {table['table']!r}"
         yield "of them copied", shown(rows["training_rows"])
-        yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
+        yield from labelled({"training_fingerprint": rows["training_fingerprint"]})
     elif rows["training_rows"]:
         yield "training rows, open", shown(rows["training_rows"])
-        yield from _labelled({"training_fingerprint": rows["training_fingerprint"]})
+        yield from labelled({"training_fingerprint": rows["training_fingerprint"]})
     else:
         yield "training rows, open", "none"
-    yield from _labelled(
+    yield from labelled(
         {name: rows[name] for name in ("label", "row_id", "features", "stratified") if rows.get(name) is not None}
     )
     if rows.get("also_sealed_as"):
         yield "also sealed as", ", ".join(map(repr, rows["also_sealed_as"]))
     yield "columns", ", ".join(f"{name} ({kind})" for name, kind in rows["columns"])
-    yield from _labelled({"id": rows["id"]})
+    yield from labelled({"id": rows["id"]})
 
 
 def _engine_items(rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Engine and table of the rows, and their identification there."""
     engine = rows["engine"]
-    yield from _labelled({"rows": rows["rows"]})
+    yield from labelled({"rows": rows["rows"]})
     yield "they stay in", f"{engine_name(engine)}, table {engine['table']!r}"
     if "arrived" in engine:
         yield "rows sealed at creation", f"those with {engine['arrived']} before {engine['until']}"
     yield "snapshot", "none: the table itself" if engine["snapshot"] is None else engine["snapshot"]
     yield "fingerprint, keyed (HMAC-SHA256 of the table's contents)", rows["fingerprint"]
-    yield from _labelled({"sealed_at": rows["sealed_at"]})
+    yield from labelled({"sealed_at": rows["sealed_at"]})
 
 
 def _assumptions(section: Mapping[str, Any]) -> Block:
@@ -295,137 +203,7 @@ def _dependence_items(dependence: Mapping[str, Any]) -> Iterator[tuple[str, str]
         if value in (None, "", [], {}) or (name == "miss" and value == 0):
             continue
         said = words.get((name, value)) if isinstance(value, str) else None
-        yield f"dependence: {labels.get(name, name.replace('_', ' '))}", said or _brief(value)
-
-
-def _account(account: Mapping[str, Any], mechanism: Mapping[str, Any], *, edition: int) -> Block:
-    kind = MECHANISMS.get(mechanism["name"])
-    said = (
-        _said_of_left(account, kind, endless=is_endless(mechanism))
-        if kind is not None and "overfits" in account["left"]
-        else "",
-        _ALLOTTED if "allotments" in account else "",
-        _LOST if "lost" in account else "",
-        _CLOSED if "unsealed" in account else "",
-        _DECLARED if "declared" in account else "",
-        ARRIVED if "arrivals" in account else "",
-        FAMILIES_ARRIVED if "arrivals" in account and "declared" in account else "",
-    )
-    items = tuple(_account_items(account, edition=edition))
-    return Block("account", "What was asked, spent and left", after=tuple(filter(None, said)), items=items)
-
-
-def _said_of_left(account: Mapping[str, Any], kind: type[Mechanism], *, endless: bool) -> str:
-    """The sentence on what is left; in certificates of earlier versions the one of then."""
-    shown = kind.presentation
-    if endless:
-        return shown.left_endless
-    return shown.left if "left_of_plan" in account else shown.earlier_left or shown.left
-
-
-def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tuple[str, str]]:
-    yield from _labelled({"asked": account["asked"], "by_position": account["by_position"]})
-    yield from _labelled({name: account["by_source"][name] for name in (*SOURCES, *RARE_SOURCES)
-                          if name in account["by_source"]})  # fmt: skip
-    if "lost" in account:
-        lost = account["lost"]
-        yield "times that the ledger was set back and recovered", shown(lost["recoveries"])
-        yield "answered and lost", shown(lost["questions"])
-        yield "charged for what was lost", shown(lost["charges"])
-    if "unsealed" in account:
-        yield "unsealed answers", shown(account["unsealed"]["answers"])
-    yield from _labelled({"charged": account["charged"]})
-    if "labels" in account:
-        yield "what surprises have told costs later questions, in nats", shown(account["labels"] / 1e6)
-    yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
-    yield from _family_items(account.get("declared", ()))
-    yield from arrival_items(account)
-    yield from _gate_items(account.get("gates", ()), edition=edition)
-    yield from _competition_items(account.get("competition"))
-    allotments = account.get("allotments")
-    if allotments is not None:
-        yield "acts of the steward in the ledger", shown(allotments["acts"])
-        for part in allotments["analysts"]:
-            asked, questions, charged, charges = (shown(part[name]) for name in _SPENDING)
-            yield f"analyst {part['analyst']!r}", f"questions {asked} of {questions}, charged {charged} of {charges}"
-
-
-def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    for family in families:
-        when = "when the holdout was created" if not family["later"] else f"by entry {shown(family['entry'])}"
-        when += f", fixed at {family['fixed']}" if "fixed" in family else ""
-        level = f"a probability of failure of {math.exp(-family['nats']):.3g} in all"
-        yield f"declared family {family['name']!r}", f"{family['holds']}, {when}, {level}, {family['digest']}"
-
-
-def _gate_items(gates: Sequence[Mapping[str, Any]], *, edition: int) -> Iterator[tuple[str, str]]:
-    for gate in gates:
-        limit = "" if gate["limit"] is None else f" of {shown(gate['limit'])}"
-        margin = margin_of(gate, edition=edition)
-        yield (
-            f"gate {gate['gate']!r}",
-            f"{gate['metric']}, margin {margin}, challenges {shown(gate['challenges'])}{limit}, "
-            f"promotions {shown(len(gate['promotions']))}, first champion {gate['first']}",
-        )
-        for promotion in gate["promotions"]:
-            yield (
-                f"gate {gate['gate']!r}, promoted in entry {shown(promotion['sequence'])}",
-                f"{promotion['challenger']} is better than {promotion['over']} by more than {margin}"
-                + _gain_of(promotion),
-            )
-
-
-def _gain_of(promotion: Mapping[str, Any]) -> str:
-    """Bounds of a gain and the level of the promotion; nothing in certificates of before that was told."""
-    if "high" not in promotion:
-        return ""
-    since = promotion["since_first"]
-    total = "" if since is None else f"; than the first champion by {at_least(since)} at least"
-    most = "" if promotion["high"] is None else f", at most {at_most(promotion['high'])}"
-    level = f"; proved at the level e^-{promotion['nats']:.1f}" if "nats" in promotion else ""
-    return f"{most}{total}{level}"
-
-
-def _competition_items(competition: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    if competition is None:
-        return
-    teams, each = shown(competition["teams"]), shown(competition["submissions"])
-    yield "competition by", f"{competition['metric']}, for up to {teams} teams with {each} submissions each"
-    for row in competition["rows"]:
-        place = "no place" if row["rank"] is None else f"place {shown(row['rank'])}"
-        ends = "" if row["low"] is None else f" between {at_least(row['low'])} and {at_most(row['high'])}"
-        score = "unknown" if row["score"] is None else f"{shown(row['score'])},{ends}"
-        yield f"team {row['team']!r}", f"{place}, score {score}, of {shown(row['submissions'])} submissions"
-
-
-def _labelled(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((_label(name), _value(value)) for name, value in fields.items())
-
-
-def _label(name: str) -> str:
-    return _LABELS.get(name, name.replace("_", " "))
-
-
-def _brief(value: Any) -> str:
-    """A value of the dependence, which may be a large table: the document has it in full."""
-    text = _value(value)
-    return (
-        text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN].rsplit(',', 1)[0]}, ... (in full in the document)"
-    )
-
-
-def _value(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, float)):
-        return shown(value)
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {_value(inner)}" for name, inner in value.items())
-    if isinstance(value, list):
-        return ", ".join(f"({_value(inner)})" if isinstance(inner, (list, dict)) else _value(inner) for inner in value)
-    return str(value)
+        yield f"dependence: {labels.get(name, name.replace('_', ' '))}", said or brief_value(value)
 
 
 _STYLE = """
@@ -499,7 +277,6 @@ _STYLES_OF_BEFORE = frozenset({
 })  # fmt: skip
 """SHA-256 of the styles that `render_fragment` used to write; whoever changes the style adds those of before."""
 _STYLE_BEGINS, _STYLE_ENDS = "<body>\n<style>", "</style>"
-
 _PAGE_STYLE = """@page { size: A4; margin: 18mm 17mm 20mm; }
 html { color-scheme: light dark; background: #ffffff; }
 body { margin: 0; }

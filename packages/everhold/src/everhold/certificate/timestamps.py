@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate as Root
     from rfc3161_client import TimeStampResponse
 
-__all__ = ["TimestampAuthority", "Timestamper", "roots_from", "stamp_findings", "stamp_of", "stated_time"]
+__all__ = ["TimestampAuthority", "Timestamper", "roots_from", "stamp_findings", "stamp_of"]
 
 Timestamper = Callable[[bytes], bytes]
 """From a SHA-256 digest, 32 bytes, to a token of RFC 3161 about it, in DER."""
@@ -112,18 +112,6 @@ def stamp_of(timestamp: Timestamper, digest: bytes) -> dict[str, str]:
     if not _is_about(stated, digest):
         raise IntegrityError(f"the token of the time stamp is about something else than this certificate; {_NOTHING}")
     return {"token": base64.b64encode(bytes(token)).decode(), "time": _time_of(stated)}
-
-
-def stated_time(stamp: Mapping[str, str]) -> str | None:
-    """The time in a stored token, UTC in ISO 8601; None if it cannot be read.
-
-    Raises:
-        EverholdError: If the package that reads it is missing.
-    """
-    try:
-        return _time_of(_read(base64.b64decode(stamp["token"], validate=True)))
-    except (ValueError, binascii.Error):
-        return None
 
 
 def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root] | None) -> list[str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from everhold.answers import with_shares
+from everhold.certificate.contest_words import competition_in_words, gates_in_words
 from everhold.certificate.counting import counting_words
+from everhold.certificate.estimand_words import OF_POPULATION, by_labels, value_in_words
 from everhold.certificate.form import edition_of
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.certificate.summary import summary_words
@@ -26,7 +27,6 @@ __all__ = ["add_words", "engine_name", "is_endless", "promise_sentence"]
 _LARGE_EPSILON = 10.0
 _USELESS_RADIUS = 0.5
 _ROUNDING = 1e-9
-
 _HOW_TO_TELL_OTHERWISE = (
     "The declared dependence is wrong if rows depend on each other in a way that it leaves out. To check, ask how the "
     "rows were collected, and hold the declaration against what is known about them from elsewhere. The answers "
@@ -87,7 +87,6 @@ _ASSUMED_OF_DEPENDENT_ROWS = (
     "nobody who asks has seen other rows that depend on the sealed ones, except for the training rows, as far as the "
     "dependence stated here lets them",
 )
-
 _TRANSFER_OF_DEPENDENT_ROWS = (
     "Other rows tell about a row, too. So leak(epsilon) counts, for each row, all rows that may change with it under "
     "the declared dependence, and not that row alone; it is the average over rows (statement S4)."
@@ -101,7 +100,6 @@ _LESS_THAN_BETA = (
     "Beta is smaller than one minus the probability of the promise: the difference pays for the chance that the "
     "dependence was learned wrongly, or that training rows tell about sealed ones."
 )
-
 _OTHER_ROWS = (
     "Anything about other rows than these: with the features known, a model or an expression may be right on these "
     "rows and wrong on all others."
@@ -147,7 +145,6 @@ _MADE_ROW_BY_ROW = (
     "as arrays or files. If whoever made them has seen the features of several sealed rows, nothing is promised of "
     "them, nor of any other answer: the table was split by its labels, so the labels of such rows tell of each other."
 )
-_OF_POPULATION = "the population's value"
 _ENGINES = {
     "clickhouse": "ClickHouse", "duckdb": "DuckDB", "postgresql": "PostgreSQL", "spark": "Apache Spark",
     "bigquery": "BigQuery", "snowflake": "Snowflake", "trino": "Trino",
@@ -203,8 +200,8 @@ def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
             "sentence": promise_sentence(facts, kind, simulation=simulation),
             "explanation": [
                 *_explanation(facts["promise"], kind, rows),
-                *_gates(facts["account"].get("gates"), rows),
-                *_competition(facts["account"].get("competition"), rows),
+                *gates_in_words(facts["account"].get("gates"), rows),
+                *competition_in_words(facts["account"].get("competition"), rows),
                 *([] if first_edition else counting_words(facts)),
             ],
         },
@@ -265,7 +262,7 @@ def _assumed_of(engine: Mapping[str, Any] | None) -> list[str]:
 
 def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> str:
     """The promise in one sentence, from the facts about promise, rows and assumptions."""
-    promise, rows = facts["promise"], facts["rows"]
+    promise, value = facts["promise"], value_in_words(facts["rows"])
     rows_are = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     rows_are = MODELS[rows_are].rows_are if rows_are in MODELS else f"rows: {rows_are.replace('_', ' ')}"
     basis = f"(statement {promise['statement']}, {rows_are})"
@@ -281,29 +278,15 @@ def promise_sentence(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanis
         submissions=counted(promise["questions"], "submission"),
         are="is" if (promise["overfits"] or promise["questions"]) == 1 else "are",
         radius=radius,
-        reach=f"within {radius} of {_value(rows)}",
-        best="best population value" if (value := _value(rows)) == _OF_POPULATION else value.replace("the", "best", 1),
+        reach=f"within {radius} of {value}",
+        best="best population value" if value == OF_POPULATION else value.replace("the", "best", 1),
         holds=f"with probability {percent(promise['confidence'])} {basis}",
     )
-
-
-def _value(rows: Mapping[str, Any]) -> str:
-    """The value that is promised."""
-    if rows["features"] == "public":
-        return "the value for labels drawn anew on these rows"
-    if "stratified" in rows:
-        return f"the value for {with_shares(rows['stratified'])}"
-    return _OF_POPULATION
 
 
 def _said_of_shares(said: str, rows: Mapping[str, Any]) -> list[str]:
     """A sentence about a stratified split; nothing without one, or where given features settle the shares."""
     return [said.format(column=rows["stratified"])] if "stratified" in rows and rows["features"] != "public" else []
-
-
-def _by_labels(rows: Mapping[str, Any]) -> bool:
-    """True if the table was split by its labels."""
-    return rows.get("stratified") is not None and rows["stratified"] == rows["label"]
 
 
 def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mapping[str, Any]) -> list[str]:
@@ -313,7 +296,7 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
     if rows["features"] == "public":
         said.append(_PUBLIC_FEATURES)
     elif rows["label"] is not None and not kind.traits.one_law:
-        said.append(_SHARES_BY_POSITION if _by_labels(rows) else _BY_POSITION)
+        said.append(_SHARES_BY_POSITION if by_labels(rows) else _BY_POSITION)
     said += _said_of_shares(_SHARES, rows)
     said.append(
         "Questions may be chosen freely, each with all earlier answers in hand." if kind.traits.adaptive else
@@ -328,53 +311,7 @@ def _explanation(promise: Mapping[str, Any], kind: type[Mechanism], rows: Mappin
         whom = "to a mean " if kind.traits.unsealable else ""
         said.append(
             f"With the same probability, within the plan, an overfit is charged {whom}only where the guess is at least "
-            f"{at_least(promise['spends_only_beyond'])} away from {_value(rows)}."
-        )
-    return said
-
-
-_GATES_OF_CASES = (
-    "At a gate about cases, a version is named by the SHA-256 of its name there. Each champion also fulfils the guards "
-    "that the metric names, against the baseline, which is fixed. Where the metric says that it is about new runs of "
-    "these cases, promotions promise that in place of the population: the version is better on average in new runs of "
-    "these very cases."
-)
-
-
-def _gates(gates: Any, rows: Mapping[str, Any]) -> list[str]:
-    """Meaning of promotions; empty where there is no gate."""
-    if not gates:
-        return []
-    return [
-        "A gate has a champion, which gives way only to a challenger that is proved to be better. With the same "
-        "probability, together with all answers, every promotion that is listed in this certificate is true: by the "
-        f"gate's metric, {_value(rows)} of the challenger is better than that of the champion before by more than the "
-        "margin, however many other challengers failed and however all of them were chosen. That a champion was kept "
-        "promises nothing. A model is named by the SHA-256 of the question about it.",
-        *([_GATES_OF_CASES] if any(gate["metric"].startswith("cases: ") for gate in gates) else []),
-    ]
-
-
-def _competition(competition: Mapping[str, Any] | None, rows: Mapping[str, Any]) -> list[str]:
-    """Meaning of a leaderboard; empty where there is no competition."""
-    if competition is None:
-        return []
-    told = {
-        "none": "that it was received, and nothing else",
-        "leader": "whether it is proved to be better than the leader",
-        "score": "an answer about its score",
-    }.get(competition["feedback"], "something else")
-    said = [
-        f"The rows were sealed for a competition by {competition['metric']}. What a submission is told before the end "
-        f"was decided then: {told}."
-    ]
-    if competition["rows"]:
-        said.append(
-            "The leaderboard of this certificate is final. With the same probability, all at once, every interval "
-            f"contains {_value(rows if _by_labels(rows) else {**rows, 'features': 'public'})}, and every "
-            "place holds: it is one more than the number of teams that are proved to be better, by the paired "
-            "difference of final submissions, row by row. Of teams that share a place these rows do not tell who is "
-            "better."
+            f"{at_least(promise['spends_only_beyond'])} away from {value_in_words(rows)}."
         )
     return said
 
@@ -384,7 +321,7 @@ def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
     if not by_position or rows["features"] == "public":
         return []
     were = "was" if by_position == 1 else "were"
-    if _by_labels(rows):
+    if by_labels(rows):
         return [f"{counted(by_position, 'question')} {were} about predictions for these very rows, {_MADE_ROW_BY_ROW}"]
     return [f"{counted(by_position, 'question')} {were} about predictions for these very rows, {_PRESUPPOSED}"]
 

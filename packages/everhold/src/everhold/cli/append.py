@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from everhold.cli.arguments import FormatOption, StorageArgument, opened
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 
 __all__ = ["register"]
@@ -21,7 +23,7 @@ _WINDOWS = ["window", "rows", "value", "low", "high", "source", "charged"]
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command()(append)
-    app.command("over-time")(over_time)
+    app.command("over-time")(with_option_groups(over_time))
     app.command()(drift)
     app.command()(retire)
 
@@ -66,14 +68,21 @@ def append(
     show_record(arrived.to_dict(), form)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowOptions:
+    """The windows of arrivals, and a guess for them."""
+
+    by: Annotated[str, typer.Option(help="arrival, a number of arrivals, day, month or year.")] = "arrival"
+    law: Annotated[str, typer.Option(help="windows, or one: all rows are of one law.")] = "windows"
+    guess: Annotated[float | None, typer.Option(help="Your own guess, for all windows.")] = None
+
+
 def over_time(
     storage: StorageArgument,
     name: _NamedArgument,
     question: Annotated[str, typer.Argument(metavar="EXPRESSION", help="Such as 'arr_delay > 15'.")],
     *,
-    by: Annotated[str, typer.Option(help="arrival, a number of arrivals, day, month or year.")] = "arrival",
-    law: Annotated[str, typer.Option(help="windows, or one: all rows are of one law.")] = "windows",
-    guess: Annotated[float | None, typer.Option(help="Your own guess, for all windows.")] = None,
+    windows: WindowOptions,
     save: Annotated[Path | None, typer.Option(help="Write the picture to this SVG or PNG file.")] = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -93,12 +102,13 @@ def over_time(
       8  the steward's key is missing or wrong
     """
     with opened(storage, name) as holdout, arguments_checked():
-        found = holdout.over_time(question, by=int(by) if by.isdecimal() else by, law=law, guess=guess)
+        by = int(windows.by) if windows.by.isdecimal() else windows.by
+        found = holdout.over_time(question, by=by, law=windows.law, guess=windows.guess)
     if save is not None:
         from everhold.charts import save_chart
 
         save_chart(found.plot(), save, title=found.asked, caption="Each window of arrivals with its interval.")
-    columns = [*_WINDOWS, *(["joint_low", "joint_high"] if law == "one" else [])]
+    columns = [*_WINDOWS, *(["joint_low", "joint_high"] if windows.law == "one" else [])]
     show_list(found.to_rows(), columns, form, document=found.to_dict())
     if form is Format.TABLE and found.changed:
         note(f"the population changed: {len(found.changed):,} pairs of windows do not meet")

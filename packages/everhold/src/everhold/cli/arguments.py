@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ __all__ = [
     "STORAGE_VARIABLE",
     "AnalystOption",
     "FormatOption",
+    "HoldoutPlace",
     "ModelOption",
     "NameArgument",
     "StorageArgument",
@@ -163,3 +165,15 @@ def opened_here(storage: str, name: str | None, analyst: str | None = None) -> H
     except BaseException:
         holdout.close()
         raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldoutPlace:
+    """The storage and the name of a holdout."""
+
+    storage: StorageArgument
+    name: NameArgument = None
+
+    def opened(self, analyst: str | None = None) -> Holdout:
+        """The open holdout, on behalf of an analyst if one is named."""
+        return opened(self.storage, self.name, analyst)

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, opened
+from everhold.cli.arguments import FormatOption, HoldoutPlace
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 
 __all__ = ["register"]
@@ -44,10 +45,10 @@ def register(app: typer.Typer) -> None:
 
 
 @group.command()
+@with_option_groups
 def show(
-    storage: StorageArgument,
-    name: NameArgument = None,
     *,
+    place: HoldoutPlace,
     output: Annotated[
         Path | None, typer.Option(help="Also write it to this file; the ending, .json or .html, decides the form.")
     ] = None,
@@ -71,7 +72,7 @@ def show(
     """
     _check_ending(output)
     chosen = _chosen(answers)
-    with opened(storage, name) as holdout, arguments_checked():
+    with place.opened() as holdout, arguments_checked():
         certificate = holdout.certificate(chosen, queries=queries)
     if output is not None:
         certificate.save(output)
@@ -80,10 +81,10 @@ def show(
 
 
 @group.command()
+@with_option_groups
 def save(
-    storage: StorageArgument,
-    name: NameArgument = None,
     *,
+    place: HoldoutPlace,
     output: Annotated[Path, typer.Option(help="The file; its ending, .json or .html, decides the form.")],
     answers: _AnswerOption = None,
     queries: _QueriesOption = True,
@@ -110,7 +111,7 @@ def save(
     """
     _check_ending(output)
     chosen = _chosen(answers)
-    with opened(storage, name) as holdout, arguments_checked():
+    with place.opened() as holdout, arguments_checked():
         certificate = holdout.certificate(chosen, queries=queries, timestamp=timestamp)
     certificate.save(output)
     stated = {} if timestamp is None else {"trusted_time": certificate.claimed_time}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ import typer
 from everhold.cli.answers import show_answer
 from everhold.cli.arguments import AnalystOption, FormatOption, StorageArgument, opened
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format
 
 __all__ = ["register"]
@@ -35,22 +37,46 @@ class RowMetric(StrEnum):
     RISK = "risk"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileArguments:
+    """The holdout, and the two files."""
+
+    storage: StorageArgument
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The holdout's name.")]
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Predictions: CSV, TSV or Parquet.")]
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="The predictions that are subtracted.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonOptions:
+    """The comparison, row by row, and its rows."""
+
+    metric: Annotated[RowMetric, typer.Option(help="What is compared, row by row.")] = RowMetric.ACCURACY
+    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
+    low: Annotated[float, typer.Option(help="With --metric risk: smaller losses count as this.")] = 0.0
+    high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None
+    where: Annotated[str | None, typer.Option(help="Compare on the rows that meet this condition.")] = None
+
+    def asked(self) -> Any:
+        """The metric, or the loss of a risk with its ends."""
+        if (self.metric is RowMetric.RISK) != (self.loss is not None):
+            raise Misuse("--loss belongs to --metric risk, which needs it")
+        if self.metric is RowMetric.RISK:
+            return {"loss": self.loss, "low": self.low, "high": self.high}
+        if self.high is not None or self.low:
+            raise Misuse("--low and --high belong to --metric risk; leave them out")
+        return self.metric.value
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(compare)
+    app.command()(with_option_groups(compare))
 
 
 def compare(
-    storage: StorageArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The holdout's name.")],
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="Predictions: CSV, TSV or Parquet.")],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", help="The predictions that are subtracted.")],
     *,
-    metric: Annotated[RowMetric, typer.Option(help="What is compared, row by row.")] = RowMetric.ACCURACY,
-    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None,
-    low: Annotated[float, typer.Option(help="With --metric risk: smaller losses count as this.")] = 0.0,
-    high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None,
-    where: Annotated[str | None, typer.Option(help="Compare on the rows that meet this condition.")] = None,
+    files: FileArguments,
+    comparison: ComparisonOptions,
     guess: Annotated[float, typer.Option(help="Your guess of the difference.")] = 0.0,
     column: Annotated[str | None, typer.Option(help="Column of the predictions, where there are several.")] = None,
     analyst: AnalystOption = None,
@@ -77,18 +103,15 @@ def compare(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    if (metric is RowMetric.RISK) != (loss is not None):
-        raise Misuse("--loss belongs to --metric risk, which needs it")
-    if metric is not RowMetric.RISK and (high is not None or low):
-        raise Misuse("--low and --high belong to --metric risk; leave them out")
+    asked = comparison.asked()
     from everhold.queries.difference import difference
     from everhold.queries.prediction_files import read_predictions
     from everhold.queries.slices import in_slice, of_predictions
 
-    asked: Any = {"loss": loss, "low": low, "high": high} if metric is RowMetric.RISK else metric.value
-    with opened(storage, name, analyst) as holdout, arguments_checked():
+    with opened(files.storage, files.name, analyst) as holdout, arguments_checked():
         both = [
-            of_predictions(asked, read_predictions(path, holdout.schema, column=column)) for path in (first, second)
+            of_predictions(asked, read_predictions(path, holdout.schema, column=column))
+            for path in (files.first, files.second)
         ]
-        answer = holdout.ask(in_slice(difference(*both), where, guessed=True), guess=guess)
+        answer = holdout.ask(in_slice(difference(*both), comparison.where, guessed=True), guess=guess)
     show_answer(answer, form, whole=None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, place_of
+from everhold.cli.arguments import FormatOption, HoldoutPlace, place_of
 from everhold.cli.create_options import DependenceOptions, PlanOptions, RowOptions
 from everhold.cli.failures import arguments_checked
 from everhold.cli.option_groups import with_option_groups
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.sealing.row_store import SealableTable
 
 __all__ = ["FurtherOptions", "register"]
-
-_GROUPS = {"rows": RowOptions, "dependence": DependenceOptions, "plan": PlanOptions}
 
 
 class FurtherOptions(Protocol):
@@ -46,7 +44,7 @@ class FurtherOptions(Protocol):
 def register(app: typer.Typer) -> None:
     """Add the command `create`, with the options that distributions add."""
     further: Registry[type[FurtherOptions]] = Registry("everhold.create_options", {}, _check)
-    app.command()(with_option_groups(create, _GROUPS, dict(further)))
+    app.command()(with_option_groups(create, dict(further)))
 
 
 def _check(_: str, options: Any) -> str:
@@ -55,9 +53,8 @@ def _check(_: str, options: Any) -> str:
 
 
 def create(
-    storage: StorageArgument,
-    name: NameArgument = None,
     *,
+    place: HoldoutPlace,
     rows: RowOptions,
     dependence: DependenceOptions,
     plan: PlanOptions,
@@ -98,13 +95,13 @@ def create(
       3  the rows or the name cannot be used; nothing was created
       9  the groups or the model do not match the rows; nothing was created
     """
-    place = place_of(storage, name)
+    storage, name = place_of(place.storage, place.name)
     settings = {**rows.settings(), **plan.settings(), "dependence": dependence.declared()}
     for further in extensions.values():
         settings |= further.settings()
     with arguments_checked():
-        sealed, training = rows.sealed(place[0]), rows.open()
-        created = _create(*place, holdout=sealed, training=training, settings=settings)
+        sealed, training = rows.sealed(storage), rows.open()
+        created = _create(storage, name, holdout=sealed, training=training, settings=settings)
     with created:
         _show(created, form)
         for further in extensions.values():

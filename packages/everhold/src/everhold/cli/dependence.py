@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from everhold.cli.arguments import FormatOption, model_from
 from everhold.cli.commands import ExtensibleGroup
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 
 if TYPE_CHECKING:
@@ -59,7 +61,27 @@ def register(app: typer.Typer) -> None:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitOptions:
+    """Columns to learn from, and confidence of the fit."""
+
+    order_by: Annotated[str, typer.Option(metavar="COLUMN", help="Puts the rows in order, one row per step.")]
+    state: Annotated[str, typer.Option(metavar="COLUMN", help="The state: classes, or numbers for gaussian_ar1.")]
+    groups: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Equal values make a series; series are independent.")
+    ] = None
+    gap: Annotated[
+        int | None,
+        typer.Option(
+            help="Rows left out between these rows and the sealed rows of the same series, if no analyst has seen "
+            "them. If some were seen, the number of unseen rows next to the sealed ones."
+        ),
+    ] = None
+    confidence: Annotated[float, typer.Option(help="Probability that the true model is within what is fitted.")] = 0.99
+
+
 @group.command()
+@with_option_groups
 def fit(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="Training rows: a .parquet, .csv or .tsv file.")],
     *,
@@ -71,19 +93,7 @@ def fit(
             help="A chain of states, or numbers that drift back to their mean.",
         ),
     ],
-    order_by: Annotated[str, typer.Option(metavar="COLUMN", help="Puts the rows in order, one row per step.")],
-    state: Annotated[str, typer.Option(metavar="COLUMN", help="The state: classes, or numbers for gaussian_ar1.")],
-    groups: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Equal values make a series; series are independent.")
-    ] = None,
-    gap: Annotated[
-        int | None,
-        typer.Option(
-            help="Rows left out between these rows and the sealed rows of the same series, if no analyst has seen "
-            "them. If some were seen, the number of unseen rows next to the sealed ones."
-        ),
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Probability that the true model is within what is fitted.")] = 0.99,
+    options: FitOptions,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write the model to this file, for --model.")
     ] = None,
@@ -107,12 +117,11 @@ def fit(
     """
     from everhold.dependence import MODELS
 
-    if not 0.0 < confidence < 1.0:
-        raise Misuse(f"--confidence is {confidence}; expected a number strictly between 0 and 1, such as 0.99")
-    chosen = {"order_by": order_by, "state": state, "groups": groups, "gap": gap, "confidence": confidence}
+    if not 0.0 < options.confidence < 1.0:
+        raise Misuse(f"--confidence is {options.confidence}; expected a number strictly between 0 and 1, such as 0.99")
     with arguments_checked():
-        columns = _columns(table, list(filter(None, (order_by, state, groups))))
-        model = MODELS[kind].fit(columns, **chosen)  # type: ignore[attr-defined]  # `_kind` saw that it has one
+        columns = _columns(table, list(filter(None, (options.order_by, options.state, options.groups))))
+        model = MODELS[kind].fit(columns, **asdict(options))  # type: ignore[attr-defined]  # `_kind` saw that it has one
     data = model.to_dict()
     if output is not None:
         output.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from everhold.cli.arguments import AnalystOption, FormatOption, NameArgument, StorageArgument, opened
+from everhold.cli.arguments import AnalystOption, FormatOption, HoldoutPlace, NameArgument, StorageArgument, opened
 from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
+from everhold.cli.option_groups import given_options, with_option_groups
 from everhold.cli.output import Format, show_list, show_record, show_sentence
 
 if TYPE_CHECKING:
@@ -44,25 +46,72 @@ def register(app: typer.Typer) -> None:
     )
 
 
-@group.command()
-def create(
-    storage: StorageArgument,
-    name: NameArgument = None,
-    *,
-    champion: Annotated[
-        Path | None, typer.Option(help="Predictions of the model to beat, for the sealed rows.")
-    ] = None,
-    rule: RuleOption = None,
-    metric: Annotated[str, typer.Option(help=f"What is compared: {', '.join(_METRICS)}.")] = "accuracy",
-    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None,
-    low: Annotated[float | None, typer.Option(help="With --metric risk: smaller losses count as this.")] = None,
-    high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None,
-    margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChampionOptions:
+    """The model to beat."""
+
+    champion: Annotated[Path | None, typer.Option(help="Predictions of the model to beat, for the sealed rows.")] = None
+    rule: RuleOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermOptions:
+    """Metric and limits of the gate."""
+
+    metric: Annotated[str, typer.Option(help=f"What is compared: {', '.join(_METRICS)}.")] = "accuracy"
+    loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
+    low: Annotated[float | None, typer.Option(help="With --metric risk: smaller losses count as this.")] = None
+    high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None
+    margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
     challenges: Annotated[
         int | None, typer.Option(help="Most challenges of this gate; by default no limit but the budget.")
-    ] = None,
-    training_predictions: TrainedOption = None,
-    column: ColumnOption = None,
+    ] = None
+
+    def measure(self) -> str | Callable[..., Any]:
+        """The metric, with its loss where it is a risk."""
+        if self.metric not in _METRICS:
+            from everhold.queries.score_means import why_no_mean
+
+            reason = why_no_mean(self.metric) or f"--metric is {self.metric!r}"
+            raise Misuse(f"{reason}; expected one of {', '.join(_METRICS)}")
+        loss = given_options(self, "loss", "low", "high")
+        if self.metric != "risk":
+            if loss:
+                raise Misuse(f"--{next(iter(loss))} belongs to --metric risk; leave it out or compare risks")
+            return self.metric
+        from functools import partial
+
+        from everhold.queries.risk import risk
+
+        return partial(risk, **loss)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """Details of the file of predictions."""
+
+    training_predictions: TrainedOption = None
+    column: ColumnOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateOptions:
+    """The model that challenges, with details of its file of predictions."""
+
+    challenger: Annotated[Path | None, typer.Option(help="Predictions of the challenger, for the sealed rows.")] = None
+    rule: RuleOption = None
+    training_predictions: TrainedOption = None
+    column: ColumnOption = None
+
+
+@group.command()
+@with_option_groups
+def create(
+    *,
+    place: HoldoutPlace,
+    champion: ChampionOptions,
+    terms: TermOptions,
+    files: FileOptions,
     gate: GateOption = "gate",
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -91,26 +140,24 @@ def create(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    _check_one(champion, rule, option="--champion")
-    measure = _metric(metric, {"loss": loss, "low": low, "high": high})
-    with opened(storage, name) as holdout, arguments_checked():
+    _check_one(champion.champion, champion.rule, option="--champion")
+    measure = terms.measure()
+    with place.opened() as holdout, arguments_checked():
         opened_gate = holdout.gate(
-            measure, champion=rule or _read(champion, holdout.schema, column), margin=margin, challenges=challenges,
-            name=gate, training=_read(training_predictions, holdout.schema, column),
+            measure, champion=champion.rule or _read(champion.champion, holdout.schema, files.column),
+            margin=terms.margin, challenges=terms.challenges, name=gate,
+            training=_read(files.training_predictions, holdout.schema, files.column),
         )  # fmt: skip
         status = opened_gate.status()
     show_record(status, form)
 
 
 @group.command()
+@with_option_groups
 def challenge(
-    storage: StorageArgument,
-    name: NameArgument = None,
     *,
-    challenger: Annotated[Path | None, typer.Option(help="Predictions of the challenger, for the sealed rows.")] = None,
-    rule: RuleOption = None,
-    training_predictions: TrainedOption = None,
-    column: ColumnOption = None,
+    place: HoldoutPlace,
+    challenger: CandidateOptions,
     gate: GateOption = "gate",
     analyst: AnalystOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the challenge is refused.")] = False,
@@ -139,11 +186,11 @@ def challenge(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    _check_one(challenger, rule, option="--challenger")
-    with opened(storage, name, analyst) as holdout, arguments_checked():
+    _check_one(challenger.challenger, challenger.rule, option="--challenger")
+    with place.opened(analyst) as holdout, arguments_checked():
         verdict = holdout.gate(name=gate).challenge(
-            rule or _read(challenger, holdout.schema, column),
-            training=_read(training_predictions, holdout.schema, column),
+            challenger.rule or _read(challenger.challenger, holdout.schema, challenger.column),
+            training=_read(challenger.training_predictions, holdout.schema, challenger.column),
             strict=strict,
         )
     show_sentence(str(verdict), verdict.to_dict(), form)
@@ -193,22 +240,3 @@ def _read(path: Path | None, schema: Schema, column: str | None) -> Any:
     from everhold.queries.prediction_files import read_predictions
 
     return None if path is None else read_predictions(path, schema, column=column)
-
-
-def _metric(metric: str, given: dict[str, Any]) -> str | Callable[..., Any]:
-    """The metric, with its loss where it is a risk."""
-    if metric not in _METRICS:
-        from everhold.queries.score_means import why_no_mean
-
-        reason = why_no_mean(metric) or f"--metric is {metric!r}"
-        raise Misuse(f"{reason}; expected one of {', '.join(_METRICS)}")
-    wished = {name: value for name, value in given.items() if value is not None}
-    if metric != "risk":
-        if wished:
-            raise Misuse(f"--{next(iter(wished))} belongs to --metric risk; leave it out or compare risks")
-        return metric
-    from functools import partial
-
-    from everhold.queries.risk import risk
-
-    return partial(risk, **wished)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from everhold.cli.arguments import (
     STORAGE_VARIABLE,
     AnalystOption,
     FormatOption,
+    HoldoutPlace,
     NameArgument,
     StorageArgument,
     address_of,
@@ -21,6 +23,7 @@ from everhold.cli.arguments import (
     storage_of,
 )
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 from everhold.cli.questions import Spelled, with_question_options
 from everhold.display import at_most
@@ -57,26 +60,35 @@ def register(app: typer.Typer) -> None:
     app.command("list")(list_holdouts)
 
 
-@with_question_options
-def ask(
-    storage: StorageArgument,
-    name: NameArgument = None,
-    *,
-    spelled: Spelled,
-    guess: GuessOption = None,
-    tolerance: ToleranceOption = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerWish:
+    """The analyst's own guess and the wished width."""
+
+    guess: GuessOption = None
+    tolerance: ToleranceOption = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerOptions(AnswerWish):
+    """The same, and where a table is written."""
+
     output: Annotated[
         Path | None,
         typer.Option(
             help="With --synthesize or --private-synthesize: the file for the table, .csv or .parquet.",
             rich_help_panel=_RESULT,
         ),
-    ] = None,
-    analyst: AnalystOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False,
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingOptions:
+    """Ways of asking."""
+
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the question is refused.")] = False
     silent: Annotated[
         bool, typer.Option("--silent", help="Only register it: nothing is told before 'everhold unseal'.")
-    ] = False,
+    ] = False
     all_columns: Annotated[
         bool,
         typer.Option(
@@ -84,7 +96,18 @@ def ask(
             help="Ask about each column of the predictions file, all at once.",
             rich_help_panel=_DETAILS,
         ),
-    ] = False,
+    ] = False
+
+
+@with_option_groups
+@with_question_options
+def ask(
+    *,
+    place: HoldoutPlace,
+    spelled: Spelled,
+    details: AnswerOptions,
+    analyst: AnalystOption = None,
+    ways: AskingOptions,
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Ask one question and print the answer with what holds for the population.
@@ -130,19 +153,20 @@ def ask(
       8  the steward's key is missing or wrong
     """
     makes_table = spelled.kind is not None and spelled.kind.form is Form.CELLS
+    guess, tolerance, output = details.guess, details.tolerance, details.output
     check_output(output, wanted=makes_table)
-    with opened(storage, name, analyst) as holdout:
-        if all_columns:
-            if tolerance is not None or strict or output is not None:
+    with place.opened(analyst) as holdout:
+        if ways.all_columns:
+            if tolerance is not None or ways.strict or output is not None:
                 raise Misuse("--all-columns takes no --tolerance, --strict or --output; leave them out")
             questions = spelled.columns(holdout.schema)
             guesses = None if guess is None else [guess] * len(questions)
-            answers = holdout.ask_many(list(questions.values()), guesses=guesses, silent=silent)  # type: ignore[arg-type]
+            answers = holdout.ask_many(list(questions.values()), guesses=guesses, silent=ways.silent)  # type: ignore[arg-type]
             show_columns(dict(zip(questions, answers, strict=True)), form)
             return
         question, tolerance = spelled.question(holdout.schema, tolerance)
         assert question is not None
-        answer = holdout.ask(question, guess=guess, tolerance=tolerance, strict=strict, silent=silent)
+        answer = holdout.ask(question, guess=guess, tolerance=tolerance, strict=ways.strict, silent=ways.silent)
         whole = _whole(holdout, analyst)
     if output is not None and answer.table is not None:
         save_table(answer.table, output)
@@ -162,14 +186,13 @@ def _whole(holdout: Holdout, analyst: str | None) -> dict[str, int] | None:
     return {name: part.questions if name == "questions" else part.charges for name in whole}
 
 
+@with_option_groups
 @with_question_options
 def quote(
-    storage: StorageArgument,
-    name: NameArgument = None,
     *,
+    place: HoldoutPlace,
     spelled: Spelled | None = None,
-    guess: GuessOption = None,
-    tolerance: ToleranceOption = None,
+    wish: AnswerWish,
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -193,9 +216,9 @@ def quote(
       8  the steward's key is missing or wrong
     """
     assert spelled is not None
-    with opened(storage, name, analyst) as holdout:
-        question, tolerance = spelled.question(holdout.schema, tolerance)
-        price = holdout.quote(question, guess=guess, tolerance=tolerance)
+    with place.opened(analyst) as holdout:
+        question, tolerance = spelled.question(holdout.schema, wish.tolerance)
+        price = holdout.quote(question, guess=wish.guess, tolerance=tolerance)
     show_record(price.to_dict(), form)
 
 

@@ -6,7 +6,7 @@ A field is annotated as a parameter of a Typer command is: ``label: Annotated[st
 from __future__ import annotations
 
 import inspect
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -17,32 +17,35 @@ __all__ = ["given_options", "with_option_groups"]
 
 
 def with_option_groups(
-    command: Callable[..., None], groups: Mapping[str, type], extensions: Mapping[str, type] | None = None
+    command: Callable[..., None], extensions: Mapping[str, type] | None = None
 ) -> Callable[..., None]:
-    """A command whose parameters named in `groups` become the options of those dataclasses.
+    """Decorator: a command's parameters of a dataclass type become the options of that dataclass, in their place.
 
     Args:
-        command: Takes one object for each group, by the group's name, and those of extensions as ``extensions``.
-        groups: Dataclasses by the names of the parameters.
-        extensions: Further ones, by the names of the extensions that bring them.
+        command: Takes one object for each group, and those of extensions as ``extensions``.
+        extensions: Further dataclasses, by the names of the extensions that bring them.
     """
-    others = dict(extensions or {})
-    options = {name: _parameters(group) for name, group in {**groups, **others}.items()}
-    own = [each for name, each in inspect.signature(command, eval_str=True).parameters.items()
-           if name not in groups and name != "extensions"]  # fmt: skip
+    others: Mapping[str, Any] = extensions or {}
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for each in inspect.signature(command, eval_str=True).parameters.values():
+        if each.name == "extensions":
+            found: Mapping[str, Any] = others
+        elif is_dataclass(each.annotation):
+            found = {each.name: each.annotation}
+        else:
+            found = {}
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))  # as options of a group are
+        groups |= found
+        parameters += [option for group in found.values() for option in _parameters(group)]
 
     @wraps(command)
     def called(**given: Any) -> None:
-        made = {
-            name: group(**{option.name: given.pop(option.name) for option in options[name]})
-            for name, group in {**groups, **others}.items()
-        }
+        made = {name: group(**{option.name: given.pop(option.name) for option in fields(group)})
+                for name, group in groups.items()}  # fmt: skip
         further = {"extensions": {name: made.pop(name) for name in others}} if extensions is not None else {}
         command(**given, **made, **further)
 
-    leading = [each for each in own if each.kind is not inspect.Parameter.KEYWORD_ONLY]
-    trailing = [each for each in own if each.kind is inspect.Parameter.KEYWORD_ONLY]
-    parameters = [*leading, *(option for group in options.values() for option in group), *trailing]
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
@@ -57,7 +60,7 @@ def given_options(group: Any, *names: str) -> dict[str, Any]:
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
+    hints = get_type_hints(group.__init__, include_extras=True)  # by the names of its module, loaded again or not
     return [
         inspect.Parameter(
             each.name,

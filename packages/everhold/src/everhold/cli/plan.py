@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,11 +10,17 @@ import typer
 
 from everhold.cli.arguments import FormatOption, ModelOption, model_from
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from everhold.dependence import DependenceModel
+    from everhold.families.study import StudyPlan
     from everhold.planning import Plan
+    from everhold.planning.case_steps import CasePlan
+    from everhold.planning.growing import GrowthPlan
 
 __all__ = ["register"]
 
@@ -22,70 +29,209 @@ _USUAL_VALUE = 0.9  # that of the planner, which is imported only when it is nee
 
 def register(app: typer.Typer) -> None:
     """Add the command `plan`."""
-    app.command()(plan)
+    app.command()(with_option_groups(plan))
 
 
-def plan(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTerms:
+    """The planned session."""
+
     queries: Annotated[
         int | None,
         typer.Option(help="Number of adaptive questions, or of those of a month; not with --cases."),
-    ] = None,
-    rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None,
+    ] = None
+    rows: Annotated[int | None, typer.Option(help="Number of sealed rows; may be left out with --radius.")] = None
     surprises: Annotated[
         int | None,
         typer.Option(
             help="Answers that may come from the holdout, for mechanisms that check guesses; by default 10, or one for "
             "each question if fewer."
         ),
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Probability that all answers are within the radius.")] = 0.95,
+    ] = None
+    confidence: Annotated[float, typer.Option(help="Probability that all answers are within the radius.")] = 0.95
     slack: Annotated[
         float, typer.Option(help="No budget is spent on guesses closer than this share of the radius.")
-    ] = 0.0,
+    ] = 0.0
     radius: Annotated[
         float | None,
         typer.Option(help="A wished half-width: also print the rows needed and the questions allowed."),
-    ] = None,
+    ] = None
     training_rows: Annotated[
         int | None,
         typer.Option(help="Rows that guesses are made from; by default as many as are sealed, 0 if there are none."),
-    ] = None,
-    at: Annotated[
-        float, typer.Option(help="True value of a yes-or-no question at which mechanisms are compared.")
-    ] = _USUAL_VALUE,
+    ] = None
+    at: Annotated[float, typer.Option(help="True value of a yes-or-no question at which mechanisms are compared.")] = (
+        _USUAL_VALUE
+    )
     disagreement: Annotated[
         float | None,
         typer.Option(help="Share of the rows on which two models differ: also print the least step a gate can see."),
-    ] = None,
-    model: ModelOption = None,
+    ] = None
+
+    def planned(self, dependence: PlannedDependence) -> Plan:
+        """All mechanisms for it.
+
+        Raises:
+            Misuse: If the number of questions is missing, or options do not fit.
+        """
+        queries = self.needed_queries()
+        if dependence.alike is not None and dependence.model is None and dependence.group_size is None:
+            raise Misuse("--alike is for groups; expected --group-size or --model beside it")
+        from everhold.planning import plan as make_plan
+
+        return make_plan(
+            rows=self.rows, queries=queries, overfits=self.surprises, confidence=self.confidence,
+            slack=self.slack, radius=self.radius, dependence=dependence.declared(), training_rows=self.training_rows,
+            at=self.at, disagreement=self.disagreement, alike=dependence.alike,
+        )  # fmt: skip
+
+    def needed_queries(self) -> int:
+        """The number of questions.
+
+        Raises:
+            Misuse: If it is missing.
+        """
+        if self.queries is None:
+            raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
+        return self.queries
+
+    def of_study(self, protocol: Path, dependence: PlannedDependence) -> StudyPlan:
+        """Widths of every kind of query of a protocol.
+
+        Raises:
+            Misuse: If options do not fit, or the number of rows is missing.
+        """
+        if (self.radius, self.slack, self.disagreement, dependence.alike) != (None, 0.0, None, None):
+            raise Misuse("--protocol takes no --radius, --slack, --disagreement and --alike; leave them out")
+        declared = dependence.declared()
+        from everhold.families.study import plan_study
+
+        if self.rows is None:
+            raise Misuse("--rows is missing; a protocol is planned for a number of sealed rows")
+        return plan_study(
+            protocol, rows=self.rows, queries=self.queries, overfits=self.surprises, confidence=self.confidence,
+            dependence=declared, training_rows=self.training_rows,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDependence:
+    """Dependence of the rows on each other."""
+
+    model: ModelOption = None
     group_size: Annotated[
         int | None, typer.Option(metavar="INT", help="Rows of one group, which may depend in any way; no --model.")
-    ] = None,
+    ] = None
     alike: Annotated[
         float | None,
         typer.Option(
             help="Expected correlation of two rows of one group, from 0 to 1; by default 1, the worst case. What is "
             "expected rests on it, and no promise does."
         ),
-    ] = None,
+    ] = None
+
+    def declared(self) -> DependenceModel | None:
+        """The declared dependence; None for independent rows."""
+        if self.model is not None and self.group_size is not None:
+            raise Misuse("--model and --group-size are both given; expected one of them")
+        if self.model is not None:
+            return model_from(self.model)
+        if self.group_size is None:
+            return None
+        if self.group_size < 1:
+            raise Misuse(f"--group-size is {self.group_size}; expected a whole number of at least 1")
+        from everhold.dependence import Groups
+
+        return Groups(self.group_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteOptions:
+    """A gate about the cases of a suite."""
+
+    cases: Annotated[
+        int | None, typer.Option(help="Instead of rows: cases of a suite. Prints the steps that a gate can prove.")
+    ] = None
+    runs: Annotated[int, typer.Option(help="With --cases: runs of each case.")] = 1
+    challenges: Annotated[int, typer.Option(help="With --cases: planned challenges.")] = 200
+
+    def planned(self, cases: int, wish: SessionTerms) -> CasePlan:
+        """Steps that the gate can prove."""
+        from everhold.planning.case_steps import plan_cases
+
+        return plan_cases(
+            cases=cases, runs=self.runs, challenges=self.challenges, confidence=wish.confidence,
+            disagreement=0.2 if wish.disagreement is None else wish.disagreement,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthOptions:
+    """Rows that arrive every month."""
+
+    rows_per_month: Annotated[
+        int | None, typer.Option(help="Sealed rows that arrive each month, with --months: widths over time.")
+    ] = None
+    months: Annotated[int | None, typer.Option(help="Months over which rows arrive.")] = None
+
+    def planned(self, wish: SessionTerms) -> GrowthPlan:
+        """Widths over time.
+
+        Raises:
+            Misuse: If one of the options is missing.
+        """
+        queries = wish.needed_queries()
+        if self.rows_per_month is None or self.months is None:
+            raise Misuse("--rows-per-month and --months belong together. Give both.")
+        from everhold.planning.growing import plan_growth
+
+        return plan_growth(
+            rows_per_month=self.rows_per_month, months=self.months, queries=queries, confidence=wish.confidence,
+            at=wish.at, surprises=1.0 if wish.surprises is None else wish.surprises / self.months,
+            training_rows=wish.training_rows,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputOptions:
+    """Output of a plan: chart and format."""
+
+    chart: Annotated[
+        Path | None,
+        typer.Option(help="Also draw the plan to this .svg or .html file; of --rows-per-month widths over time."),
+    ] = None
+    form: FormatOption = Format.TABLE
+
+    def show(
+        self, made: Any, tables: Sequence[Any] = (), *, title: str, caption: str, against: tuple[str, ...] = ()
+    ) -> None:
+        """Draw the chart of a plan, and print its tables and its explanation."""
+        if self.chart is not None:
+            from everhold.charts import save_chart
+
+            with arguments_checked():
+                save_chart(made.chart(*against), self.chart, title=title, caption=caption)
+        lines = made.to_rows()
+        show_list(lines, list(lines[0]), self.form, document=made.to_dict())
+        if self.form is Format.TABLE:
+            for table in tables:
+                more = table.to_rows()
+                show_list(more, list(more[0]), self.form, document=more)
+            for sentence in made.explain().splitlines():
+                note(sentence)
+
+
+def plan(
+    *,
+    wish: SessionTerms,
+    dependence: PlannedDependence,
     protocol: Annotated[
         Path | None,
         typer.Option(help="A TOML file of declared families: print widths for each, and for all other queries."),
     ] = None,
-    cases: Annotated[
-        int | None, typer.Option(help="Instead of rows: cases of a suite. Prints the steps that a gate can prove.")
-    ] = None,
-    runs: Annotated[int, typer.Option(help="With --cases: runs of each case.")] = 1,
-    challenges: Annotated[int, typer.Option(help="With --cases: planned challenges.")] = 200,
-    rows_per_month: Annotated[
-        int | None, typer.Option(help="Sealed rows that arrive each month, with --months: widths over time.")
-    ] = None,
-    months: Annotated[int | None, typer.Option(help="Months over which rows arrive.")] = None,
-    chart: Annotated[
-        Path | None,
-        typer.Option(help="Also draw the plan to this .svg or .html file; of --rows-per-month widths over time."),
-    ] = None,
-    form: FormatOption = Format.TABLE,
+    suite: SuiteOptions,
+    growth: GrowthOptions,
+    output: OutputOptions,
 ) -> None:
     r"""Compare all mechanisms, each at its best, for a study that you plan.
 
@@ -122,117 +268,25 @@ def plan(
       9  the file holds no dependence model, or the model does not suit the wish
     """
     if protocol is not None:
-        if (radius, slack, disagreement, alike) != (None, 0.0, None, None):
-            raise Misuse("--protocol takes no --radius, --slack, --disagreement and --alike; leave them out")
-        _plan_study(
-            protocol, chart, form, rows=rows, queries=queries, overfits=surprises, confidence=confidence,
-            dependence=_dependence(model, group_size), training_rows=training_rows,
-        )  # fmt: skip
-        return
-    from everhold.planning import plan as make_plan
-
-    if cases is not None:
-        _plan_cases(
-            chart, form, cases=cases, runs=runs, challenges=challenges, confidence=confidence,
-            disagreement=0.2 if disagreement is None else disagreement,
-        )  # fmt: skip
-        return
-    if queries is None:
-        raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
-    if rows_per_month is not None or months is not None:
-        if rows_per_month is None or months is None:
-            raise Misuse("--rows-per-month and --months belong together. Give both.")
-        _plan_growth(
-            chart, form, rows_per_month=rows_per_month, months=months, queries=queries, confidence=confidence, at=at,
-            surprises=1.0 if surprises is None else surprises / months, training_rows=training_rows,
-        )  # fmt: skip
-        return
-    if alike is not None and model is None and group_size is None:
-        raise Misuse("--alike is for groups; expected --group-size or --model beside it")
-    with arguments_checked():
-        made = make_plan(
-            rows=rows, queries=queries, overfits=surprises, confidence=confidence, slack=slack, radius=radius,
-            dependence=_dependence(model, group_size), training_rows=training_rows, at=at, disagreement=disagreement,
-            alike=alike,
-        )  # fmt: skip
-    if chart is not None:
-        _draw(made, chart)
-    lines = made.to_rows()
-    show_list(lines, list(lines[0]), form, document=made.to_dict())
-    if form is Format.TABLE:
-        for table in (made.widths, made.steps):
-            if table is not None:
-                more = table.to_rows()
-                show_list(more, list(more[0]), form, document=more)
-        for sentence in made.explain().splitlines():
-            note(sentence)
-
-
-def _plan_study(protocol: Path, chart: Path | None, form: Format, *, rows: int | None, **wish: Any) -> None:
-    from everhold.families.study import plan_study
-
-    if rows is None:
-        raise Misuse("--rows is missing; a protocol is planned for a number of sealed rows")
-    with arguments_checked():
-        made = plan_study(protocol, rows=rows, **wish)
-    _show(made, chart, form, title="The plan: width of every kind of query", caption=made.explain())
-
-
-def _plan_cases(chart: Path | None, form: Format, **wish: Any) -> None:
-    """Print what a gate about cases can prove."""
-    from everhold.planning.case_steps import plan_cases
-
-    with arguments_checked():
-        made = plan_cases(**wish)
-    caption = "Smallest gain that is promoted in four of five nights; no point where none is."
-    _show(made, chart, form, title="The plan: steps that a gate proves", caption=caption)
-
-
-def _show(made: Any, chart: Path | None, form: Format, *, title: str, caption: str) -> None:
-    """Draw the chart of a plan, and print its table and its explanation."""
-    if chart is not None:
-        from everhold.charts import save_chart
-
         with arguments_checked():
-            save_chart(made.chart(), chart, title=title, caption=caption)
-    lines = made.to_rows()
-    show_list(lines, list(lines[0]), form, document=made.to_dict())
-    if form is Format.TABLE:
-        for sentence in made.explain().splitlines():
-            note(sentence)
-
-
-def _plan_growth(chart: Path | None, form: Format, **wish: Any) -> None:
-    """Print widths over time of a holdout that grows."""
-    from everhold.planning.growing import plan_growth
-
-    with arguments_checked():
-        made = plan_growth(**wish)
-    _show(made, chart, form, title="The plan: widths over time", caption=made.explain())
-
-
-def _dependence(model: Path | None, group_size: int | None) -> DependenceModel | None:
-    """The declared dependence; None for independent rows."""
-    if model is not None and group_size is not None:
-        raise Misuse("--model and --group-size are both given; expected one of them")
-    if model is not None:
-        return model_from(model)
-    if group_size is None:
-        return None
-    if group_size < 1:
-        raise Misuse(f"--group-size is {group_size}; expected a whole number of at least 1")
-    from everhold.dependence import Groups
-
-    return Groups(group_size)
-
-
-def _draw(made: Plan, path: Path) -> None:
-    from everhold.charts import save_chart
-
-    with arguments_checked():
-        save_chart(
-            made.chart("rows" if made.rows is None else "queries"),
-            path,
+            study = wish.of_study(protocol, dependence)
+        output.show(study, title="The plan: width of every kind of query", caption=study.explain())
+    elif suite.cases is not None:
+        with arguments_checked():
+            steps = suite.planned(suite.cases, wish)
+        caption = "Smallest gain that is promoted in four of five nights; no point where none is."
+        output.show(steps, title="The plan: steps that a gate proves", caption=caption)
+    elif growth.rows_per_month is not None or growth.months is not None:
+        with arguments_checked():
+            widths = growth.planned(wish)
+        output.show(widths, title="The plan: widths over time", caption=widths.explain())
+    else:
+        with arguments_checked():
+            made = wish.planned(dependence)
+        output.show(
+            made,
+            [table for table in (made.widths, made.steps) if table is not None],
             title="The plan: radius of every mechanism",
             caption="Half-width that holds for all answers at once; published bounds are dashed, the wish is a cross.",
+            against=("rows" if made.rows is None else "queries",),
         )

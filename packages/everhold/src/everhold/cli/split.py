@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ import typer
 from everhold.answers import with_shares
 from everhold.cli.arguments import FormatOption
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_record
 from everhold.progress import progress
 
@@ -25,53 +27,94 @@ __all__ = ["register"]
 _APART, _SEALING = "What belongs together, at most one of", "The command that is printed"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `split`."""
-    app.command()(split)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitOptions:
+    """The rule of the split, and the folder of both files."""
 
-
-def split(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="All rows: a .parquet, .csv or .tsv file.")],
-    *,
-    holdout: Annotated[float, typer.Option(metavar="SHARE", help="About which share of the rows is to be sealed.")],
+    holdout: Annotated[float, typer.Option(metavar="SHARE", help="About which share of the rows is to be sealed.")]
     output: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for training.parquet and holdout.parquet; made if need be.")
-    ],
+    ]
     groups: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN", help="Equal values belong together: patients, households.", rich_help_panel=_APART
         ),
-    ] = None,
+    ] = None
     time: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN", help="Dates, times or numbers: the last rows are sealed.", rich_help_panel=_APART
         ),
-    ] = None,
+    ] = None
     stratify: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Both files have its values in the same shares.", rich_help_panel=_APART),
-    ] = None,
+    ] = None
     gap: Annotated[
         float | None,
         typer.Option(help="With --time: days (of numbers, units) between both files that are given to no analyst."),
-    ] = None,
+    ] = None
     stretch: Annotated[
         float | None,
         typer.Option(help="With --time: days that are declared to belong together; four times the gap by default."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For the same split another time; by default chance decides.")
-    ] = None,
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="For the same split another time; by default chance decides.")] = None
+
+    def rule(self) -> SplitRule:
+        """The rule that decides which rows are sealed.
+
+        Raises:
+            Misuse: If the options do not fit together.
+        """
+        if not 0.0 < self.holdout < 1.0:
+            raise Misuse(f"--holdout is {self.holdout}; expected a share of the rows between 0 and 1, such as 0.2")
+        given = {"--groups": self.groups, "--time": self.time, "--stratify": self.stratify}
+        named = [option for option, column in given.items() if column is not None]
+        if len(named) > 1:
+            raise Misuse(f"{' and '.join(named)} are given together; expected one of them; leave the others out")
+        if self.time is None and (self.gap is not None or self.stretch is not None):
+            raise Misuse("--gap and --stretch belong to --time; leave them out or name the column of times")
+        if self.time is not None and self.gap is None:
+            raise Misuse(
+                "--time is given without --gap; expected for how many days rows tell of each other, such as --gap 30: "
+                "the rows in between are given to no analyst"
+            )
+        for option, length in (("--gap", self.gap), ("--stretch", self.stretch)):
+            if length is not None and not 0.0 < length < float("inf"):
+                raise Misuse(f"{option} is {length}; expected a positive number of days or units")
+        from everhold.sealing.splitting import SplitRule
+
+        return SplitRule(
+            share=self.holdout, groups=self.groups, time=self.time, stratify=self.stratify, gap=self.gap or 0.0,
+            stretch=self.stretch,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealingOptions:
+    """Options of the command that seals."""
+
     label: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="The truth; by default that of --stratify.", rich_help_panel=_SEALING),
-    ] = None,
+    ] = None
     row_id: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Names rows, each once.", rich_help_panel=_SEALING)
-    ] = None,
-    queries: Annotated[int, typer.Option(help="Number of questions to plan for.", rich_help_panel=_SEALING)] = 1_000,
+    ] = None
+    queries: Annotated[int, typer.Option(help="Number of questions to plan for.", rich_help_panel=_SEALING)] = 1_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `split`."""
+    app.command()(with_option_groups(split))
+
+
+def split(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="All rows: a .parquet, .csv or .tsv file.")],
+    *,
+    options: SplitOptions,
+    sealing: SealingOptions,
     form: FormatOption = Format.TABLE,
 ) -> None:
     r"""Split a table into training and sealed rows, and print the command that seals.
@@ -97,26 +140,25 @@ def split(
       2  wrong usage
       3  the rows cannot be read, or cannot be split so; nothing was written
     """
-    _check(holdout, groups=groups, time=time, stratify=stratify, gap=gap, stretch=stretch)
+    rule, output = options.rule(), options.output
     from everhold.diagnosis.likeness import likeness
     from everhold.sealing.request import checked_seed
-    from everhold.sealing.splitting import SplitRule, split_file
+    from everhold.sealing.splitting import split_file
     from everhold.sealing.storage import TRAINING_FILE
 
     with arguments_checked(), progress("splitting"):
-        rule = SplitRule(share=holdout, groups=groups, time=time, stratify=stratify, gap=gap or 0.0, stretch=stretch)
-        parts = split_file(table, output, rule, seed=checked_seed(seed))
-    column = rule.group_column
-    alike = None if column is None else likeness(output / TRAINING_FILE, groups=column, label=label or stratify)
+        parts = split_file(table, output, rule, seed=checked_seed(options.seed))
+    column, label, queries = rule.group_column, sealing.label or rule.stratify, sealing.queries
+    alike = None if column is None else likeness(output / TRAINING_FILE, groups=column, label=label)
     allowed = _allowed(parts, queries, alike)
-    command = _command(table, output, rule, label=label or stratify, row_id=row_id, queries=allowed or queries)
+    command = _command(table, output, rule, label=label, row_id=sealing.row_id, queries=allowed or queries)
     record = {
         "training": str(output / "training.parquet"),
         "holdout": str(output / "holdout.parquet"),
         "training_rows": parts.training_rows,
         "holdout_rows": parts.sealed_rows,
         "left_out": parts.left_out,
-        "groups": len(parts.sealed_sizes) if groups or time else None,
+        "groups": len(parts.sealed_sizes) if rule.groups or rule.time else None,
         "about": _about(rule),
         "create": command,
     }
@@ -125,34 +167,7 @@ def split(
     else:
         show_record({name: value for name, value in record.items() if name != "create" and value is not None}, form)
         sys.stdout.write(f"\n{command}\n")
-    _say(table, parts, rule, queries=queries, allowed=allowed, label=label)
-
-
-def _check(
-    share: float,
-    *,
-    groups: str | None,
-    time: str | None,
-    stratify: str | None,
-    gap: float | None,
-    stretch: float | None,
-) -> None:
-    if not 0.0 < share < 1.0:
-        raise Misuse(f"--holdout is {share}; expected a share of the rows between 0 and 1, such as 0.2")
-    given = {"--groups": groups, "--time": time, "--stratify": stratify}
-    named = [option for option, column in given.items() if column is not None]
-    if len(named) > 1:
-        raise Misuse(f"{' and '.join(named)} are given together; expected one of them; leave the others out")
-    if time is None and (gap is not None or stretch is not None):
-        raise Misuse("--gap and --stretch belong to --time; leave them out or name the column of times")
-    if time is not None and gap is None:
-        raise Misuse(
-            "--time is given without --gap; expected for how many days rows tell of each other, such as --gap 30: "
-            "the rows in between are given to no analyst"
-        )
-    for option, length in (("--gap", gap), ("--stretch", stretch)):
-        if length is not None and not 0.0 < length < float("inf"):
-            raise Misuse(f"{option} is {length}; expected a positive number of days or units")
+    _say(table, parts, rule, queries=queries, allowed=allowed, label=sealing.label)
 
 
 def _about(rule: SplitRule) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from everhold.cli.arguments import STORAGE_VARIABLE, AnalystOption, FormatOption, opened, opened_here
 from everhold.cli.failures import Misuse, arguments_checked
+from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_record, show_sentence
 from everhold.errors import BudgetExhausted, EverholdError
 
@@ -28,39 +30,98 @@ HoldoutOption = Annotated[str, typer.Option("--holdout", help="Name of the holdo
 GateOption = Annotated[str, typer.Option("--gate", help="Name of the gate.")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimOptions:
+    """The claims of the gate, and its limits."""
+
+    better: Annotated[
+        str, typer.Option(help="Metric that has to get better: a column, or 'a - b' or 'a / b' of two.")
+    ] = "passed"
+    not_worse: Annotated[
+        list[str] | None, typer.Option(help="A guard, as METRIC=SLACK: at most so much worse than now.")
+    ] = None
+    at_most: Annotated[
+        list[str] | None, typer.Option(help="A guard against a number, as METRIC=NUMBER; also of a ratio, 'a / b'.")
+    ] = None
+    at_least: Annotated[list[str] | None, typer.Option(help="The same, from below.")] = None
+    ranges: Annotated[
+        list[str] | None, typer.Option("--range", help="Range of a metric, as METRIC=LOW:HIGH; by default 0:1.")
+    ] = None
+    units: Annotated[str, typer.Option(help="'runs': these cases, new runs; 'cases': cases like these.")] = "runs"
+    margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
+    challenges: Annotated[int, typer.Option(help="Challenges that are planned.")] = 200
+
+    def terms(self) -> dict[str, Any]:
+        """The claims, by the names of `seal_cases`."""
+        slacks, most, least = (
+            {name: _number(value) for name, value in map(_pair, each or [])}
+            for each in (self.not_worse, self.at_most, self.at_least)
+        )
+        limits = {name: _range(value) for name, value in map(_pair, self.ranges or [])}
+        return {
+            "better": self.better, "not_worse": slacks, "ranges": limits, "units": self.units, "margin": self.margin,
+            "challenges": self.challenges, "at_most": most, "at_least": least,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddingOptions:
+    """Options for further cases."""
+
+    add: Annotated[
+        bool, typer.Option("--add", help="Add the cases that the suite does not have, with the champion's results.")
+    ] = False
+    baseline_results: Annotated[
+        Path | None, typer.Option(help="With --add: results of the baseline, where there are guards.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuitePlace:
+    """The holdout of the cases, and its storage."""
+
+    holdout: HoldoutOption = "suite"
+    storage: StorageOption = None
+
+    def address(self) -> str:
+        """The storage from the command line or from the environment."""
+        found = self.storage or os.environ.get(STORAGE_VARIABLE)
+        if not found:
+            raise Misuse(f"no storage is named; expected --storage or {STORAGE_VARIABLE}")
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionOptions:
+    """The challenger with its files, and the file for the verdict."""
+
+    challenger: Annotated[
+        str | None, typer.Option(help="Its name, such as a commit: named again, it has the same verdict, for nothing.")
+    ] = None
+    champion_results: Annotated[
+        Path | None, typer.Option(help="New results of the champion, where makers may know the stored ones.")
+    ] = None
+    baseline_results: Annotated[
+        Path | None, typer.Option(help="The same for the baseline, where there are guards.")
+    ] = None
+    summary: Annotated[Path | None, typer.Option(help="Append the verdict in Markdown to this file.")] = None
+
+
 def register(app: typer.Typer) -> None:
     """Add both commands."""
-    app.command()(suite)
-    app.command()(challenge)
+    app.command()(with_option_groups(suite))
+    app.command()(with_option_groups(challenge))
 
 
 def suite(
-    file: FileArgument, *,
-    better: Annotated[
-        str, typer.Option(help="Metric that has to get better: a column, or 'a - b' or 'a / b' of two.")
-    ] = "passed",
-    not_worse: Annotated[
-        list[str] | None, typer.Option(help="A guard, as METRIC=SLACK: at most so much worse than now.")
-    ] = None,
-    at_most: Annotated[
-        list[str] | None, typer.Option(help="A guard against a number, as METRIC=NUMBER; also of a ratio, 'a / b'.")
-    ] = None,
-    at_least: Annotated[list[str] | None, typer.Option(help="The same, from below.")] = None,
-    ranges: Annotated[
-        list[str] | None, typer.Option("--range", help="Range of a metric, as METRIC=LOW:HIGH; by default 0:1.")
-    ] = None,
-    units: Annotated[str, typer.Option(help="'runs': these cases, new runs; 'cases': cases like these.")] = "runs",
-    margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0,
-    challenges: Annotated[int, typer.Option(help="Challenges that are planned.")] = 200,
-    add: Annotated[
-        bool, typer.Option("--add", help="Add the cases that the suite does not have, with the champion's results.")
-    ] = False,
-    baseline_results: Annotated[
-        Path | None, typer.Option(help="With --add: results of the baseline, where there are guards.")
-    ] = None,
-    gate: GateOption = "main", holdout: HoldoutOption = "suite", storage: StorageOption = None,
+    file: FileArgument,
+    *,
+    claims: ClaimOptions,
+    adding: AddingOptions,
+    gate: GateOption = "main",
+    place: SuitePlace,
     form: FormatOption = Format.TABLE,
-) -> None:  # fmt: skip
+) -> None:
     r"""Seal the cases of a suite with the results of the present version, and open a gate.
 
     With --add the suite and its gate are there already, and new cases of the file
@@ -83,41 +144,30 @@ def suite(
     from everhold.queries.case_files import read_case_file
     from everhold.suites import add_cases, seal_cases
 
-    if add:
-        with arguments_checked(), opened_here(_storage(storage), holdout) as found:
-            fixed = baseline_results and read_case_file(baseline_results)
+    if adding.add:
+        with arguments_checked(), opened_here(place.address(), place.holdout) as found:
+            fixed = adding.baseline_results and read_case_file(adding.baseline_results)
             add_cases(found, read_case_file(file), gate=gate, baseline=fixed)
             show_record(found.gate(name=gate).status(), form)
         return
-    if baseline_results is not None:
+    if adding.baseline_results is not None:
         raise Misuse("--baseline-results belongs to --add; pass both, or none")
-    slacks = {name: _number(value) for name, value in map(_pair, not_worse or [])}
-    most, least = ({name: _number(value) for name, value in map(_pair, each or [])} for each in (at_most, at_least))
-    limits = {name: _range(value) for name, value in map(_pair, ranges or [])}
+    terms = claims.terms()
     with arguments_checked():
-        made = seal_cases(
-            _storage(storage), holdout, results=read_case_file(file), challenges=challenges, gate=gate, better=better,
-            not_worse=slacks, ranges=limits, units=units, margin=margin, at_most=most, at_least=least,
-        )  # fmt: skip
+        made = seal_cases(place.address(), place.holdout, results=read_case_file(file), gate=gate, **terms)
         with made:
             show_record(made.gate(name=gate).status(), form)
 
 
 def challenge(
-    file: FileArgument, *, gate: GateOption = "main",
-    challenger: Annotated[
-        str | None, typer.Option(help="Its name, such as a commit: named again, it has the same verdict, for nothing.")
-    ] = None,
-    champion_results: Annotated[
-        Path | None, typer.Option(help="New results of the champion, where makers may know the stored ones.")
-    ] = None,
-    baseline_results: Annotated[
-        Path | None, typer.Option(help="The same for the baseline, where there are guards.")
-    ] = None,
-    summary: Annotated[Path | None, typer.Option(help="Append the verdict in Markdown to this file.")] = None,
-    holdout: HoldoutOption = "suite", storage: StorageOption = None, analyst: AnalystOption = None,
+    file: FileArgument,
+    *,
+    gate: GateOption = "main",
+    challenger: VersionOptions,
+    place: SuitePlace,
+    analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
-) -> None:  # fmt: skip
+) -> None:
     r"""Compare a file of results with the champion of a gate; the exit code is the verdict.
 
     Example:
@@ -139,12 +189,12 @@ def challenge(
     from everhold.queries.case_summary import markdown_of
 
     try:
-        with arguments_checked(), opened(_storage(storage), holdout, analyst) as found:
+        with arguments_checked(), opened(place.address(), place.holdout, analyst) as found:
             asked: CaseGate = found.gate(name=gate)  # type: ignore[assignment]  # it is about cases, or refuses the file
             verdict = asked.challenge(
-                read_case_file(file), challenger=challenger,
-                champion=champion_results and read_case_file(champion_results),
-                baseline=baseline_results and read_case_file(baseline_results),
+                read_case_file(file), challenger=challenger.challenger,
+                champion=challenger.champion_results and read_case_file(challenger.champion_results),
+                baseline=challenger.baseline_results and read_case_file(challenger.baseline_results),
             )  # fmt: skip
             facts: dict[str, Any] = dict(asked.status())
     except BudgetExhausted as fault:
@@ -152,8 +202,8 @@ def challenge(
     except (EverholdError, OSError, Misuse) as fault:
         _leave(fault, _FAULT)
     show_sentence(str(verdict), verdict.to_dict(), form)
-    if summary is not None:
-        with summary.open("a", encoding="utf-8") as report:
+    if challenger.summary is not None:
+        with challenger.summary.open("a", encoding="utf-8") as report:
             report.write(markdown_of(verdict, facts))
     code = 0 if verdict.promoted else _SPENT if verdict.refused else _KEPT
     raise typer.Exit(code)
@@ -162,13 +212,6 @@ def challenge(
 def _leave(fault: Exception, code: int) -> None:
     note(f"error: {fault}")
     raise typer.Exit(code)
-
-
-def _storage(given: str | None) -> str:
-    found = given or os.environ.get(STORAGE_VARIABLE)
-    if not found:
-        raise Misuse(f"no storage is named; expected --storage or {STORAGE_VARIABLE}")
-    return found
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -182,7 +182,8 @@ def diagnose_file(
         if drawn_from is not None:
             notes = (*notes, _DRAWN.format(drawn_from))
         if file.rows <= _MOST_ROWS:
-            return diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=notes)
+            found = diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief)
+            return replace(found, notes=notes)
         numbers = [name for name, kind in file.kinds.items() if kind in ("whole", "number") and name != label]
 
         def whole(column: ExaminedColumn, all_count: bool) -> OpenRows:
@@ -192,16 +193,15 @@ def diagnose_file(
             return file.whole_groups(column.name, [name for name in wanted if name != column.name], _MOST_ROWS)
 
         note = f"of {file.rows:,} training rows about {_MOST_ROWS:,} were looked at for each column"
-        return diagnose_rows(
-            rows, label=label, mechanism=mechanism, apart=apart, brief=brief, notes=(*notes, note), whole=whole
-        )
+        found = diagnose_rows(rows, label=label, mechanism=mechanism, apart=apart, brief=brief, whole=whole)
+        return replace(found, notes=(*notes, note))
 
 
 def diagnose_rows(
     training: OpenRows, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
-    notes: tuple[str, ...] = (), whole: Callable[[ExaminedColumn, bool], OpenRows] | None = None,
+    whole: Callable[[ExaminedColumn, bool], OpenRows] | None = None,
 ) -> Diagnosis:  # fmt: skip
-    """Look for groups and series in training rows; `notes` say what was left out, `whole` is as for `Look`."""
+    """Look for groups and series in training rows; `whole` is as for `Look`."""
     promised, declared = _promised(mechanism, training), mechanism.dependence
     bets = mechanism.bets and declared.group_column is not None
     look = Look(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)
@@ -226,7 +226,6 @@ def diagnose_rows(
         promised=promised,
         findings=tuple(replace(each, radius=radii.get((each.column, each.role))) for each in findings),
         informative=informative_sizes(look),
-        notes=notes,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
@@ -49,7 +49,8 @@ def within_groups(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Res
     between = float(np.sum(sizes * (means - values.mean()) ** 2))
     usual = (rows - float(np.sum(sizes**2)) / rows) / (number - 1)
     leverage = float(np.sum(1.0 / sizes)) - (2 * number - 1) / rows
-    return _components(between, within, number - 1, rows - number, usual, leverage, _kurtosis(values))
+    inside = _Squares(within, rows - number)
+    return _components(_Squares(between, number - 1), inside, usual, leverage, _kurtosis(values))
 
 
 def between_neighbours(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
@@ -65,8 +66,9 @@ def between_neighbours(groups: NDArray[np.int64], values: NDArray[np.float64]) -
     shared = left * right / (left + right)
     between = float(np.sum(shared * (means[:-1:2] - means[1::2]) ** 2))
     leverage = float(np.sum((right**2 / left + left**2 / right) / (left + right) ** 2))
-    dof = len(values) - len(sizes)
-    return _components(between, within, len(right), dof, float(2.0 * shared.mean()), leverage, _kurtosis(values))
+    inside = _Squares(within, len(values) - len(sizes))
+    usual = float(2.0 * shared.mean())
+    return _components(_Squares(between, len(right)), inside, usual, leverage, _kurtosis(values))
 
 
 def autocorrelation(values: NDArray[np.float64]) -> Resemblance | None:
@@ -94,24 +96,33 @@ def _kurtosis(values: NDArray[np.float64]) -> float:
     return float(np.mean(values**4))
 
 
-def _components(
-    between: float, within: float, between_dof: int, within_dof: int, size: float, leverage: float, kurtosis: float
-) -> Resemblance:
+class _Squares(NamedTuple):
+    """A sum of squares with its degrees of freedom."""
+
+    total: float
+    dof: int
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.dof
+
+
+def _components(between: _Squares, within: _Squares, size: float, leverage: float, kurtosis: float) -> Resemblance:
     """Correlation, its error and the p-value from the sum of squares of interest and that inside groups.
 
     `size` is the usual number of rows of a group, as the mean square of interest sees it; `leverage` the sum of the
     squared diagonal of the projection of interest; `kurtosis` the fourth moment of the values.
     """
-    signal, noise = between / between_dof, within / within_dof
+    signal, noise = between.mean, within.mean
     variance = signal + (size - 1.0) * noise
     correlation = (signal - noise) / variance if variance > 0.0 else 0.0
     spread = abs(1.0 - correlation) * (1.0 + (size - 1.0) * correlation)
-    error = spread * math.sqrt(2.0 / (size * max(size - 1.0, 1e-9) * between_dof))
-    if not between + within > 0.0:  # nothing differs inside groups, nor from the next one
+    error = spread * math.sqrt(2.0 / (size * max(size - 1.0, 1e-9) * between.dof))
+    if not between.total + within.total > 0.0:  # nothing differs inside groups, nor from the next one
         return Resemblance(0.0, error, 1.0)
-    total = between_dof + within_dof
-    share, mean = between / (between + within), between_dof / total
-    moment = (kurtosis - 3.0) * (leverage - between_dof**2 / total) + 2.0 * between_dof * within_dof / total
+    total = between.dof + within.dof
+    share, mean = between.total / (between.total + within.total), between.dof / total
+    moment = (kurtosis - 3.0) * (leverage - between.dof**2 / total) + 2.0 * between.dof * within.dof / total
     moment = max(moment / total**2, 1e-12 * mean)
     precision = max(mean * (1.0 - mean) / moment - 1.0, 1e-6)
     p_value = float(scipy.special.betaincc(mean * precision, (1.0 - mean) * precision, share))

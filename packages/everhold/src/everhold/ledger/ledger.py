@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
-from itertools import pairwise
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, insert, literal_column, select, update
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import GenericFunction
-
-from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unavailable
-from everhold.ledger.chain import HASHED, canonical, entry_hash, entry_seal, seal_of
-from everhold.ledger.database import database_errors, entries, head, questions_in_order
+from everhold.errors import Unavailable
+from everhold.ledger.chain import canonical, entry_hash, entry_seal, seal_of
+from everhold.ledger.database import database_errors, questions_in_order
 from everhold.ledger.entry_index import EntryIndex
-from everhold.ledger.head_file import RECOVER, Reached
+from everhold.ledger.head_file import Reached
 from everhold.ledger.records import Committed, Entry, EntryDraft, Head, Outcome
-from everhold.ledger.sealed_values import SEALED_VALUE, opened, sealed
+from everhold.ledger.sealed_values import (
+    ANSWERED,
+    BEGINNING,
+    CHARGED,
+    INSERT,
+    MOVE_HEAD,
+    PAGE,
+    SEALED_VALUE,
+    SealedReader,
+    not_what_was_written,
+    opened,
+    sealed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from sqlalchemy import Connection
-    from sqlalchemy.sql.compiler import SQLCompiler
+    from sqlalchemy import Connection, Executable
 
     from everhold.ledger.database import LedgerDatabase
     from everhold.ledger.head_file import HeadFile
@@ -38,49 +43,10 @@ if TYPE_CHECKING:
 
     Step: TypeAlias = Callable[[dict[str, Any], list[int]], tuple[dict[str, Any], Sequence[Outcome | None]]]
 
-__all__ = ["Ledger", "Transaction", "find_head"]
+__all__ = ["Ledger", "Transaction"]
 
 _PAGE_SIZE = 1_000
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
-_read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written
-
-
-class _Listed(GenericFunction[str]):
-    """The elements of a JSON array: one statement, however many there are."""
-
-    name = "json_each"
-    inherit_cache = True
-
-
-@compiles(_Listed, "postgresql")
-def _listed_by_postgres(element: _Listed, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_array_elements_text(CAST({compiler.process(element.clause_expr, **options)} AS JSON))"
-
-
-_OF_HOLDOUT = entries.c.holdout_id == bindparam("holdout")
-_ENTRIES = select(entries.c.holdout_id, *(entries.c[name] for name in (*HASHED, "entry_hash", "entry_seal")))
-_PAGE = (
-    _ENTRIES.where(_OF_HOLDOUT, entries.c.sequence > bindparam("after"))
-    .order_by(entries.c.sequence)
-    .limit(bindparam("size"))
-)
-_WANTED = _Listed(bindparam("questions")).table_valued("value")
-_ANSWERED = _ENTRIES.where(_OF_HOLDOUT, entries.c.question.in_(select(_WANTED.c.value)))
-_CHARGED = (
-    _ENTRIES.where(_OF_HOLDOUT, entries.c.charged > literal_column("0"))  # as the index of these entries says it
-    .order_by(entries.c.sequence.desc())
-    .limit(bindparam("size"))
-)
-_BEGINNING = _ENTRIES.where(  # whatever follows is a hexadecimal digit
-    _OF_HOLDOUT, entries.c.question >= bindparam("first"), entries.c.question < bindparam("end")
-)
-_HEAD = select(head).where(head.c.holdout_id == bindparam("holdout"))
-_INSERT = insert(entries)
-_MOVE_HEAD = update(head).where(
-    head.c.holdout_id == bindparam("holdout"),
-    head.c.sequence == bindparam("from_sequence"),
-    head.c.entry_hash == bindparam("from_hash"),
-)
 
 
 @dataclass(slots=True)
@@ -140,6 +106,16 @@ class Ledger:
     seal_key: bytes = field(repr=False)
     head_file: HeadFile | None = None
 
+    @cached_property
+    def _stored(self) -> SealedReader:
+        return SealedReader(self.holdout, self.seal_key)
+
+    def _read(self, statement: Executable, **values: str | int) -> Iterator[Entry]:
+        """Entries from one plain read."""
+        with self.database.transaction() as connection, database_errors():
+            rows = connection.execute(statement, {"holdout": self.holdout, **values}).all()
+        return map(self._stored.entry, rows)
+
     def head(self) -> Head:
         """The ledger's head.
 
@@ -157,9 +133,9 @@ class Ledger:
             IntegrityError: If the head was altered or set back, or an entry was altered.
         """
         with self.database.transaction() as connection, database_errors():
-            found, known = self._head(connection)
-            answered = self._answered(connection, questions)
-        self._follow(found, known)
+            found, known = self._stored.head(connection, self.head_file)
+            answered = self._stored.answered(connection, questions)
+        _follow(self.head_file, found, known)
         return found, answered.keys()
 
     def repeated(self, questions: Sequence[EntryDraft]) -> tuple[Head, list[Committed]] | None:
@@ -179,10 +155,10 @@ class Ledger:
         if remembered is not None and not all(map(remembered.__contains__, fingerprints)):
             return None
         with self.database.transaction() as connection, database_errors():
-            found, reached = self._head(connection)
+            found, reached = self._stored.head(connection, self.head_file)
             self._index(connection, found, remembered)
-            answered = self._answered(connection, fingerprints)
-        self._follow(found, reached)
+            answered = self._stored.answered(connection, fingerprints)
+        _follow(self.head_file, found, reached)
         if not all(map(answered.__contains__, fingerprints)):  # new, or lost: the writing transaction tells which
             return None
         return found, [self._committed(found, fingerprint, answered[fingerprint], None) for fingerprint in fingerprints]
@@ -198,9 +174,7 @@ class Ledger:
         Raises:
             IntegrityError: If the entry was altered.
         """
-        with self.database.transaction() as connection, database_errors():
-            row = connection.execute(_ANSWERED, {"holdout": self.holdout, "questions": json.dumps([question])}).first()
-        return None if row is None else self._entry(row)
+        return next(self._read(ANSWERED, questions=json.dumps([question])), None)
 
     def beginning_with(self, text: str) -> list[Entry]:
         """The entries of all questions whose fingerprint begins so.
@@ -208,9 +182,7 @@ class Ledger:
         Raises:
             IntegrityError: If one was altered.
         """
-        with self.database.transaction() as connection, database_errors():
-            rows = connection.execute(_BEGINNING, {"holdout": self.holdout, "first": text, "end": f"{text}g"}).all()
-        return list(map(self._entry, rows))
+        return list(self._read(BEGINNING, first=text, end=f"{text}g"))
 
     def entries(self, start: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """The entries in order, read page by page; nothing stays locked in between.
@@ -225,12 +197,12 @@ class Ledger:
         end = None if limit is None else start + limit
         while end is None or start < end:
             size = _PAGE_SIZE if end is None else min(end - start, _PAGE_SIZE)
-            with self.database.transaction() as connection, database_errors():
-                rows = connection.execute(_PAGE, {"holdout": self.holdout, "after": start, "size": size}).all()
-            yield from map(self._entry, rows)
-            if len(rows) < size:
+            full = start + size
+            for entry in self._read(PAGE, after=start, size=size):
+                start += 1
+                yield entry
+            if start < full:
                 return
-            start += size
 
     def charged(self, limit: int) -> list[Entry]:
         """The latest entries that were charged, at most so many, the newest first.
@@ -238,9 +210,7 @@ class Ledger:
         Raises:
             IntegrityError: If one was altered.
         """
-        with self.database.transaction() as connection, database_errors():
-            rows = connection.execute(_CHARGED, {"holdout": self.holdout, "size": limit}).all()
-        return list(map(self._entry, rows))
+        return list(self._read(CHARGED, size=limit))
 
     @contextmanager
     def transaction(self, questions: Sequence[EntryDraft]) -> Iterator[Transaction]:
@@ -263,18 +233,19 @@ class Ledger:
             fingerprints.append(question.fingerprint)
             if not _FINGERPRINT.fullmatch(question.fingerprint):
                 raise ValueError("a question's fingerprint is not a SHA-256; expected 64 lower-case hexadecimal digits")
+        stored = self._stored
         with self.database.transaction(writing=True, turn=self.holdout) as connection:
             with database_errors():
-                after, reached = self._head(connection)
+                after, reached = stored.head(connection, self.head_file)
                 asked = self._index(connection, after, self.database.indexes.get(self.holdout))
-                known = self._answered(connection, fingerprints)
+                known = stored.answered(connection, fingerprints)
             if any((fingerprint in asked) != (fingerprint in known) for fingerprint in fingerprints):
-                raise _not_what_was_written(after)
+                raise not_what_was_written(after)
             fresh: dict[str, int] = {}  # the position where a new question is asked first
             for index, fingerprint in enumerate(fingerprints):
                 if fingerprint not in known:
                     fresh.setdefault(fingerprint, index)
-            transaction = Transaction(after.state, [*fresh.values()], partial(self._all_entries, connection, after))
+            transaction = Transaction(after.state, [*fresh.values()], partial(stored.all_entries, connection, after))
             yield transaction
             if transaction.taken:
                 with database_errors():
@@ -284,7 +255,7 @@ class Ledger:
                 known |= added
         if transaction.taken and self.database.indexes.get(self.holdout) is asked:  # or another thread knows more
             self.database.indexes[self.holdout] = asked.up_to(after, "".join(added)) or asked
-        self._follow(after, reached)
+        _follow(self.head_file, after, reached)
         transaction.state = after.state
         for index, fingerprint in enumerate(fingerprints):
             entry, new = known.get(fingerprint), transaction.taken.get(index)
@@ -296,11 +267,6 @@ class Ledger:
         answer, charged = json.loads(entry[1]), 0 if new is None else new.charged
         told = self.sealed_of(question, answer) if at.accounts.unsealings else None
         return Committed(entry[0], answer, charged, new is None, at.state, told)
-
-    def _follow(self, head: Head, known: Reached | None) -> None:
-        """Move the head file on to a committed head, before anything is returned that rests on it."""
-        if self.head_file is not None and known is not None and known < (reached := Reached.of(head)):
-            self.head_file.advance(reached)
 
     def sealed_of(self, question: str, answer: Mapping[str, Any]) -> Numbers | None:
         """Sealed numbers of an answer for unsealing; None where nothing of the kind is kept. Secret before.
@@ -335,45 +301,6 @@ class Ledger:
                 transaction.record(state, outcomes)
         return transaction.committed
 
-    def _head(self, connection: Connection) -> tuple[Head, Reached | None]:
-        """The head and the newest one that is known, for a transaction that has read nothing before, or may write.
-
-        Raises:
-            HoldoutNotFound: If there is no such holdout.
-            IntegrityError: If the head does not carry this key's seal, is older, or diverged.
-        """
-        known = None
-        if self.head_file is not None and (known := self.head_file.find()) is None:  # first: it is never ahead
-            raise IntegrityError(
-                f"{self.head_file.path.name}, which says how far the ledger had come, is missing or was altered; "
-                f"expected it beside the steward's key; nothing was answered or charged; {RECOVER}"
-            )
-        fields = find_head(connection, self.holdout)
-        del fields["holdout_id"]
-        seal = str(fields.pop("head_seal"))
-        if not hmac.compare_digest(seal.encode(), seal_of(self.seal_key, holdout=self.holdout, **fields).encode()):
-            raise IntegrityError(
-                "the ledger's head does not carry the seal of this key; expected the steward's key and an unaltered "
-                "ledger; nothing was charged; check the key, then verify the ledger"
-            )
-        found = Head(**{**fields, "state": json.loads(fields["state"])})  # it is what was written
-        if known is not None:
-            known.check(Reached.of(found), lambda: self._hash_of_entry(connection, known.sequence))
-        return found, known
-
-    def _hash_of_entry(self, connection: Connection, sequence: int) -> str | None:
-        """The hash of an entry, or of the holdout for 0, as the entry after it says under its own seal."""
-        row = connection.execute(_PAGE, {"holdout": self.holdout, "after": sequence, "size": 1}).first()
-        return None if row is None else self._entry(row).previous_hash
-
-    def _answered(self, connection: Connection, questions: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Sequence and answer (canonical JSON) of those questions that have an entry, by fingerprint; seals checked."""
-        known: dict[str, tuple[int, str]] = {}
-        for row in connection.execute(_ANSWERED, {"holdout": self.holdout, "questions": json.dumps(questions)}):
-            self._check_sealed(row)
-            known[row.question] = row.sequence, row.answer
-        return known
-
     def _index(self, connection: Connection, at: Head, remembered: EntryIndex | None) -> EntryIndex:
         """Every question that was ever asked: one that is gone from the database would be answered anew.
 
@@ -393,7 +320,7 @@ class Ledger:
                 if index is not before and self.database.indexes.get(self.holdout) is remembered:
                     self.database.indexes[self.holdout] = index
                 return index
-        raise _not_what_was_written(at)
+        raise not_what_was_written(at)
 
     def _append(
         self, connection: Connection, before: Head, asked: EntryIndex, questions: Sequence[EntryDraft],
@@ -407,7 +334,7 @@ class Ledger:
         digest, rows, added = asked.digest.copy(), [], {}
         for sequence, (index, outcome) in enumerate(taken.items(), before.sequence + 1):
             question = questions[index]
-            answer = canonical(self._with_envelope(question.fingerprint, outcome))
+            answer = canonical(self._answer(question.fingerprint, outcome))
             fields: dict[str, Any] = {
                 "sequence": sequence,
                 "question": question.fingerprint,
@@ -424,36 +351,18 @@ class Ledger:
             added[question.fingerprint] = sequence, answer
             digest.update(question.fingerprint.encode())
             charged += outcome.charged
-        connection.execute(_INSERT, rows)
+        connection.execute(INSERT, rows)
         after: dict[str, Any] = {
             "sequence": last, "charged": charged, "entry_hash": previous, "questions_hash": digest.hexdigest(),
             "state": state,
         }  # fmt: skip
         expected = {"holdout": holdout, "from_sequence": before.sequence, "from_hash": before.entry_hash}
         seal = seal_of(self.seal_key, holdout=holdout, **after)
-        if connection.execute(_MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount != 1:
+        if connection.execute(MOVE_HEAD, {**after, "head_seal": seal, **expected}).rowcount != 1:
             raise Unavailable("the ledger moved on while the question was answered; nothing was charged; ask again")
         return Head(**{**after, "state": json.loads(state)}), added
 
-    def _check_sealed(self, row: Sequence[Any]) -> None:
-        """Check that a row of `_ENTRIES` carries this key's seal.
-
-        Raises:
-            IntegrityError: If it was altered.
-        """
-        try:
-            known = entry_hash(*row[:-2])
-            seal = entry_seal(self.seal_key, holdout=row[0], entry_hash=known)
-            unaltered = row[-2] == known and hmac.compare_digest(row[-1], seal)
-        except (TypeError, ValueError):  # another kind of value
-            unaltered = False
-        if not unaltered:
-            raise IntegrityError(
-                f"entry {row[1]} of the ledger was altered: it does not carry the seal of this key; expected the "
-                "answer as it was given; nothing was answered or charged; verify the ledger and restore a backup"
-            )
-
-    def _with_envelope(self, question: str, outcome: Outcome) -> dict[str, Any]:
+    def _answer(self, question: str, outcome: Outcome) -> dict[str, Any]:
         """An answer as the entry holds it."""
         if outcome.sealed is None:
             return outcome.answer
@@ -462,37 +371,8 @@ class Ledger:
             SEALED_VALUE: sealed(outcome.sealed, key=self.seal_key, holdout=self.holdout, question=question),
         }
 
-    def _all_entries(self, connection: Connection, at: Head) -> list[Entry]:
-        """The entries up to a head, all that were written.
 
-        Raises:
-            IntegrityError: If one was altered, is missing or was added.
-        """
-        with database_errors():
-            rows = connection.execute(_PAGE, {"holdout": self.holdout, "after": 0, "size": at.sequence}).all()
-        found = [self._entry(row) for row in rows]
-        follows = all(entry.previous_hash == before.entry_hash for before, entry in pairwise(found))
-        if len(found) != at.sequence or not follows or (found and found[-1].entry_hash != at.entry_hash):
-            raise _not_what_was_written(at)
-        return found
-
-    def _entry(self, row: Sequence[Any]) -> Entry:
-        self._check_sealed(row)
-        _, sequence, question, description, answer, *rest = row
-        return Entry(sequence, question, _read(description)[0], _read(answer)[0], *rest)
-
-
-def _not_what_was_written(at: Head) -> IntegrityError:
-    return IntegrityError(
-        f"the ledger does not hold the {at.sequence:,} entries that were written: some are missing, added or about "
-        "other questions; expected all of them; nothing was answered or charged; verify the ledger and restore a "
-        "backup"
-    )
-
-
-def find_head(connection: Connection, holdout: str, missing: type[EverholdError] = HoldoutNotFound) -> dict[str, Any]:
-    """The head row of a holdout, its seal unchecked; an error of type `missing` if there is none."""
-    row = connection.execute(_HEAD, {"holdout": holdout}).first()
-    if row is None:
-        raise missing(f"no ledger has a head for the holdout {holdout!r}; expected the id that `record(name)` gives")
-    return row._asdict()
+def _follow(head_file: HeadFile | None, head: Head, known: Reached | None) -> None:
+    """Move the head file on to a committed head, before anything is returned that rests on it."""
+    if head_file is not None and known is not None and known < (reached := Reached.of(head)):
+        head_file.advance(reached)

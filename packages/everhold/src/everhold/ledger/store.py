@@ -18,8 +18,9 @@ from everhold.ledger.chain import canonical, holdout_hash, seal_of
 from everhold.ledger.checkpoints import stored_checkpoint
 from everhold.ledger.database import database_errors, entries, head, holdouts, questions_in_order
 from everhold.ledger.head_file import Reached
-from everhold.ledger.ledger import Ledger, find_head
+from everhold.ledger.ledger import Ledger
 from everhold.ledger.records import Head, HoldoutRecord
+from everhold.ledger.sealed_values import find_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -289,20 +289,6 @@ class _Walk:
         if head != (self.sequence, self.previous):
             self.unmet[otherwise] = head
 
-    def _hash_of(self, row: Mapping[str, Any]) -> str | None:
-        """The hash of an entry's fields; None if they are not of their types."""
-        try:
-            return entry_hash(self.holdout, *[row[name] for name in HASHED])
-        except (TypeError, ValueError):
-            return None
-
-    def _carries_seal(self, row: Mapping[str, Any]) -> bool:
-        """True if a hash carries this key's seal; nothing does without a key."""
-        if self.seal_key is None or not isinstance(row["entry_seal"], str):
-            return False
-        seal = entry_seal(self.seal_key, holdout=self.holdout, entry_hash=row["entry_hash"])
-        return hmac.compare_digest(seal.encode(), row["entry_seal"].encode())
-
     def mark(self, sequence: int) -> None:
         """Keep what the entries up to one add up to."""
         self.marked_at.add(sequence)
@@ -317,8 +303,8 @@ class _Walk:
         """Take one entry and say what is wrong with it."""
         self.entries += 1
         expected = self.sequence + 1
-        known = self._hash_of(row)
-        sealed = known is not None and known == row["entry_hash"] and self._carries_seal(row)
+        known = _hash_of(row, self.holdout)
+        sealed = known is not None and known == row["entry_hash"] and _carries_seal(row, self.holdout, self.seal_key)
         read = {name: canonical_object(row[name], sealed=sealed) for name in ("description", "answer")}
         description, answer = read.values()
         malformed = list(_malformed(row, read))
@@ -338,7 +324,7 @@ class _Walk:
             yield LedgerFinding(number, "the entry does not continue the one before it")
         if row["entry_hash"] != known:
             yield LedgerFinding(number, "the entry was altered: its hash is not that of its fields")
-        if not sealed and self.seal_key is not None and not self._carries_seal(row):
+        if not sealed and self.seal_key is not None and not _carries_seal(row, self.holdout, self.seal_key):
             yield LedgerFinding(number, "the entry does not carry the seal of this key")
         if row["question"] in self.questions:
             yield LedgerFinding(number, "the entry's question had been answered before")
@@ -353,6 +339,22 @@ class _Walk:
         if self.unmet:
             self.unmet = {what: head for what, head in self.unmet.items() if head != (number, self.previous)}
         self._mark_here()
+
+
+def _hash_of(row: Mapping[str, Any], holdout: str) -> str | None:
+    """The hash of an entry's fields; None if they are not of their types."""
+    try:
+        return entry_hash(holdout, *[row[name] for name in HASHED])
+    except (TypeError, ValueError):
+        return None
+
+
+def _carries_seal(row: Mapping[str, Any], holdout: str, seal_key: bytes | None) -> bool:
+    """True if a hash carries this key's seal; nothing does without a key."""
+    if seal_key is None or not isinstance(row["entry_seal"], str):
+        return False
+    seal = entry_seal(seal_key, holdout=holdout, entry_hash=row["entry_hash"])
+    return hmac.compare_digest(seal.encode(), row["entry_seal"].encode())
 
 
 def _head_findings(head: Mapping[str, Any], walk: _Walk) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """The best parameters for a wish, all mechanisms side by side, and the wish the other way round."""
 
 from everhold.planning.inverse import queries_allowed, rows_needed
-from everhold.planning.plan import Plan, PlanLine, PublishedLine, plan
-from everhold.planning.request import PlanRequest, best_mechanism, tuned_mechanism
+from everhold.planning.lines import PlanLine, PublishedLine
+from everhold.planning.plan import Plan, plan
+from everhold.planning.request import PlanRequest, PlanTerms, best_mechanism, tuned_mechanism
 from everhold.planning.steps import Steps, least_step
 from everhold.planning.widths import Widths
 
@@ -10,6 +11,7 @@ __all__ = [
     "Plan",
     "PlanLine",
     "PlanRequest",
+    "PlanTerms",
     "PublishedLine",
     "Steps",
     "Widths",

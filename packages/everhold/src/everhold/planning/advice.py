@@ -13,7 +13,8 @@ from everhold.planning.widths import step_in_words, surprises_until, width_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from everhold.planning.plan import Plan, PlanLine
+    from everhold.planning.lines import PlanLine
+    from everhold.planning.plan import Plan
 
 __all__ = ["explanation"]
 

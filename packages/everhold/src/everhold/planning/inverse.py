@@ -15,6 +15,7 @@ from everhold.planning.request import (
     MOST_QUERIES,
     MOST_ROWS,
     PlanRequest,
+    PlanTerms,
     check_radius,
     check_value,
     tuned_for,
@@ -23,7 +24,8 @@ from everhold.planning.search import largest_within, smallest_within
 from everhold.progress import progress
 
 if TYPE_CHECKING:
-    from everhold.dependence import DependenceModel
+    from typing import Unpack
+
     from everhold.planning.bounds import PublishedBound, PublishedStatement
 
 Planned = TypeVar("Planned")
@@ -57,16 +59,7 @@ class _Session(TypedDict):
 
 
 def rows_needed(
-    *,
-    radius: float,
-    queries: int,
-    overfits: int | None = None,
-    confidence: float = 0.95,
-    slack: float = 0.0,
-    dependence: DependenceModel | None = None,
-    training_rows: int | None = None,
-    at: float | None = None,
-    alike: float | None = None,
+    *, radius: float, queries: int, at: float | None = None, **terms: Unpack[PlanTerms]
 ) -> dict[str, int | None]:
     """For each mechanism, the smallest number of rows whose best radius is within the wished one.
 
@@ -76,15 +69,9 @@ def rows_needed(
     Args:
         radius: Half-width that is wished for, in the units of a mean over [0, 1].
         queries: Number of adaptive questions.
-        overfits: Answers that may come from the holdout, for mechanisms that check guesses; by default 10, or one for
-            each question if there are fewer.
-        confidence: 1 - beta, in (0, 1).
-        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        dependence: How the rows depend on each other; independent by default.
-        training_rows: Rows that guesses are made from; as many as are sealed by default.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
-        alike: With groups, the expected correlation of two rows of one group; by default they are all alike.
+        **terms: ``overfits``, ``confidence`` and so on, as for `plan`; see `PlanTerms`.
 
     Returns:
         Mechanism to rows, exactly: with one row less the radius is above the wish. None where more rows are needed
@@ -101,28 +88,14 @@ def rows_needed(
         (414966, 22954)
     """
     radius = check_radius(radius)
-    wish = PlanRequest.from_arguments(
-        rows=1, queries=queries, overfits=overfits, confidence=confidence, slack=slack, dependence=dependence,
-        training_rows=training_rows, alike=alike,
-    )  # fmt: skip
+    wish = PlanRequest.from_terms(rows=1, queries=queries, **terms)
     at = None if at is None else check_value(at)
     needed = by_mechanism(lambda name: rows_needed_by(name, wish, radius, at=at))
     reaches(needed, radius)
     return needed
 
 
-def queries_allowed(
-    *,
-    radius: float,
-    rows: int,
-    overfits: int | None = None,
-    confidence: float = 0.95,
-    slack: float = 0.0,
-    dependence: DependenceModel | None = None,
-    training_rows: int | None = None,
-    at: float | None = None,
-    alike: float | None = None,
-) -> dict[str, int]:
+def queries_allowed(*, radius: float, rows: int, at: float | None = None, **terms: Unpack[PlanTerms]) -> dict[str, int]:
     """For each mechanism, the largest number of questions whose best radius is within the wished one.
 
     The radius is that of the worst case, or with ``at`` what an analyst whose guesses are honest can expect. A session
@@ -131,14 +104,9 @@ def queries_allowed(
     Args:
         radius: Half-width that is wished for, in the units of a mean over [0, 1].
         rows: Number of sealed rows.
-        overfits: Answers that may come from the holdout, for mechanisms that check guesses; by default 10.
-        confidence: 1 - beta, in (0, 1).
-        slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        dependence: How the rows depend on each other; independent by default.
-        training_rows: Rows that guesses are made from; as many as are sealed by default.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
-        alike: With groups, the expected correlation of two rows of one group; by default they are all alike.
+        **terms: ``overfits``, ``confidence`` and so on, as for `plan`; see `PlanTerms`.
 
     Returns:
         Mechanism to questions, exactly: with one question more the radius is above the wish. 0 where not even one
@@ -152,10 +120,7 @@ def queries_allowed(
         34
     """
     radius = check_radius(radius)
-    wish = PlanRequest.from_arguments(
-        rows=rows, queries=MOST_QUERIES, overfits=overfits, confidence=confidence, slack=slack, dependence=dependence,
-        training_rows=training_rows, alike=alike,
-    )  # fmt: skip
+    wish = PlanRequest.from_terms(rows=rows, queries=MOST_QUERIES, **terms)
     at = None if at is None else check_value(at)
     return by_mechanism(lambda name: queries_allowed_by(name, wish, radius, at=at))
 

@@ -3,109 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief
 from everhold.dependence import DependenceModel, Independent
-from everhold.display import Display, html_record
+from everhold.display import Display
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
-from everhold.mechanisms import MECHANISMS, GuessAndCheck, Mechanism, answering
+from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
 from everhold.planning.advice import explanation
 from everhold.planning.bounds import BOUNDS
-from everhold.planning.inverse import (
-    by_mechanism,
-    published_bound,
-    published_rows_needed,
-    published_statements,
-    queries_allowed_by,
-    reaches,
-    rows_needed_by,
-)
-from everhold.planning.request import (
-    LEAST_RADIUS,
-    MOST_QUERIES,
-    MOST_ROWS,
-    USUAL_VALUE,
-    PlanRequest,
-    check_radius,
-    check_value,
-    tuned_for,
-)
+from everhold.planning.inverse import by_mechanism, queries_allowed_by, reaches, rows_needed_by
+from everhold.planning.lines import VACUOUS, PlanLine, PublishedLine, line_of, published_line_of
+from everhold.planning.request import MOST_QUERIES, USUAL_VALUE, PlanRequest, PlanTerms, check_radius, check_value
 from everhold.planning.steps import Steps, steps_of
-from everhold.planning.widths import Widths, least_vacuous, sealed_units, vacuous_in_words, widths_of
+from everhold.planning.widths import Widths, sealed_units, vacuous_in_words, widths_of
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import altair as alt
 
-__all__ = ["Plan", "PlanLine", "PublishedLine", "plan"]
-
-_VACUOUS = 0.5
-_SAYS_NOTHING = "says nothing: half the range or more"
-_ONLY_WORST = "the worst case says nothing: half the range or more"
-_INCOMPLETE = "published, proof incomplete"
-_ONLY_INDEPENDENT = "only for independent rows"
-
-
-@dataclass(frozen=True, slots=True)
-class PlanLine(Display):
-    """Capability of one mechanism for the wish.
-
-    Attributes:
-        mechanism: Its name.
-        statement: Number of the statement that promises the radius.
-        adaptive: Whether it promises anything to questions that depend on earlier answers.
-        radius: Its smallest half-width, in the units of a mean over [0, 1], which holds whatever happens, after every
-            planned surprise; None where it cannot serve the wish.
-        parameters: The parameters that attain it.
-        note: Why there is no radius, or why the radius says nothing.
-        rows_needed: Rows for the wished radius; None where it was not asked for or no holdout can seal so many.
-        queries_allowed: Questions for the wished radius; None where it was not asked for.
-        tuned: The mechanism itself, ready for `Holdout.create(..., mechanism=...)`.
-        expected: Half-width that an analyst whose guesses are honest can expect at the value `Plan.at`; see
-            `Mechanism.expected_radius`.
-        rows_expected: Rows with which that is within the wished radius.
-        queries_expected: Questions with which that is within the wished radius.
-    """
-
-    mechanism: str
-    statement: str
-    adaptive: bool
-    radius: float | None
-    parameters: dict[str, Any]
-    note: str = ""
-    rows_needed: int | None = None
-    queries_allowed: int | None = None
-    tuned: Mechanism | None = None
-    expected: float | None = None
-    rows_expected: int | None = None
-    queries_expected: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """All attributes by name but the mechanism itself, whose parameters are there."""
-        return {name: value for name, value in Display.to_dict(self).items() if name != "tuned"}
-
-    def _repr_html_(self) -> str:
-        return html_record(self.to_dict())
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedLine(Display):
-    """Promise of a published statement, for comparison.
-
-    Attributes:
-        statement: Name of the statement.
-        source: Authors, year and number.
-        radius: Its half-width, with what rounding to the grid costs; None where it promises none below 1.
-        rows_needed: Rows that it asks for; None where it was not asked for or no number of rows will do.
-        note: What else is to be known.
-    """
-
-    statement: str
-    source: str
-    radius: float | None = None
-    rows_needed: int | None = None
-    note: str = ""
+__all__ = ["Plan", "plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,15 +213,10 @@ def plan(
     *,
     rows: int | None = None,
     queries: int,
-    overfits: int | None = None,
-    confidence: float = 0.95,
-    slack: float = 0.0,
-    dependence: DependenceModel | None = None,
     radius: float | None = None,
-    training_rows: int | None = None,
     at: float = USUAL_VALUE,
     disagreement: float | None = None,
-    alike: float | None = None,
+    **terms: Unpack[PlanTerms],
 ) -> Plan:
     """The best parameters of every mechanism for a wish, side by side.
 
@@ -312,20 +226,12 @@ def plan(
     Args:
         rows: Number of sealed rows n; may be left out when a radius is given, and is then what is asked for.
         queries: Number m of adaptive questions.
-        overfits: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
-            for each question if there are fewer.
-        confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once.
-        slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
-            Mechanisms without guesses ignore it.
-        dependence: How the rows depend on each other; independent by default.
         radius: A half-width; then every line also says which rows it needs and how many questions it allows.
-        training_rows: Rows that guesses are made from; by default as many as are sealed. With 0 there are no training
-            rows, and mechanisms that check guesses are not recommended.
         at: The population's value of a yes-or-no question, in [0, 1], at which lines are compared.
         disagreement: Share of the rows on which a challenger and the champion of a gate differ; then `Plan.steps` says
             what the gate can see if all questions are challenges.
-        alike: With groups, the expected correlation of two rows of one group, in [0, 1]; by default they are all
-            alike, which is the worst case. What is expected rests on it, and no promise does.
+        **terms: ``overfits``, ``confidence``, ``slack``, ``dependence``, ``training_rows`` and ``alike``; see
+            `PlanTerms`.
 
     Warns:
         VacuousGuaranteeWarning: If the worst case of the best adaptive line, or the wished radius, is half the range or
@@ -341,69 +247,22 @@ def plan(
     """
     if rows is None and radius is None:
         raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius wished for")
-    wish = PlanRequest.from_arguments(
-        rows=1 if rows is None else rows, queries=queries, overfits=overfits, confidence=confidence, slack=slack,
-        dependence=dependence, training_rows=training_rows, alike=alike,
-    )  # fmt: skip
+    wish = PlanRequest.from_terms(rows=1 if rows is None else rows, queries=queries, **terms)
     at = check_value(at)
     if radius is not None:
         radius = check_radius(radius)
-    lines = tuple(by_mechanism(lambda name: _line(name, wish, radius, at=at, with_rows=rows is not None)).values())
+    lines = tuple(by_mechanism(lambda name: line_of(name, wish, radius, at=at, with_rows=rows is not None)).values())
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)
     made = Plan(
-        rows=rows, queries=queries, overfits=wish.overfits, confidence=confidence, slack=slack,
+        rows=rows, queries=queries, overfits=wish.overfits, confidence=wish.confidence, slack=wish.slack,
         dependence=wish.dependence, wished_radius=radius, lines=lines, training_rows=wish.training_rows, at=at,
         widths=_widths(lines, wish.alike), alike=wish.alike,
         steps=_steps(wish, lines, disagreement, with_rows=rows is not None),
-        published=tuple(_published(name, wish, radius, with_rows=rows is not None) for name in BOUNDS),
+        published=tuple(published_line_of(name, wish, radius, with_rows=rows is not None) for name in BOUNDS),
     )  # fmt: skip
     _warn_if_vacuous(made)
     return made
-
-
-def _line(name: str, wish: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:
-    kind = MECHANISMS[name]
-    line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})
-    if radius is not None:
-        line = _with_inverse(line, wish, radius, at=at, with_rows=with_rows)
-    if kind.traits.independent_rows and not isinstance(wish.dependence, Independent):
-        return replace(line, note=_ONLY_INDEPENDENT)
-    if not with_rows:
-        if line.rows_needed is None:
-            return replace(line, note=f"needs more than the {MOST_ROWS:,} rows that a holdout can seal")
-        wish = wish.with_rows(line.rows_needed)
-    tuned = tuned_for(name, wish)
-    if isinstance(tuned, str):
-        return replace(line, note=tuned)
-    promised, expected = tuned.promise().radius, tuned.expected_radius(at, wish.alike)
-    vacuous = "" if promised < _VACUOUS else _SAYS_NOTHING if expected >= least_vacuous(at) else _ONLY_WORST
-    return replace(
-        line,
-        radius=promised,
-        parameters=tuned.parameters(),
-        note=_joined(kind.presentation.note, vacuous),
-        tuned=tuned,
-        expected=expected,
-    )
-
-
-def _with_inverse(line: PlanLine, wish: PlanRequest, radius: float, *, at: float, with_rows: bool) -> PlanLine:
-    """With rows and questions for the wished radius, in the worst case and as expected."""
-    name, many = line.mechanism, wish.with_queries(MOST_QUERIES)
-    needed = rows_needed_by(name, wish, radius)
-    allowed = queries_allowed_by(name, many, radius) if with_rows else None
-    if MECHANISMS[name].expected_radius is Mechanism.expected_radius and radius <= min(at, 1.0 - at) + 1e-12:
-        return replace(  # nothing of so small a radius is cut off at 0 or 1, so both are the same
-            line, rows_needed=needed, rows_expected=needed, queries_allowed=allowed, queries_expected=allowed
-        )
-    return replace(
-        line,
-        rows_needed=needed,
-        rows_expected=rows_needed_by(name, wish, radius, at=at),
-        queries_allowed=allowed,
-        queries_expected=queries_allowed_by(name, many, radius, at=at) if with_rows else None,
-    )
 
 
 def _widths(lines: tuple[PlanLine, ...], alike: float | None) -> Widths | None:
@@ -423,30 +282,10 @@ def _steps(
     return steps_of(wish if with_rows else wish.with_rows(tuned[0].rows), disagreement)
 
 
-def _published(name: str, wish: PlanRequest, radius: float | None, *, with_rows: bool) -> PublishedLine:
-    """A published statement for the wish; for dependent rows its proof is incomplete (theory, erratum 5)."""
-    source = BOUNDS[name].source
-    if name not in published_statements(wish):
-        return PublishedLine(name, source, note=_ONLY_INDEPENDENT)
-    label = "" if isinstance(wish.dependence, Independent) else _INCOMPLETE
-    needed = None if radius is None else published_rows_needed(name, wish, radius)
-    if not with_rows:
-        return PublishedLine(name, source, rows_needed=needed, note=label)
-    bound = published_bound(name, wish)
-    if not bound.radius < 1.0:
-        note = _joined(bound.note or "no radius below 1", label)
-        return PublishedLine(name, source, rows_needed=needed, note=note)
-    return PublishedLine(name, source, bound.radius + LEAST_RADIUS, needed, _joined(bound.note, label))
-
-
-def _joined(*notes: str) -> str:
-    return "; ".join(filter(None, notes))
-
-
 def _warn_if_vacuous(made: Plan) -> None:
     advice = f"plan for more {sealed_units(made.dependence)}, fewer questions or fewer overfits"
     said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned, made.alike)
-    if not said and made.wished_radius is not None and made.wished_radius >= _VACUOUS:
+    if not said and made.wished_radius is not None and made.wished_radius >= VACUOUS:
         said = f"the radius {made.wished_radius:.2f} is half the range or more and promises nothing"
     if said:
         warn_caller(VacuousGuaranteeWarning(f"{said}; {advice}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from everhold.arguments import as_float, as_whole, brief
 from everhold.dependence import DependenceModel, Groups, Independent
@@ -19,6 +19,7 @@ __all__ = [
     "MOST_ROWS",
     "USUAL_VALUE",
     "PlanRequest",
+    "PlanTerms",
     "best_mechanism",
     "check_radius",
     "check_value",
@@ -35,6 +36,32 @@ LEAST_RADIUS = 2.0 / UNIT
 
 USUAL_VALUE = 0.9
 """The population's value at which mechanisms are compared by what a well-behaved analyst can expect of them."""
+
+
+class PlanTerms(TypedDict, total=False):
+    """Terms of a planned session beside its rows and questions.
+
+    Attributes:
+        overfits: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
+            for each question if there are fewer.
+        confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once; by
+            default 0.95.
+        slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
+            Mechanisms without guesses ignore it; by default 0.
+        dependence: How the rows depend on each other; independent by default.
+        training_rows: Rows that guesses are made from; by default as many as are sealed. With 0 there are no training
+            rows, and mechanisms that check guesses are not recommended.
+        alike: With groups, the expected correlation of two rows of one group, in [0, 1]; by default they are all
+            alike, which is the worst case. What is expected rests on it, and no promise does. Sizes alone are planned
+            as if a column names the groups when rows are sealed.
+    """
+
+    overfits: int | None
+    confidence: float
+    slack: float
+    dependence: DependenceModel | None
+    training_rows: int | None
+    alike: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,26 +125,15 @@ class PlanRequest:
                 object.__setattr__(self, name, plain(given))  # NumPy's numbers overflow and are no JSON
 
     @classmethod
-    def from_arguments(
-        cls, *, queries: int, overfits: int | None, dependence: DependenceModel | None, training_rows: int | None,
-        alike: float | None, **others: Any,
-    ) -> Self:  # fmt: skip
-        """The request that arguments of `everhold.plan` make.
-
-        Args:
-            queries: Number of adaptive questions.
-            overfits: None for 10, or one for each question if there are fewer.
-            dependence: None for independent rows.
-            training_rows: None for as many as are sealed.
-            alike: None for rows of a group that are all alike. Sizes alone are planned as if a column names the groups
-                when rows are sealed.
-            others: Attributes that every caller states.
-        """
-        bets_on_groups = isinstance(dependence, Groups) and training_rows != 0
+    def from_terms(cls, *, rows: int, queries: int, **terms: Unpack[PlanTerms]) -> Self:
+        """The request that arguments of `everhold.plan` make."""
+        given: dict[str, Any] = {**terms}
+        dependence, alike = given.pop("dependence", None), given.pop("alike", None)
+        bets_on_groups = isinstance(dependence, Groups) and given.get("training_rows") != 0
         return cls(
-            queries=queries, overfits=planned_overfits(overfits, queries), training_rows=training_rows,
+            rows=rows, queries=queries, overfits=planned_overfits(given.pop("overfits", None), queries),
             dependence=Independent() if dependence is None else dependence,
-            alike=(1.0 if alike is None else alike) if bets_on_groups else None, **others,
+            alike=(1.0 if alike is None else alike) if bets_on_groups else None, **given,
         )  # fmt: skip
 
     def with_rows(self, rows: int) -> Self:

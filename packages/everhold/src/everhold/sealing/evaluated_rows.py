@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from everhold.progress import progress
-from everhold.sealing.sums import cells_across, cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
+from everhold.sealing.sums import (
+    apart_of,
+    cells_across,
+    cells_of,
+    exact_sums,
+    group_sums_of,
+    named,
+    pairs_of,
+    parts_of_ratio,
+    row_pairs_of,
+)
 from everhold.values.base import Joined, Kept
 from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
 
@@ -24,12 +34,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Cells, Needs
+    from everhold.guarantees.intervals.base import Needs
     from everhold.values.base import BoundQuery, RowFunction, Schema, Table
     from everhold.values.expressions import RowValue
     from everhold.values.expressions.tree import AnyValue
 
-__all__ = ["EvaluatedRows", "named", "parts_of_ratio"]
+__all__ = [
+    "EvaluatedRows",
+]
 
 
 class EvaluatedRows(ABC):
@@ -134,14 +146,9 @@ class EvaluatedRows(ABC):
         return totals
 
     def look(
-        self,
-        queries: Sequence[BoundQuery],
-        needs: Sequence[Needs],
-        *,
-        parts: int = 1,
-        group_by: str | None = None,
+        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], *, parts: int = 1, group_by: str | None = None,
         unit: int = UNIT,
-    ) -> tuple[NDArray[np.int64], list[Any]]:
+    ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
         """Totals, and what interval procedures have to know of the rows besides, from the same reading.
 
         The row values of what needs more than a total are computed as for `totals`, without a branch that depends on
@@ -193,7 +200,7 @@ class EvaluatedRows(ABC):
         for place, own in zip(left, parts, strict=True):
             yes_no = all(part.yes_no for part in own)
             if needs[place] == "apart":
-                shown[place] = _apart(queries[place], next(grids))
+                shown[place] = apart_of(queries[place], next(grids))
                 continue
             shown[place] = self._summary(needs[place], [next(grids) for _ in own], group_by, unit, yes_no=yes_no)
         return [shown[place] for place in range(len(queries))]
@@ -377,11 +384,10 @@ class EvaluatedRows(ABC):
         """
         with self.reading():
             if missing := [name for name in names if name not in self._arrays]:
+                from everhold.sealing.plain_columns import plain_columns
+
                 found = self._column_arrays(missing)
-                self._arrays |= {
-                    name: _as_label(found[name]) if name == self._schema.label else _plain(found[name])
-                    for name in missing
-                }
+                self._arrays |= plain_columns({name: found[name] for name in missing}, label=self._schema.label)
         return {name: self._arrays[name].view() for name in names}  # a view cannot be made writable again
 
     def row_ids(self, name: str) -> list[Any]:
@@ -390,51 +396,3 @@ class EvaluatedRows(ABC):
             with self.reading():
                 self._ids = self._row_ids(name)
         return self._ids
-
-
-def _apart(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
-    """The total of a difference of two public arrays, and the histogram of the rows where they differ."""
-    if query.pair is None or query.pair.apart is None:
-        raise ValueError(f"{query.shown!r} is no difference of two arrays; expected one")
-    apart = query.pair.apart
-    return int(grid.sum()), cells_of(apart.shares(grid), unit=2 * apart.reach)
-
-
-def named(group_by: str | None) -> str:
-    """The column of groups that a procedure needs.
-
-    Raises:
-        ValueError: If there is none.
-    """
-    if group_by is None:
-        raise ValueError("a procedure needs groups and no column names them; expected one")
-    return group_by
-
-
-def parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
-    """Numerator and denominator; none of what is no ratio."""
-    return (query.pair.first, query.pair.second) if query.pair is not None and query.pair.how == "ratio" else ()
-
-
-def _plain(column: Any) -> NDArray[Any]:
-    """A column as a plain, read-only array without a mask."""
-    missing = np.ma.getmaskarray(column)
-    plain: NDArray[Any] = np.array(np.ma.getdata(column))
-    if plain.dtype.kind == "b":
-        plain[missing] = False
-    elif plain.dtype.kind in "iuf":
-        plain = plain.astype(np.float64)
-        plain[missing] = np.nan
-    else:
-        plain = plain.astype(object)
-        plain[missing] = None
-    plain.flags.writeable = False
-    return plain
-
-
-def _as_label(column: Any) -> NDArray[Any]:
-    """The label as it is, text in fixed width: it compares in one pass."""
-    label: NDArray[Any] = np.array(np.ma.getdata(column))
-    label = label.astype(str) if label.dtype.kind == "O" else label
-    label.flags.writeable = False
-    return label

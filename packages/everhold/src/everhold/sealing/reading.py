@@ -211,9 +211,8 @@ def _read_file(connection: duckdb.DuckDBPyConnection, path: Path, *, name: str, 
         _check_parquet_size(connection, pattern, most_rows=most_rows, what=what)
         connection.read_parquet(pattern, hive_partitioning=False).create_view(name)
         return _parquet_names(connection, pattern)
-    packed, tabs = ending.endswith("gz"), ending.startswith("tsv")
-    _check_delimited_size(path, packed=packed, most_rows=most_rows, what=what)
-    return _read_delimited(connection, path, pattern, name=name, tabs=tabs, packed=packed, what=what)
+    _check_delimited_size(path, packed=ending.endswith("gz"), most_rows=most_rows, what=what)
+    return _read_delimited(connection, path, ending, name=name, what=what)
 
 
 def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
@@ -299,7 +298,7 @@ def _check_delimited_size(path: Path, *, packed: bool, most_rows: int, what: str
 
 
 def _read_delimited(
-    connection: duckdb.DuckDBPyConnection, path: Path, pattern: str, *, name: str, tabs: bool, packed: bool, what: str
+    connection: duckdb.DuckDBPyConnection, path: Path, ending: str, *, name: str, what: str
 ) -> list[str]:
     """Make a CSV or TSV file readable as the view ``name``; returns the names of its columns as they are written.
 
@@ -308,8 +307,9 @@ def _read_delimited(
     Raises:
         HoldoutRejected: If lines have different numbers of values, or there are no names. Nothing was created.
     """
-    delimiter = "\t" if tabs else _delimiter(connection, pattern)
-    names = _first_line(path, delimiter, packed=packed)
+    pattern = file_pattern(path)
+    delimiter = "\t" if ending.startswith("tsv") else _delimiter(connection, pattern)
+    names = _first_line(path, delimiter, packed=ending.endswith("gz"))
     if len(names) == 1 and re.search(r"[,;|\t]", names[0]):
         raise HoldoutRejected(
             f"the {what} file cannot be split into columns; expected the same number of values in every line, and "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
@@ -11,6 +11,7 @@ from everhold.sealing.checks import count_respelled, is_missing
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.reading import reading_errors_hidden
 from everhold.sealing.storage import HOLDOUT_FILE, TRAINING_FILE
+from everhold.sealing.whole_groups import BY_TYPE, TIMES, SealedTables, is_apart, whole_groups
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from everhold.sealing.files import SealedFiles
 
 __all__ = ["FileStructure"]
-
-_TIMES = re.compile(r"DATE|TIMESTAMP")
-_BY_CHANCE = -14.0  # logarithm of the chance with which rows that were put on a side one by one leave groups whole
-_BY_TYPE = ("time", "other")  # kinds whose columns compare only where they are of one type
 
 
 class FileStructure:
@@ -52,6 +49,10 @@ class FileStructure:
     ) -> None:
         self._connection.close()
 
+    @cached_property
+    def _tables(self) -> SealedTables:
+        return SealedTables(self._connection, self._sealed)
+
     @property
     def rows(self) -> int:
         """Number of sealed rows."""
@@ -65,7 +66,7 @@ class FileStructure:
     def group_sizes(self, column: str) -> dict[int, int]:
         """Size of a group to the number of sealed groups of that size."""
         name = self._ids(column)
-        found = self._rows(
+        found = self._tables.fetch(
             f"SELECT size, count(*) FROM (SELECT count(*) AS size FROM holdout GROUP BY {name}) GROUP BY size"
         )
         return {int(size): int(number) for size, number in sorted(found)}
@@ -75,27 +76,16 @@ class FileStructure:
         name = self._ids(column)
         if not self.training_rows:
             return 0
-        return self._count(f"SELECT count(DISTINCT {name}) FROM holdout WHERE {name} IN (SELECT {name} FROM training)")
+        return self._tables.count(
+            f"SELECT count(DISTINCT {name}) FROM holdout WHERE {name} IN (SELECT {name} FROM training)"
+        )
 
     def apart(self) -> frozenset[str]:
         """Columns none of whose values stand both in sealed and in training rows, as ids of whole groups do not.
 
         Truth values are left out, and so are columns of different types, which do not compare.
         """
-        return frozenset(column for column in self._sealed.columns if self._is_apart(column))
-
-    def _is_apart(self, column: str) -> bool:
-        kind, name = self._sealed.columns[column].value, quoted(column)
-        types = {self._type(what, column) for what in self._sets()}
-        if not self.training_rows or kind == "boolean" or (kind in _BY_TYPE and len(types) > 1):
-            return False
-        known = f"NOT ({is_missing(column, self._sealed.columns)})"
-        if not all(self._rows(f"SELECT 1 FROM {what} WHERE {known} LIMIT 1") for what in self._sets()):
-            return False
-        shared = (
-            f"SELECT 1 FROM holdout WHERE {known} AND {name} IN (SELECT {name} FROM training WHERE {known}) LIMIT 1"
-        )
-        return not self._rows(shared)
+        return frozenset(column for column in self._sealed.columns if is_apart(self._tables, column))
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
         """Columns of whole groups that were put on one side each, the one with the fewest training groups first.
@@ -107,64 +97,16 @@ class FileStructure:
             apart: Columns none of whose values stand on both sides; see `apart`.
             declared: Columns that the dependence names; groups inside those of the first are declared, too.
         """
-        known = set(declared)
-        found = {name: groups for name in sorted(set(apart) - known) if (groups := self._unlikely_groups(name))}
-        clocks = [name for name in apart if self._is_clock(name)] if found else []
-        inside = [name for name in found if declared and self._is_inside(name, declared[0])]
-        calendar = [name for name in found if any(self._follows(name, clock) for clock in clocks)]
-        return tuple(sorted(found.keys() - set(inside) - set(calendar), key=lambda name: (found[name], name)))
-
-    def _unlikely_groups(self, column: str) -> int:
-        """Number of groups of training rows, if chance would hardly have put each on one side; else 0."""
-        name, known = quoted(column), f"NOT ({is_missing(column, self._sealed.columns)})"
-        training, sealed = self.training_rows, self.rows
-        most, least = max(training, sealed) / (training + sealed), min(training, sealed) / max(training, sealed)
-        groups, chance = self._rows(
-            f"SELECT count(*), sum(k * ln({most!r}) + ln(1 + pow({least!r}, k))) "
-            f"FROM (SELECT count(*) AS k FROM training WHERE {known} GROUP BY {name})"
-        )[0]
-        others = self._count(f"SELECT count(*) FROM (SELECT DISTINCT {name} FROM holdout WHERE {known} LIMIT 2)")
-        return int(groups) if groups + others > 2 and chance < _BY_CHANCE else 0
-
-    def _is_clock(self, column: str) -> bool:
-        """True if a column is a time, or numbers training rows, by which the two sides follow each other."""
-        name = quoted(column)
-        if not _TIMES.match(self._type("training", column)):
-            if self._sealed.columns[column].value not in ("number", "string"):
-                return False
-            repeated = f"SELECT count(*) - count(DISTINCT {name}) FROM training"
-            texts = f"SELECT count(*) FROM training WHERE NOT regexp_full_match({name}, '{ISO_TIME}')"
-            number = self._sealed.columns[column].value == "number"
-            if self._count(repeated if number else texts):
-                return False
-        return self._follow_each_other(column)
-
-    def _follow_each_other(self, column: str) -> bool:
-        name = quoted(column)
-        (first, last), (start, end) = (self._rows(f"SELECT min({name}), max({name}) FROM {w}")[0] for w in self._sets())
-        return bool(first > end or last < start)
-
-    def _follows(self, column: str, clock: str) -> bool:
-        """True if a column is the clock, or never falls while the clock goes on, as weeks and months do."""
-        if column == clock:
-            return True
-        name, time = quoted(column), quoted(clock)
-        falls = f"SELECT {name} < lag({name}) OVER (ORDER BY {time}, {name}) AS falls FROM training"
-        return self._follow_each_other(column) and not self._count(f"SELECT count(*) FROM ({falls}) WHERE falls")
-
-    def _is_inside(self, column: str, declared: str) -> bool:
-        """True if all training rows with one value of a column are of one declared group."""
-        name, of = quoted(column), quoted(declared)
-        return not self._rows(f"SELECT 1 FROM training GROUP BY {name} HAVING count(DISTINCT {of}) > 1 LIMIT 1")
+        return whole_groups(self._tables, apart, declared)
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
         """Positions of the rows when each group of the column ``within`` is put in order."""
         place = self._place(order_by)
         group = "'all'" if within is None else self._ids(within)
-        lengths = self._rows(
+        lengths = self._tables.fetch(
             f"SELECT length, count(*) FROM (SELECT count(*) AS length FROM holdout GROUP BY {group}) GROUP BY length"
         )
-        ties = self._count(
+        ties = self._tables.count(
             f"SELECT count(*) FROM (SELECT 1 FROM holdout GROUP BY {group}, {place} HAVING count(*) > 1)"
         )
         step, least = self._step("holdout", place, group)
@@ -191,10 +133,10 @@ class FileStructure:
         """Number of rows, of one side or both, whose text is none of the known ones."""
         name = self._column(column)
         counted = 0
-        for what in self._sets():
+        for what in self._tables.sets:
             if side not in ("both", "sealed" if what == "holdout" else what):
                 continue
-            values = self._rows(f"SELECT CAST({name} AS VARCHAR), count(*) FROM {what} GROUP BY 1")
+            values = self._tables.fetch(f"SELECT CAST({name} AS VARCHAR), count(*) FROM {what} GROUP BY 1")
             counted += sum(int(number) for value, number in values if str(value) not in known)
         return counted
 
@@ -212,7 +154,7 @@ class FileStructure:
             f"FROM ({_steps(what, place, group)}) GROUP BY 1)"
             for what in ("holdout", "training")
         )
-        before, after, both, apart = self._rows(
+        before, after, both, apart = self._tables.fetch(
             "SELECT coalesce(bool_and(t.last < h.first), true), coalesce(bool_and(t.first > h.last), true), count(*), "
             "min(greatest(h.first - t.last, t.first - h.last) "
             f"/ greatest({usual or 'NULL'}, least(h.least, t.least))) "  # those without a value are left out of both
@@ -225,7 +167,7 @@ class FileStructure:
 
     def _step(self, what: str, place: str, group: str) -> tuple[float | None, float | None]:
         """The usual and the least distance of neighbouring rows of a series; `ordered_runs` has the same usual one."""
-        found = self._rows(
+        found = self._tables.fetch(
             f"WITH steps AS ({_steps(what, place, group)}), "
             "middle AS (SELECT quantile_disc(step, 0.5) AS median FROM steps) "
             f"SELECT avg(step) FILTER (abs(step - median) <= {ONE_STEP} * median), min(step) FROM steps, middle"
@@ -239,21 +181,18 @@ class FileStructure:
         kind = self._sealed.columns[column].value
         if kind == "number":
             return f"CAST({name} AS DOUBLE)"
-        if kind in _BY_TYPE and all(_TIMES.match(self._type(what, column)) for what in self._sets()):
+        if kind in BY_TYPE and all(TIMES.match(self._tables.type_of(what, column)) for what in self._tables.sets):
             return f"epoch({name})"
         if kind == "string" and not sum(
-            self._count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{ISO_TIME}')")
-            for what in self._sets()
+            self._tables.count(f"SELECT count(*) FROM {what} WHERE NOT regexp_full_match({name}, '{ISO_TIME}')")
+            for what in self._tables.sets
         ):
             return f"epoch(CAST({name} AS TIMESTAMP))"
+        holds = self._tables.type_of("holdout", column).lower()
         raise DependenceError(
-            f"the column {column!r} does not put rows in order: it holds {self._type('holdout', column).lower()}, and "
-            "text such as '10' comes before '9'; expected numbers, dates or times; make a column of such a type"
+            f"the column {column!r} does not put rows in order: it holds {holds}, and text such as "
+            "'10' comes before '9'; expected numbers, dates or times; make a column of such a type"
         )
-
-    def _type(self, what: str, column: str) -> str:
-        """The engine's type of a column."""
-        return str(self._rows(f"SELECT typeof({quoted(column)}) FROM {what} LIMIT 1")[0][0])
 
     def _column(self, column: str) -> str:
         """The quoted name of a column that exists and has a value in every row."""
@@ -265,8 +204,8 @@ class FileStructure:
         name = quoted(column)
         self._check_one_type(column)
         missing = is_missing(column, self._sealed.columns)
-        for what in self._sets():
-            if self._count(f"SELECT count(*) FROM {what} WHERE {missing}"):
+        for what in self._tables.sets:
+            if self._tables.count(f"SELECT count(*) FROM {what} WHERE {missing}"):
                 raise DependenceError(
                     f"the column {column!r} of the dependence has missing values in the {what} rows; expected a value "
                     "in every row; drop those rows, or give each a value of its own"
@@ -279,7 +218,7 @@ class FileStructure:
         if self._sealed.columns[column].value != "string":
             return name
         with reading_errors_hidden("holdout"):
-            respelled = count_respelled(self._connection, column, self._sets())
+            respelled = count_respelled(self._connection, column, self._tables.sets)
         if respelled:
             raise DependenceError(
                 f"{respelled:,} ids of column {column!r} are spelled in two or more ways that differ only in case, "
@@ -291,22 +230,12 @@ class FileStructure:
 
     def _check_one_type(self, column: str) -> None:
         """Dates, times and the like compare as they should only where both files mean them alike."""
-        types = {self._type(what, column) for what in self._sets()}
-        if len(types) > 1 and self._sealed.columns[column].value in _BY_TYPE:
+        types = {self._tables.type_of(what, column) for what in self._tables.sets}
+        if len(types) > 1 and self._sealed.columns[column].value in BY_TYPE:
             raise DependenceError(
                 f"the column {column!r} holds {' in one file and '.join(sorted(map(str.lower, types)))} in the other; "
                 "expected the same type in holdout and training; convert one of them"
             )
-
-    def _sets(self) -> tuple[str, ...]:
-        return ("holdout", "training") if self.training_rows else ("holdout",)
-
-    def _count(self, sql: str) -> int:
-        return int(self._rows(sql)[0][0])
-
-    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
-        with reading_errors_hidden("holdout"):
-            return self._connection.execute(sql).fetchall()
 
 
 def _steps(what: str, place: str, group: str) -> str:

@@ -22,9 +22,11 @@ from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.values.base import BoundQuery
+
 __all__ = [
-    "cells_across", "cells_of", "exact_sums", "group_lotteries", "group_sums_of", "pair_lotteries", "pairs_of",
-    "row_pairs_of",
+    "apart_of", "cells_across", "cells_of", "exact_sums", "group_lotteries", "group_sums_of", "named", "pair_lotteries",
+    "pairs_of", "parts_of_ratio", "row_pairs_of",
 ]  # fmt: skip
 
 MOST_KINDS = 2**20
@@ -125,7 +127,7 @@ def pairs_of(
         order, starts, counts = _runs(sizes, *cells, steep.astype(np.int64))
         some = order[starts]
         return pair_lotteries(
-            sizes[some], (cells[0][some], cells[1][some]), steep[some], counts,
+            sizes[some], (cells[0][some], cells[1][some]), counts,
             (np.add.reduceat(sums[0][order], starts), np.add.reduceat(sums[1][order], starts)),
             across=across, unit=unit,
         )  # fmt: skip
@@ -186,8 +188,8 @@ def group_lotteries(
 
 
 def pair_lotteries(
-    sizes: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]], steep: NDArray[np.bool_],
-    counts: NDArray[np.int64], sums: tuple[NDArray[np.int64], NDArray[np.int64]], *, across: int, unit: int,
+    sizes: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]], counts: NDArray[np.int64],
+    sums: tuple[NDArray[np.int64], NDArray[np.int64]], *, across: int, unit: int,
 ) -> Pairs:  # fmt: skip
     """Units in halves of square cells, as lotteries over the corners of the halves with the same sums.
 
@@ -197,22 +199,45 @@ def pair_lotteries(
     Args:
         sizes: Rows of each unit.
         cells: In which cells numerators and denominators lie, as for `group_lotteries`.
-        steep: Whether the numerator lies further inside its cell than the denominator.
-        counts: Units in it.
+        counts: Units in the half: all of them, or none, have numerators that lie further inside than denominators.
         sums: The sums of their numerators and denominators.
         across: Number of cells along either axis, a divisor of ``unit``.
         unit: Grid steps between 0 and 1.
     """
     step = sizes * (unit // across)
-    inside = [
-        np.clip((total - counts * cell * step) / step, 0.0, counts) for total, cell in zip(sums, cells, strict=True)
-    ]
+    beyond = [total - counts * cell * step for total, cell in zip(sums, cells, strict=True)]
+    steep = beyond[0] > beyond[1]
+    inside = [np.clip(total / step, 0.0, counts) for total in beyond]
     least, most = np.minimum(*inside), np.maximum(*inside)
     numerators = np.concatenate([cells[0], cells[0] + steep, cells[0] + 1]) * np.tile(step, 3)
     denominators = np.concatenate([cells[1], cells[1] + ~steep, cells[1] + 1]) * np.tile(step, 3)
     keys = [np.tile(sizes, 3), denominators, numerators]
     (sizes, denominators, numerators), weights = _weighed(keys, np.concatenate([counts - most, most - least, least]))
     return Pairs(sizes, numerators, denominators, weights, unit)
+
+
+def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
+    """The total of a difference of two public arrays, and the histogram of the rows where they differ."""
+    if query.pair is None or query.pair.apart is None:
+        raise ValueError(f"{query.shown!r} is no difference of two arrays; expected one")
+    apart = query.pair.apart
+    return int(grid.sum()), cells_of(apart.shares(grid), unit=2 * apart.reach)
+
+
+def named(group_by: str | None) -> str:
+    """The column of groups that a procedure needs.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    if group_by is None:
+        raise ValueError("a procedure needs groups and no column names them; expected one")
+    return group_by
+
+
+def parts_of_ratio(query: BoundQuery) -> tuple[BoundQuery, ...]:
+    """Numerator and denominator; none of what is no ratio."""
+    return (query.pair.first, query.pair.second) if query.pair is not None and query.pair.how == "ratio" else ()
 
 
 def _cells(sums: NDArray[np.int64], sizes: NDArray[np.int64], across: int, unit: int) -> NDArray[np.int64]:

@@ -19,8 +19,8 @@ from everhold.sealing.columns import ColumnStore
 from everhold.sealing.duckdb_files import POSITION
 from everhold.sealing.embedded_rows import EmbeddedRows
 from everhold.sealing.engines.errors import engine_errors_hidden
-from everhold.sealing.evaluated_rows import EvaluatedRows, parts_of_ratio
-from everhold.sealing.sums import exact_sums
+from everhold.sealing.evaluated_rows import EvaluatedRows
+from everhold.sealing.sums import exact_sums, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import quoted
 
@@ -219,10 +219,6 @@ class StoredRows(EvaluatedRows):
             self._orders[order_by] = None if in_file else stretch_of_rows(self.rows)[places]
         return self._orders[order_by]
 
-    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        with engine_errors_hidden:  # a second wall
-            return self.engine.rows(sql)
-
     def _arrays_of(self, sql: str) -> dict[str, NDArray[Any]]:
         with engine_errors_hidden:
             return self.engine.arrays(sql)
@@ -233,11 +229,13 @@ class StoredRows(EvaluatedRows):
 
     def _row_ids(self, name: str) -> list[Any]:
         column = quoted(name)
-        kind = self._fetch(f"SELECT typeof({column}) FROM {self.engine.source} LIMIT 1")[0][0]
+        with engine_errors_hidden:  # a second wall
+            kind = self.engine.rows(f"SELECT typeof({column}) FROM {self.engine.source} LIMIT 1")[0][0]
         exact = column if _NUMBERS.match(kind) else f"CAST({column} AS VARCHAR)"
         sql = f"SELECT {exact} AS name FROM {self.engine.source} ORDER BY {POSITION}"
         if kind in _BEYOND_NUMPY or kind.startswith("DECIMAL"):
-            return [row[0] for row in self._fetch(sql)]
+            with engine_errors_hidden:
+                return [row[0] for row in self.engine.rows(sql)]
         ids: list[Any] = np.ma.getdata(self._arrays_of(sql)["name"]).tolist()
         return ids
 

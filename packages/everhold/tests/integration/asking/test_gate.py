@@ -445,13 +445,13 @@ def test_a_certificate_lists_promotions_and_verifies_offline(holdout, tmp_path):
 
 
 def test_a_certificate_of_another_succession_is_found_out(holdout, tmp_path):
-    from everhold.certificate.verification import _gate_findings
+    from everhold.certificate.account_findings import gate_findings
 
     sealed, champion = world(0)
     gate = holdout.gate(eh.accuracy, champion=champion)
     gate.challenge(better(champion, sealed["late"], by=120, seed=0))
     sound = holdout.certificate().to_dict()
-    assert list(_gate_findings(sound)) == []
+    assert list(gate_findings(sound)) == []
     for change in (
         lambda one: one["promotions"][0].update(over="0" * 64),
         lambda one: one["promotions"][0].update(sequence=99),
@@ -460,7 +460,7 @@ def test_a_certificate_of_another_succession_is_found_out(holdout, tmp_path):
     ):
         altered = json.loads(json.dumps(sound))
         change(altered["account"]["gates"][0])
-        assert list(_gate_findings(altered))
+        assert list(gate_findings(altered))
 
 
 def test_the_champion_s_file_is_private_and_found_out_if_altered(tmp_path):

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from everhold.certificate import verify_certificate
-from everhold.certificate.form import MOST_BYTES, SECTIONS, SOURCES, SUMMARY, facts_of
+from everhold.certificate.form import SECTIONS, SOURCES, SUMMARY, facts_of
+from everhold.certificate.reading import MOST_BYTES
 from everhold.certificate.words import add_words
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.sealing.keys import StewardKey

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from everhold.dependence.base import ONE_STEP, DependenceModel, require_rows
 from everhold.dependence.leakage import LeakageCurve, RowClass
 from everhold.dependence.series.coupling import mean_tail, spread
+from everhold.dependence.series.settings import UNDECLARED, SeriesSettings, checked_settings
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from everhold.dependence.base import RowStructure, SeriesFacts
     from everhold.dependence.series.coupling import Coupling, Lengths
@@ -31,7 +31,6 @@ SEEN_ROWS = (
 )
 """Assumption of every series about rows that are left out."""
 
-_LARGEST_GAP = 10**12
 _SHORTER = 0.02  # by how much the usual sealed step may fall short of the fitted one: clocks jitter, months differ
 
 
@@ -73,17 +72,11 @@ class SeriesModel(DependenceModel):
     step: float | None
     lengths: tuple[tuple[int, int], ...] | None
 
-    def _declare(self, **settings: Any) -> None:
+    def _declare(self, given: SeriesSettings) -> None:
         """Set the attributes of a frozen model."""
-        settings["gap"] = _checked_gap(settings["gap"])
-        settings["lengths"] = _checked_lengths(settings["lengths"])
-        settings["step"] = _checked_step(settings["step"])
-        if not 0.0 <= settings["fit_miss"] < 1.0:
-            raise DependenceError(f"miss is {settings['fit_miss']}; expected a probability below 1, such as 0.01")
-        for name in ("order_by", "state", "groups"):
-            if settings[name] is not None and not (isinstance(settings[name], str) and settings[name]):
-                raise DependenceError(f"{name} is {settings[name]!r}; expected the name of a column")
-        for name, value in settings.items():
+        if unknown := sorted(given.keys() - UNDECLARED.keys()):
+            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {unknown[0]!r}")
+        for name, value in checked_settings(given).items():
             object.__setattr__(self, name, value)
 
     @property
@@ -365,34 +358,3 @@ class SeriesModel(DependenceModel):
         if self.fit_miss:
             said += f"; its parameters were bounded from training rows with confidence {1.0 - self.fit_miss:.6g}"
         return said
-
-
-def _checked_gap(gap: Any) -> float | None:
-    if gap is None or gap == math.inf:
-        return None if gap is None else math.inf
-    try:
-        number = -1 if isinstance(gap, bool) else operator.index(gap)
-    except TypeError:
-        number = -1
-    if not 0 <= number <= _LARGEST_GAP:
-        raise DependenceError(f"the gap is {gap!r}; expected a whole number of rows left out, or math.inf")
-    return number
-
-
-def _checked_step(step: Any) -> float | None:
-    if step is None:
-        return None
-    if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0.0 < step < math.inf:
-        raise DependenceError(f"step is {step!r}; expected the positive distance of neighbouring rows, or nothing")
-    return float(step)
-
-
-def _checked_lengths(lengths: Iterable[Iterable[int]] | None) -> tuple[tuple[int, int], ...] | None:
-    if lengths is None:
-        return None
-    pairs = tuple(sorted((operator.index(length), operator.index(number)) for length, number in lengths))
-    if not pairs or min(min(pair) for pair in pairs) < 1:
-        raise DependenceError(
-            "the lengths of the series make no sense; expected pairs (length, number), each at least 1"
-        )
-    return pairs

@@ -16,12 +16,14 @@ from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from everhold.dependence.base import RowStructure
     from everhold.dependence.series.coupling import Coupling
+    from everhold.dependence.series.settings import SeriesSettings
 
 __all__ = ["GaussianAR1"]
 
@@ -70,18 +72,7 @@ class GaussianAR1(SeriesModel):
 
     correlation: float
 
-    def __init__(
-        self,
-        correlation: float,
-        *,
-        order_by: str | None = None,
-        state: str | None = None,
-        groups: str | None = None,
-        gap: float | None = None,
-        miss: float = 0.0,
-        step: float | None = None,
-        lengths: Iterable[Iterable[int]] | None = None,
-    ) -> None:
+    def __init__(self, correlation: float, **settings: Unpack[SeriesSettings]) -> None:
         number = isinstance(correlation, (int, float, np.number)) and not isinstance(correlation, bool)
         if not number or not -1.0 < correlation < 1.0:
             raise DependenceError(
@@ -89,7 +80,7 @@ class GaussianAR1(SeriesModel):
                 "never settle; take differences of rows, or declare Groups"
             )
         object.__setattr__(self, "correlation", float(correlation))
-        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, step=step, lengths=lengths)
+        self._declare(settings)
 
     @classmethod
     def fit(

@@ -26,11 +26,13 @@ from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from everhold.dependence.base import RowStructure
     from everhold.dependence.series.coupling import Coupling
+    from everhold.dependence.series.settings import SeriesSettings
 
 __all__ = ["MarkovChain"]
 
@@ -102,14 +104,8 @@ class MarkovChain(SeriesModel):
         *,
         states: Sequence[str] | None = None,
         initial: Literal["stationary"] | Iterable[float] = "stationary",
-        order_by: str | None = None,
-        state: str | None = None,
-        groups: str | None = None,
-        gap: float | None = None,
         uncertainty: float | Iterable[float] | None = None,
-        miss: float = 0.0,
-        step: float | None = None,
-        lengths: Iterable[Iterable[int]] | None = None,
+        **settings: Unpack[SeriesSettings],
     ) -> None:
         matrix = checked_matrix(transition)
         size = len(matrix)
@@ -126,7 +122,7 @@ class MarkovChain(SeriesModel):
         object.__setattr__(self, "states", names)
         object.__setattr__(self, "initial", first)
         object.__setattr__(self, "uncertainty", checked_radii(uncertainty, size))
-        self._declare(order_by=order_by, state=state, groups=groups, gap=gap, fit_miss=miss, step=step, lengths=lengths)
+        self._declare(settings)
 
     @classmethod
     def fit(

@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = ["CAP", "Units", "best_stake", "capital", "doubt", "upper_end"]
@@ -123,20 +125,18 @@ def upper_end(units: Units, stake: float, nats: float, *, tolerance: float = 1e-
         if moved <= near * (theta - mean):
             break
     step = tolerance * (theta - mean) + 1e-15
-    return _rounded_outwards(units, stake, nats, theta=theta, inside=inside, outside=outside, step=step)
+    return _rounded_outwards(
+        lambda value: capital(units, value, stake)[0] >= nats, theta=theta, inside=inside, outside=outside, step=step
+    )
 
 
 def _rounded_outwards(
-    units: Units, stake: float, nats: float, *, theta: float, inside: float, outside: float, step: float
+    suffices: Callable[[float], bool], *, theta: float, inside: float, outside: float, step: float
 ) -> float:
     """The first value whose capital suffices, at most ``step`` too far out; ``outside`` if it is the last.
 
     Growing steps from ``theta`` find the bracket, and halving narrows it where Newton's steps ended early.
     """
-
-    def suffices(value: float) -> bool:
-        return capital(units, value, stake)[0] >= nats
-
     far, outwards = step, not suffices(theta)
     inside, outside = (theta, outside) if outwards else (inside, theta)
     while inside < (value := theta + far if outwards else theta - far) < min(outside, _BELOW_ONE):

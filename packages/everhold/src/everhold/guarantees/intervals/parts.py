@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from everhold.guarantees.intervals.base import Needs, Procedure
-from everhold.guarantees.intervals.betting import Bets, Prediction, side_of
+from everhold.guarantees.intervals.betting import Bets, side_of
 from everhold.guarantees.intervals.capital import Units, doubt
 from everhold.guarantees.intervals.hedge import FRACTIONS
 from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.prediction import Prediction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,9 +15,10 @@ import numpy as np
 import scipy.special
 
 from everhold.guarantees.intervals.base import Needs
-from everhold.guarantees.intervals.betting import Bets, Prediction
+from everhold.guarantees.intervals.betting import Bets
 from everhold.guarantees.intervals.capital import Units
 from everhold.guarantees.intervals.means import ClopperPearson
+from everhold.guarantees.intervals.prediction import Prediction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

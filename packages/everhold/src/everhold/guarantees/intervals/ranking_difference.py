@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import scipy.special
 
-from everhold.guarantees.intervals.betting import Bets, Prediction
+from everhold.guarantees.intervals.betting import Bets
 from everhold.guarantees.intervals.parts import units_of
+from everhold.guarantees.intervals.prediction import Prediction
 from everhold.guarantees.intervals.ranking import RankBets, ScoreBets, SeenScores
 
 if TYPE_CHECKING:

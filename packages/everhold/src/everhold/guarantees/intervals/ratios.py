@@ -15,9 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from everhold.guarantees.intervals.base import Needs, Pairs
-from everhold.guarantees.intervals.betting import NO_STAKE, Bets, OfGroups, Prediction, refuse_larger, side_of
+from everhold.guarantees.intervals.betting import NO_STAKE, Bets, OfGroups, refuse_larger, side_of
 from everhold.guarantees.intervals.capital import Units
 from everhold.guarantees.intervals.hedge import hedged_end
+from everhold.guarantees.intervals.prediction import Prediction
 
 __all__ = ["GroupRatioBetting", "RatioBetting"]
 

@@ -1,0 +1,374 @@
+"""A holdout behind a service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from urllib.parse import quote as escaped
+
+from everhold.answers import Answer
+from everhold.arguments import brief
+from everhold.certificate import Certificate
+from everhold.errors import HoldoutRejected, QueryRejected, warn_former
+from everhold.families.base import Family
+from everhold.queries.question import Query
+from everhold_server.client_gates import (
+    RemoteGate,
+    check_strict,
+    gate_of,
+    metric_of,
+    models_of,
+    opened_case_gate,
+    plain,
+)
+from everhold_server.client_parts import RemoteCompetition, RemoteFamilies, plain_families
+from everhold_server.wire.answers import result_from
+from everhold_server.wire.connection import Connection, Part
+from everhold_server.wire.questions import written
+from everhold_server.wire.row_files import row_files
+from everhold_server.wire.table_parts import PARQUET_TYPE, parquet_of
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+    from typing import Self
+
+    from everhold.answers import QuotedPrice, Transcript, Unsealed
+    from everhold.asking.appending import Arrived
+    from everhold.asking.budget import Allotments
+    from everhold.asking.drift import Drift
+    from everhold.asking.over_time import OverTime
+    from everhold.display import Facts
+    from everhold.ledger.allotments import Allotment
+    from everhold.queries.means import RowwiseQuery
+    from everhold.queries.predictions import PredictionTable
+    from everhold.sealing.reading import RowSource
+    from everhold.values.base import Schema
+
+__all__ = ["RemoteHoldout"]
+
+Result = TypeVar("Result")
+_FORMER_METHODS = {"submit": "submit", "check_submission": "check", "leaderboard": "leaderboard"}
+
+
+class RemoteHoldout:
+    """A holdout of a service; made by `connect`. Its methods are those of `Holdout`, which say what they do."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        """Use `connect` instead."""
+        self._connection, self._name = connection, name
+        self._path = f"/holdouts/{escaped(name, safe='')}"
+        self._schema: Schema = result_from(self._described().get("schema", {}))
+
+    def __repr__(self) -> str:
+        return f"RemoteHoldout({self._name!r}, address={self._connection.address!r}, rows={self._schema.rows})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, tuple[Connection, str]]:
+        return type(self), (self._connection, self._name)
+
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _described(self) -> dict[str, Any]:
+        return self._connection.get(self._path)
+
+    @property
+    def name(self) -> str:
+        """The holdout's name."""
+        return self._name
+
+    @property
+    def schema(self) -> Schema:
+        """See `Holdout.schema`."""
+        return self._schema
+
+    @property
+    def promised(self) -> str:
+        """The promise, in a sentence."""
+        return str(self._described()["promise"])
+
+    @property
+    def remaining(self) -> dict[str, int]:
+        """Remaining budget, by name; for an analyst, that of the allotment."""
+        return dict(self._described()["remaining"])
+
+    def status(self) -> Facts:
+        """See `Holdout.status`; an analyst sees no allotment but their own."""
+        facts: Facts = result_from(self._described()["status"])
+        return facts
+
+    @overload
+    def ask(
+        self, question: str, *, guess: float | None = None, tolerance: float | None = None, strict: bool = False,
+        silent: bool = False, as_of: int | None = None,
+    ) -> Answer: ...  # fmt: skip
+    @overload
+    def ask(
+        self, question: Query[Result], *, guess: float | None = None, tolerance: float | None = None,
+        strict: bool = False, silent: bool = False, as_of: int | None = None,
+    ) -> Result: ...  # fmt: skip
+    def ask(
+        self, question: Query[Any] | str, *, guess: float | None = None, tolerance: float | None = None,
+        strict: bool = False, silent: bool = False, as_of: int | None = None,
+    ) -> Any:  # fmt: skip
+        """See `Holdout.ask`. Where the first response was lost, the answer comes as a repeated one, at no charge.
+
+        If rows arrived between the two attempts, the second one is a new query about more rows, and pays.
+
+        Raises:
+            QueryRejected: Also for questions that hold Python code or an estimator, which do not travel.
+        """
+        asked, tables = written(question)
+        document: dict[str, Any] = {
+            "question": asked,
+            "guess": plain(guess),
+            "tolerance": plain(tolerance),
+            "silent": silent,
+        }
+        document |= {} if as_of is None else {"as_of": as_of}
+        answer = result_from(self._send("/ask", document, tables))
+        check_strict(answer, strict)
+        return answer
+
+    def ask_many(
+        self,
+        questions: Sequence[RowwiseQuery | str],
+        *,
+        guesses: Sequence[float | None] | None = None,
+        silent: bool = False,
+        reveal: Literal["checked", "all"] = "checked",
+    ) -> list[Answer]:
+        """See `Holdout.ask_many`."""
+        tables: dict[str, PredictionTable] = {}
+        several = [written(question, tables)[0] for question in questions]
+        given = None if guesses is None else [plain(guess) for guess in guesses]
+        document: dict[str, Any] = {"questions": several, "guesses": given, "silent": silent}
+        if reveal != "checked":  # which earlier services do not know
+            document["reveal"] = reveal
+        return [result_from(answer) for answer in self._send("/ask-many", document, tables)["answers"]]
+
+    def compare(
+        self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float, where: str | None = None,
+        strict: bool = False, silent: bool = False,
+    ) -> Any:  # fmt: skip
+        """See `Holdout.compare`, for predictions: arrays or tables; models are fitted where the training rows are."""
+        from everhold.queries.difference import difference
+        from everhold.queries.slices import in_slice, of_predictions
+
+        asked = difference(of_predictions(metric, first), of_predictions(metric, second))
+        return self.ask(in_slice(asked, where, guessed=True), guess=guess, strict=strict, silent=silent)
+
+    def quote(
+        self, question: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
+    ) -> QuotedPrice:
+        """See `Holdout.quote`."""
+        asked, tables = (None, {}) if question is None else written(question)
+        document = {"question": asked, "guess": plain(guess), "tolerance": plain(tolerance)}
+        price: QuotedPrice = result_from(self._send("/quote", document, tables))
+        return price
+
+    def transcript(self) -> Transcript:
+        """See `Holdout.transcript`; an analyst sees what was new of theirs."""
+        entries: Transcript = result_from(self._connection.get(f"{self._path}/transcript"))
+        return entries
+
+    def certificate(
+        self, answers: Mapping[str, Any] | Sequence[Any] = (), *, queries: bool = True, timestamp: object | None = None
+    ) -> Certificate:
+        """See `Holdout.certificate`; only the steward's lists queries, and no trusted time is added from here.
+
+        Raises:
+            QueryRejected: If a time is wished for, or an answer is given as a question.
+        """
+        if timestamp is not None:
+            raise QueryRejected(
+                "a trusted time is added where the certificate is signed; expected no timestamp from elsewhere; ask "
+                "the steward to save it with one; nothing was signed"
+            )
+        named = answers if isinstance(answers, Mapping) else {_shown(answer): answer for answer in answers}
+        chosen = [f"{_choice(answer)}={label}" for label, answer in named.items()]
+        wished = {"format": "json", "answer": chosen, **({} if queries else {"queries": "false"})}
+        document = self._connection.get(f"{self._path}/certificate", wished)
+        return Certificate(document)
+
+    @property
+    def competition(self) -> RemoteCompetition:
+        """The competition that the holdout was created for."""
+        return RemoteCompetition(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """A method that was moved."""
+        if (now := _FORMER_METHODS.get(name)) is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        warn_former(f"RemoteHoldout.{name} is now holdout.competition.{now}.")
+        return getattr(self.competition, now)
+
+    def gate(
+        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
+        name: str = "gate", training: Any = None, better: str | None = None, any_of: Sequence[str] | None = None,
+        **claims: Any,
+    ) -> Any:  # fmt: skip
+        """See `Holdout.gate`; a champion is named by the steward.
+
+        Args:
+            metric: `accuracy`, `error`, `brier` or their names; or a loss with its range, as
+                ``functools.partial(eh.risk, loss="absolute", high=60)``.
+            champion: A rule or predictions.
+            margin: As for `Holdout.gate`.
+            challenges: As for `Holdout.gate`.
+            name: As for `Holdout.gate`.
+            training: As for `Holdout.gate`.
+            better: Makes a gate about cases, as for `Holdout.gate`; it returns a `RemoteCaseGate`.
+            any_of: As for `Holdout.gate`.
+            **claims: Of a gate about cases, as for `Holdout.gate`.
+        """
+        if champion is None:
+            return gate_of(self, name)
+        if better is not None or any_of is not None:
+            return opened_case_gate(
+                self, name, champion=champion, better=better, any_of=any_of, margin=margin, challenges=challenges,
+                **claims,
+            )  # fmt: skip
+        document, tables = models_of(champion=champion, training=training)
+        document |= {"name": name, "metric": metric_of(metric), "margin": plain(margin), "challenges": challenges}
+        self._send("/gates", document, tables)
+        return RemoteGate(self, name)
+
+    def unseal(self) -> Unsealed:
+        """See `Holdout.unseal`; for stewards."""
+        unsealed: Unsealed = result_from(self._send("/unseal", {"confirm": self._name}))
+        return unsealed
+
+    def losing_their_promise(self) -> list[str]:
+        """See `Holdout.losing_their_promise`."""
+        return list(self._connection.get(f"{self._path}/unseal")["losing_their_promise"])
+
+    def append(
+        self, rows: RowSource | None = None, training: RowSource | None = None, *, until: str | None = None
+    ) -> Arrived:
+        """See `Holdout.append`; for stewards. A lost response is asked for again, and nothing arrives twice.
+
+        Args:
+            rows: As for `Holdout.append`. A file stays where it is: put it away.
+            training: Open rows.
+            until: As for `Holdout.append`.
+
+        Raises:
+            HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
+        """
+        with row_files(rows=rows, training=training) as files:
+            if not files:
+                raise HoldoutRejected("there are no rows to append; expected rows; nothing was appended")
+            sent = self._connection.send("POST", self._path + "/arrivals", {"until": until}, files, named="settings")
+        arrived: Arrived = result_from(sent)
+        self._schema = result_from(self._described().get("schema", {}))
+        return arrived
+
+    def over_time(
+        self, question: Query[Any] | str, by: str | int = "arrival", *, law: str = "windows",
+        guess: float | None = None,
+    ) -> OverTime:  # fmt: skip
+        """See `Holdout.over_time`."""
+        asked, tables = written(question)
+        document = {"question": asked, "by": by, "law": law, "guess": plain(guess)}
+        found: OverTime = result_from(self._send("/over-time", document, tables))
+        return found
+
+    def drift(
+        self, arrival: int | None = None, *, columns: Sequence[str] | None = None,
+        also: Sequence[Query[Any] | str] = (),
+    ) -> Drift:  # fmt: skip
+        """See `Holdout.drift`."""
+        tables: dict[str, PredictionTable] = {}
+        asked = [written(query, tables)[0] for query in also]
+        document = {"arrival": arrival, "columns": None if columns is None else list(columns), "also": asked}
+        found: Drift = result_from(self._send("/drift", document, tables))
+        return found
+
+    def retire(self, before: int) -> Any:
+        """See `Holdout.retire`; for stewards. A lost response is asked for again, and the same rows come back.
+
+        Args:
+            before: Number of an arrival at which a tree opened.
+
+        Returns:
+            The opened rows, as an Arrow table.
+
+        Raises:
+            QueryRejected: If no tree opened there. Nothing was changed.
+        """
+        from pyarrow import BufferReader, parquet
+
+        sent = self._connection.download(self._path + "/retire", {"before": before}, media_type=PARQUET_TYPE)
+        opened = parquet.read_table(BufferReader(sent))
+        self._schema = result_from(self._described().get("schema", {}))
+        return opened
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """See `holdout.arrivals.timeline` of a `Holdout`."""
+        rows: list[dict[str, Any]] = self._connection.get(f"{self._path}/arrivals")["arrivals"]
+        return rows
+
+    @property
+    def declared(self) -> RemoteFamilies:
+        """The declared families of the holdout."""
+        return RemoteFamilies(self)
+
+    def declare(self, name: str, family: Family) -> None:
+        """See `Holdout.declare`; for stewards, and families of texts and means."""
+        self.declare_all({name: family})
+
+    def declare_all(self, families: Mapping[str, Family]) -> None:
+        """See `Holdout.declare_all`; for stewards, and families of texts and means."""
+        self._send("/families", {"families": plain_families(families)})
+
+    def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
+        """See `Holdout.allot`; for stewards."""
+        path = f"{self._path}/allotments/{escaped(str(analyst), safe='')}"
+        document = {"questions": questions, "charges": charges}
+        part: Allotment = result_from(self._connection.send("PUT", path, document))
+        return part
+
+    def allotments(self) -> Allotments:
+        """See `Holdout.allotments`; for stewards."""
+        found: Allotments = result_from(self._connection.get(f"{self._path}/allotments"))
+        return found
+
+    def _send(
+        self, path: str, document: Mapping[str, Any], tables: Mapping[str, PredictionTable] | None = None
+    ) -> dict[str, Any]:
+        contents = {name: parquet_of(table, self._schema.row_id) for name, table in (tables or {}).items()}
+        parts: dict[str, Part] = {name: partial(_sent, content) for name, content in contents.items()}
+        return self._connection.send("POST", self._path + path, document, parts)
+
+
+def _shown(answer: Any) -> str:
+    return str(getattr(answer, "shown", "")) or str(answer)
+
+
+def _choice(answer: Any) -> str | int:
+    """An answer of the certificate as the transcript names it."""
+    found = getattr(answer, "question", answer)
+    if isinstance(found, bool) or not isinstance(found, (str, int)):
+        raise QueryRejected(
+            f"an answer is chosen as {brief(answer)}; expected an answer that was asked for, or its 'sequence' or "
+            "'question' in the transcript; nothing was signed"
+        )
+    return found
+
+
+def _sent(content: bytes, _: ExitStack) -> bytes:
+    return content

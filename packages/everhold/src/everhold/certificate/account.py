@@ -1,0 +1,144 @@
+"""The account of a certificate in words: what was asked, spent and left."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from everhold.certificate.arrivals import ARRIVED, FAMILIES_ARRIVED, arrival_items
+from everhold.certificate.blocks import Block, labelled
+from everhold.certificate.form import RARE_SOURCES, SOURCES
+from everhold.certificate.numbers import at_least, at_most, shown
+from everhold.certificate.summary import margin_of
+from everhold.certificate.words import is_endless
+from everhold.mechanisms import MECHANISMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from everhold.mechanisms import Mechanism
+
+__all__ = ["account_block"]
+
+_ALLOTTED = (
+    "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "
+    "promise hold for all of them together. A name says on whose behalf a question was asked; it does not prove who "
+    "asked."
+)
+_LOST = (
+    "The database was set back to an older copy and recovered: answers that it does not hold were given before. Their "
+    "number and price are known and count as asked and charged; what they said is not in the ledger."
+)
+_DECLARED = (
+    "Declared families were fixed, with what each of their members asks and how its interval is made, before the "
+    "answers to the members were known. Each member has its share of the family's probability of failure, so all "
+    "of their intervals hold together with all others, exactly as they were told, in whatever order "
+    "they were asked, and after the study was unsealed, too. They take no question and no surprise."
+)
+_CLOSED = (
+    "The study is over: it was unsealed, and the ledger takes no new question. The entry that closed it holds, for "
+    "each unsealed answer, what the sealed rows say and an interval for the promised value, usually narrower than what "
+    "was answered before. All of these intervals hold together with the probability of the promise."
+)
+_SPENDING = ("asked", "questions", "charged", "charges")
+
+
+def account_block(account: Mapping[str, Any], mechanism: Mapping[str, Any], *, edition: int) -> Block:
+    """The block of what was asked, spent and left."""
+    kind = MECHANISMS.get(mechanism["name"])
+    said = (
+        _said_of_left(account, kind, endless=is_endless(mechanism))
+        if kind is not None and "overfits" in account["left"]
+        else "",
+        _ALLOTTED if "allotments" in account else "",
+        _LOST if "lost" in account else "",
+        _CLOSED if "unsealed" in account else "",
+        _DECLARED if "declared" in account else "",
+        ARRIVED if "arrivals" in account else "",
+        FAMILIES_ARRIVED if "arrivals" in account and "declared" in account else "",
+    )
+    items = tuple(_account_items(account, edition=edition))
+    return Block("account", "What was asked, spent and left", after=tuple(filter(None, said)), items=items)
+
+
+def _said_of_left(account: Mapping[str, Any], kind: type[Mechanism], *, endless: bool) -> str:
+    """The sentence on what is left; in certificates of earlier versions the one of then."""
+    shown = kind.presentation
+    if endless:
+        return shown.left_endless
+    return shown.left if "left_of_plan" in account else shown.earlier_left or shown.left
+
+
+def _account_items(account: Mapping[str, Any], *, edition: int) -> Iterator[tuple[str, str]]:
+    yield from labelled({"asked": account["asked"], "by_position": account["by_position"]})
+    yield from labelled({name: account["by_source"][name] for name in (*SOURCES, *RARE_SOURCES)
+                          if name in account["by_source"]})  # fmt: skip
+    if "lost" in account:
+        lost = account["lost"]
+        yield "times that the ledger was set back and recovered", shown(lost["recoveries"])
+        yield "answered and lost", shown(lost["questions"])
+        yield "charged for what was lost", shown(lost["charges"])
+    if "unsealed" in account:
+        yield "unsealed answers", shown(account["unsealed"]["answers"])
+    yield from labelled({"charged": account["charged"]})
+    if "labels" in account:
+        yield "what surprises have told costs later questions, in nats", shown(account["labels"] / 1e6)
+    yield from ((f"{name} left", shown(count)) for name, count in sorted(account["left"].items(), reverse=True))
+    yield from _family_items(account.get("declared", ()))
+    yield from arrival_items(account)
+    yield from _gate_items(account.get("gates", ()), edition=edition)
+    yield from _competition_items(account.get("competition"))
+    allotments = account.get("allotments")
+    if allotments is not None:
+        yield "acts of the steward in the ledger", shown(allotments["acts"])
+        for part in allotments["analysts"]:
+            asked, questions, charged, charges = (shown(part[name]) for name in _SPENDING)
+            yield f"analyst {part['analyst']!r}", f"questions {asked} of {questions}, charged {charged} of {charges}"
+
+
+def _family_items(families: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for family in families:
+        when = "when the holdout was created" if not family["later"] else f"by entry {shown(family['entry'])}"
+        when += f", fixed at {family['fixed']}" if "fixed" in family else ""
+        level = f"a probability of failure of {math.exp(-family['nats']):.3g} in all"
+        yield f"declared family {family['name']!r}", f"{family['holds']}, {when}, {level}, {family['digest']}"
+
+
+def _gate_items(gates: Sequence[Mapping[str, Any]], *, edition: int) -> Iterator[tuple[str, str]]:
+    for gate in gates:
+        limit = "" if gate["limit"] is None else f" of {shown(gate['limit'])}"
+        margin = margin_of(gate, edition=edition)
+        yield (
+            f"gate {gate['gate']!r}",
+            f"{gate['metric']}, margin {margin}, challenges {shown(gate['challenges'])}{limit}, "
+            f"promotions {shown(len(gate['promotions']))}, first champion {gate['first']}",
+        )
+        for promotion in gate["promotions"]:
+            yield (
+                f"gate {gate['gate']!r}, promoted in entry {shown(promotion['sequence'])}",
+                f"{promotion['challenger']} is better than {promotion['over']} by more than {margin}"
+                + _gain_of(promotion),
+            )
+
+
+def _gain_of(promotion: Mapping[str, Any]) -> str:
+    """Bounds of a gain and the level of the promotion; nothing in certificates of before that was told."""
+    if "high" not in promotion:
+        return ""
+    since = promotion["since_first"]
+    total = "" if since is None else f"; than the first champion by {at_least(since)} at least"
+    most = "" if promotion["high"] is None else f", at most {at_most(promotion['high'])}"
+    level = f"; proved at the level e^-{promotion['nats']:.1f}" if "nats" in promotion else ""
+    return f"{most}{total}{level}"
+
+
+def _competition_items(competition: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if competition is None:
+        return
+    teams, each = shown(competition["teams"]), shown(competition["submissions"])
+    yield "competition by", f"{competition['metric']}, for up to {teams} teams with {each} submissions each"
+    for row in competition["rows"]:
+        place = "no place" if row["rank"] is None else f"place {shown(row['rank'])}"
+        ends = "" if row["low"] is None else f" between {at_least(row['low'])} and {at_most(row['high'])}"
+        score = "unknown" if row["score"] is None else f"{shown(row['score'])},{ends}"
+        yield f"team {row['team']!r}", f"{place}, score {score}, of {shown(row['submissions'])} submissions"
