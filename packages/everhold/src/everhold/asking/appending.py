@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.asking.gate_facts import CASES
-from everhold.asking.growth import Growth, arrival_question, latest_until, table_of_rows
+from everhold.asking.growth import Growth, arrival_question, latest_until, one_series, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
 from everhold.dependence import Groups, Independent
+from everhold.dependence.series.base import SeriesModel
 from everhold.display import Display
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
@@ -92,6 +93,11 @@ def growing(mechanism: Any, *, declared: bool) -> Any:
             f"grows=True needs the mechanism guess_and_check without a slack, and this is {mechanism.name}; nothing "
             "was created"
         )
+    if isinstance(mechanism.dependence, SeriesModel):
+        raise HoldoutRejected(
+            "A series has one tree, because new rows depend on the sealed ones. Leave out grows=True: rows can be "
+            "appended without it, and intervals narrow"
+        )
     if not declared:
         return mechanism.sharing(0.5)
     if not isinstance(mechanism.dependence, Independent):
@@ -132,7 +138,9 @@ def check_grows(executor: QueryExecutor) -> None:
             isinstance(mechanism, GuessAndCheck) and mechanism.endless
         ),
         "the rows depend on each other, and rows that arrive may depend on those that are there": not (
-            isinstance(mechanism.dependence, Independent) or _in_named_groups(mechanism.dependence, configuration)
+            isinstance(mechanism.dependence, Independent)
+            or _in_named_groups(mechanism.dependence, configuration)
+            or (one_series(mechanism.dependence) is not None and configuration.get("engine") is None)
         ),
         "the table was split so that both parts are alike": configuration.get("stratified") is not None,
         f"it uses {', '.join(others)}, which do not know rows that arrive": bool(others),
@@ -140,8 +148,9 @@ def check_grows(executor: QueryExecutor) -> None:
     for reason, holds in reasons.items():
         if holds:
             raise QueryRejected(
-                f"rows cannot be appended: {reason}; expected rows that are independent, or in groups of a column, "
-                "with guess_and_check and nothing else; nothing was changed; seal the new rows as another holdout"
+                f"rows cannot be appended: {reason}; expected rows that are independent, in groups of a column, or "
+                "of one series, with guess_and_check and nothing else; nothing was changed; seal the new rows as another "
+                "holdout"
             )
     _check_steward(executor, head, "append rows")
     _check_no_open_challenge(head.accounts)
@@ -222,6 +231,11 @@ def _check_given(
             "the rows of this holdout arrive in its table; expected until=..., and neither rows nor training rows; "
             "nothing was appended"
         )
+    if training is not None and one_series(first.mechanism.dependence) is not None:
+        raise HoldoutRejected(
+            "Training rows of a series lie on one side of its sealed rows, so none arrive. Append the rows without "
+            "training=; nothing was appended"
+        )
     if training is not None and FAMILIES_GROW in first.record.configuration:
         raise HoldoutRejected(
             "Members of declared families rest on the training rows of their declaration, so none arrive here. Append "
@@ -259,7 +273,7 @@ def _append(
         folder, executor.schema, _key_of_rows(executor),
         with_rows=[part.number for part in growth.parts if part.rows],
         with_training=[part.number for part in growth.parts if part.training_rows],
-        group_by=executor.mechanism.dependence.group_column,
+        group_by=executor.mechanism.dependence.group_column, series=one_series(executor.mechanism.dependence),
     )  # fmt: skip
     files = seal_arrival(earlier, number, rows=rows, training=training)
     try:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from everhold.dependence import Groups
+from everhold.dependence.series.base import SeriesModel
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import State
@@ -210,6 +211,8 @@ class Growth:
     def dependence(self, start: int, last: int) -> DependenceModel:
         """That of the rows of some arrivals: groups of the sizes that came with them."""
         known = self.mechanism.dependence
+        if (series := one_series(known)) is not None:
+            return series.lengthened(sum(part.rows for part in self.parts[start : last + 1]))
         if not isinstance(known, Groups):
             return known
         counts = Counter(dict(known.counts) if start == 0 else {})
@@ -287,6 +290,11 @@ class Growth:
                 "within": radius_of(cast("GuessAndCheck", executor.mechanism), counted),
             })  # fmt: skip
         return found
+
+
+def one_series(dependence: DependenceModel) -> SeriesModel | None:
+    """The model of rows that are one series; None for all others."""
+    return dependence if isinstance(dependence, SeriesModel) and dependence.groups is None else None
 
 
 def table_of_rows(first: QueryExecutor) -> Any:

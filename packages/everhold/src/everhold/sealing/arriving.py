@@ -19,6 +19,7 @@ from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
 from everhold.progress import progress
 from everhold.sealing.arriving_groups import arriving_groups
+from everhold.sealing.arriving_series import check_follows
 from everhold.sealing.checks import FileSide, check_not_shared, check_row_ids
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
 from everhold.sealing.equal_rows import check_equal_rows
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from everhold.dependence.series.base import SeriesModel
     from everhold.sealing.checks import Side
     from everhold.sealing.reading import RowSource
     from everhold.values.base import Schema
@@ -78,6 +80,7 @@ class EarlierFiles:
         with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
         with_training: Numbers of earlier arrivals with training rows, likewise.
         group_by: Column whose equal values make a group of rows that depend on each other; None without.
+        series: Model of the one series that the rows are; None without.
     """
 
     folder: Path
@@ -86,6 +89,7 @@ class EarlierFiles:
     with_rows: Sequence[int]
     with_training: Sequence[int]
     group_by: str | None = None
+    series: SeriesModel | None = None
 
     @property
     def sealed(self) -> list[Path]:
@@ -178,6 +182,10 @@ def seal_arrival(
                 if len(sides) > 1:
                     check_equal_rows(connection, schema.columns, row_id=schema.row_id)
             line(2)
+        if earlier.series is not None and "holdout" in paths:
+            check_follows(
+                folder, earlier.series, schema, arriving=paths["holdout"], earlier=earlier.sealed, rows=made["holdout"]
+            )
         _check_new(earlier, number, paths)
         for path in paths.values():
             _keep(path)

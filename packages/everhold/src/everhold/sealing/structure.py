@@ -15,7 +15,7 @@ from everhold.sealing.whole_groups import BY_TYPE, TIMES, SealedTables, is_apart
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -31,15 +31,17 @@ class FileStructure:
     Args:
         folder: Where the files are.
         sealed: What was written there.
+        files: Other files than those of the creation, of the rows that are looked at and of those beside them.
     """
 
-    def __init__(self, folder: Path, sealed: SealedFiles) -> None:
+    def __init__(self, folder: Path, sealed: SealedFiles, files: Mapping[str, Sequence[Path]] | None = None) -> None:
         self._sealed, self._connection = sealed, spilling_into(folder)
         limit_memory(self._connection, len(sealed.columns))
-        for name, file in (("holdout", HOLDOUT_FILE), ("training", TRAINING_FILE)):
+        found = files or {"holdout": [folder / HOLDOUT_FILE], "training": [folder / TRAINING_FILE]}
+        for name, paths in found.items():
             if name == "holdout" or sealed.training_rows:
-                rows = self._connection.read_parquet(file_pattern(folder / file), hive_partitioning=False)
-                rows.create_view(name)
+                patterns = [file_pattern(path) for path in paths]
+                self._connection.read_parquet(patterns, hive_partitioning=False).create_view(name)
 
     def __enter__(self) -> Self:
         return self

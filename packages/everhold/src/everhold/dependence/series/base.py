@@ -257,6 +257,30 @@ class SeriesModel(DependenceModel):
         self._check_state(structure)
         return type(self).from_dict({**self.to_dict(), "lengths": sorted(facts.lengths.items())})
 
+    def check_follows(self, structure: RowStructure) -> None:
+        """Check rows that arrive (the sealed ones of ``structure``) against all earlier ones (its training rows).
+
+        Raises:
+            DependenceError: If they do not come after all earlier rows, in the same steps.
+        """
+        facts = structure.series(str(self.order_by), within=None)
+        if facts.training != "before" or facts.ties:
+            raise DependenceError(
+                f"in column {self.order_by!r} they do not come after all sealed rows, one row per step. Append the "
+                "rows that follow"
+            )
+        self._check_steps(facts)
+        if facts.apart is not None and facts.apart < 1.0 - ONE_STEP:
+            raise DependenceError(
+                f"in column {self.order_by!r} the first one is {facts.apart:.3g} steps after the last sealed row. "
+                "Append whole steps"
+            )
+        self._check_state(structure)
+
+    def lengthened(self, rows: int) -> Self:
+        """The same model of one series when so many rows of it are sealed."""
+        return type(self).from_dict({**self.to_dict(), "lengths": [(rows, 1)]})
+
     def _check_training(self, training: str) -> None:
         if training == "among":
             raise DependenceError(

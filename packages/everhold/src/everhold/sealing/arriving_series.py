@@ -1,0 +1,47 @@
+"""Rows of a series that arrive: they follow the sealed ones, in the steps that the model was declared for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everhold.errors import DependenceError, HoldoutRejected
+from everhold.sealing.files import SealedFiles
+from everhold.sealing.structure import FileStructure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from everhold.dependence.series.base import SeriesModel
+    from everhold.values.base import Schema
+
+__all__ = ["check_follows"]
+
+
+def check_follows(
+    folder: Path, model: SeriesModel, schema: Schema, *, arriving: Path, earlier: Sequence[Path], rows: int
+) -> None:
+    """Check that rows go on where the sealed ones of one series end.
+
+    Args:
+        folder: Private folder of the rows, for what does not fit into memory.
+        model: Of the series.
+        schema: Of the holdout.
+        arriving: File of the rows that arrive.
+        earlier: Files of the sealed rows.
+        rows: Number of the rows that arrive.
+
+    Raises:
+        HoldoutRejected: If they do not. Nothing was appended.
+    """
+    facts = SealedFiles(
+        rows=rows, training_rows=schema.rows, columns=dict(schema.columns), label_kind=None, label_classes=None,
+        fingerprint="", training_fingerprint="",
+    )  # fmt: skip
+    try:
+        with FileStructure(folder, facts, {"holdout": [arriving], "training": [*earlier]}) as structure:
+            model.check_follows(structure)
+    except DependenceError as error:
+        raise HoldoutRejected(
+            f"the rows that arrive do not go on with the series: {error}; nothing was appended"
+        ) from None
