@@ -178,7 +178,7 @@ def tuned_mechanism(name: str, wish: PlanRequest) -> Mechanism:
         hash(wish.dependence)
     except TypeError:  # a dependence model of an extension need not be hashable
         return MECHANISMS[name].for_wish(**wished)
-    return _remembered(MECHANISMS[name], **wished)
+    return replace(_remembered(MECHANISMS[name], **wished))  # a new one: what mechanisms compute and keep is not shared
 
 
 @lru_cache(maxsize=256, typed=True)
