@@ -44,6 +44,10 @@ if not find_spec("mkdocs"):  # a package alone, without what the pages are made 
     collect_ignore_glob += ["docs/notebook_pages.py", "tests/test_notebooks.py"]
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # read when it is imported; tests call nobody
+for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(
+        _threads, "1"
+    )  # read when NumPy is imported: threads of two workers on two cores spin in vain
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("hunt", derandomize=False, deadline=None, print_blob=True)

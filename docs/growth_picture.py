@@ -15,12 +15,12 @@ from everhold_lab.serving import ServiceTimes, served
 
 HOME = Path(__file__).parent
 MEASURED = HOME.parent / "benchmarks" / "growth.json"
-RATE, WINDOW, ENGINES = 1_000, 0.02, 4  # of engines: cores, one for each pass
+RATE, WINDOW, ENGINES = 1_000, 0.02, 1  # of engines: cores, one for each pass
 PROCESS, COMMIT, RECORD = 0.0135, 0.0027, 0.0007  # seconds: 1/74 asks, a durable ask, a question of `ask_many`
 
 
 def looks() -> list[dict[str, Any]]:
-    """Seconds of the processors for one look, as measured."""
+    """Seconds of the processors for one pass, as measured."""
     found = json.loads(MEASURED.read_text(encoding="utf-8"))
     return [
         {"rows": line["rows"], "seconds": line["processor s"], "questions": f"{line['questions']} in one pass"}
@@ -73,9 +73,9 @@ def draw() -> None:
         legend = alt.Legend(title=None, orient="top")
         return drawn.encode(x=x, y=named, color=alt.Color(f"{colour}:N", scale=colours, legend=legend, sort=None))
 
-    left = curve(looks(), "seconds", "processor seconds of a look", "questions")
+    left = curve(looks(), "seconds", "processor seconds of a pass", "questions")
     right = curve(widths(), "width", "half-width of 1,000 answers", None)
-    said = "Time of a look grows with the rows; the width of answers falls with their root"
+    said = "Time of a pass grows with the rows; the width of answers falls with their root"
     save_chart(styled(alt.hconcat(left, right)), HOME / "images" / "growth.svg", title=said, caption=said)
     processes = alt.X("processes:Q", title="service processes", scale=alt.Scale(zero=False))
     slow = curve(waits(), "seconds", "seconds, slowest hundredth", "rows", processes)

@@ -235,7 +235,7 @@ def test_the_timeline_has_widths_and_the_budget_around_each_arrival(holdout):
 def test_retired_rows_are_opened_and_train(holdout):
     for high in (10, 20):
         holdout.ask(f"delay > {high}", guess=0.97)
-    with pytest.raises(QueryRejected, match="none yet"):
+    with pytest.raises(QueryRejected, match="no later tree opened at arrival 1; expected grows=True"):
         holdout.retire(1)
     assert holdout.append(table(600, 3)).tree == 2
     opened = holdout.retire(1)

@@ -24,6 +24,11 @@ class Outcomes:
         """Of each outcome; laws of shape (units, kinds)."""
         return np.prod([law[choice] for law, choice in zip(laws, self.choices.T, strict=True)], axis=0)
 
+    def of_units_alike(self, compute):
+        """The result of each outcome where the order of the units does not matter: once for each set of choices."""
+        known = {kind: compute(list(kind)) for kind in {tuple(sorted(choice)) for choice in self.choices.tolist()}}
+        return [known[tuple(sorted(choice))] for choice in self.choices.tolist()]
+
 
 def laws_of(units, kinds, rng, *, number):
     """Laws of units that are alike, unlike, and nearly certain; each of shape (units, kinds)."""

@@ -29,6 +29,7 @@ __all__ = [
 _SCANNED = 2**12  # numbers of ones up to which the information is computed; beyond, it is bounded in closed form
 _TRIALS = 60
 _SMALL = 0.01  # up to which a series is more exact than a logarithm
+_SERIES = [1.0 / (power * (power - 1)) for power in range(2, 10)]
 _LARGEST_DEVIATION = 40.0
 _LOG_MISSED = math.log(1e-13)  # probability with which more draws tell something than are counted
 _TAIL_ERROR = 1e-9  # relative error of a binomial tail; measured to be below 1e-11 up to 1e10 draws
@@ -252,5 +253,5 @@ def _kl(mean: NDArray[np.float64], guess: NDArray[np.float64], coins: float) -> 
 
 def _excess(share: NDArray[np.float64]) -> NDArray[np.float64]:
     """``(1+t) ln(1+t) - t`` for t of at least -1, to about 1e-13 of itself."""
-    series = sum((-share) ** power / (power * (power - 1)) for power in range(2, 10))
+    series = share * share * np.polynomial.polynomial.polyval(-share, _SERIES)
     return np.where(np.abs(share) < _SMALL, series, scipy.special.xlog1py(1.0 + share, share) - share)

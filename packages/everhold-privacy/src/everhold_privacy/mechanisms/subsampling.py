@@ -264,9 +264,9 @@ def ones_among(draws: int, chance: Fraction, words: Words) -> int:
     """
     if chance == 1:
         return draws
-    below, undecided, rest = 0, draws, chance
+    below, undecided, rest, unit = 0, draws, chance.numerator, chance.denominator
     while undecided and rest:
-        digit, rest = divmod(2 * rest, 1)
+        digit, rest = divmod(2 * rest, unit)
         high = _fair_ones(undecided, words)
         if digit:
             below += undecided - high
@@ -276,6 +276,8 @@ def ones_among(draws: int, chance: Fraction, words: Words) -> int:
 
 def _fair_ones(coins: int, words: Words) -> int:
     """Number of so many fair coins that show 1."""
+    if coins <= 64:
+        return (int(words(1)[0]) >> (64 - coins)).bit_count()
     tossed = np.array(words(-(-coins // 64)), dtype=np.uint64)
     tossed[-1] >>= np.uint64(-coins % 64)
     return int(np.bitwise_count(tossed).sum())

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.arguments import brief
 from everhold.asking.gate_facts import CASES
 from everhold.asking.growth import Growth, arrival_question, latest_until, one_series, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
@@ -149,8 +150,8 @@ def check_grows(executor: QueryExecutor) -> None:
         if holds:
             raise QueryRejected(
                 f"rows cannot be appended: {reason}; expected rows that are independent, in groups of a column, or "
-                "of one series, with guess_and_check and nothing else; nothing was changed; seal the new rows as another "
-                "holdout"
+                "of one series, with guess_and_check and nothing else; nothing was changed; seal the new rows as "
+                "another holdout"
             )
     _check_steward(executor, head, "append rows")
     _check_no_open_challenge(head.accounts)
@@ -405,11 +406,8 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
     account = Arrivals.from_state(head.state)
     opened = [line[1] for line in account.trees if line[1] > account.retired]
     if type(before) is not int or before not in opened:
-        listed = ", ".join(map(str, opened)) or "none yet"
-        raise QueryRejected(
-            f"rows can be retired before an arrival at which a tree opened, and these are {listed}; expected one of "
-            "them; nothing was changed"
-        )
+        listed = ", ".join(map(str, opened)) or "grows=True (--grows) at creation, and an arrival after a surprise"
+        raise QueryRejected(f"no later tree opened at arrival {brief(before)}; expected {listed}; nothing was changed")
     draft = EntryDraft(digest(public), {**public, "shown": f"rows before arrival {before} are retired"})
     with first.ledger.transaction([draft]) as transaction:
         accounts = Accounts.from_state(transaction.state)

@@ -346,8 +346,8 @@ def _notes(certificate: Certificate, public_key: str | None) -> Iterator[str]:
         yield "this is a simulation: " + ("the noise could be predicted" if noisy else "it was created with a seed")
     if public_key is None:
         yield (
-            f"it was signed with the key {certificate.public_key}; compare it with the steward's own, because "
-            "anybody could have signed with a key of theirs"
+            f"it was signed with the key {certificate.public_key}; compare that with the steward's key, because "
+            "anyone can sign with another key"
         )
     if "queries" in certificate.to_dict()["account"]:
         yield "all answers are listed in it; check them against the ledger with the certificate's ledger head"

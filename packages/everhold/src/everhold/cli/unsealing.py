@@ -17,8 +17,8 @@ from everhold.errors import EverholdWarning
 __all__ = ["register"]
 
 _FOR_EVER = (
-    "unsealing tells what the sealed rows say about every question that was asked, and closes the study: no new "
-    "question is answered ever after; it cannot be undone"
+    "unsealing releases the sealed value of every query and closes the study: no new query is answered afterwards. "
+    "This cannot be undone."
 )
 
 
@@ -41,8 +41,8 @@ def unseal(
 
     For each question, also those asked with --silent, there are the value on the
     sealed rows and an interval that holds for the population, mostly narrower than
-    the answer. All of them hold together, and cost nothing. No new question is
-    answered ever after; repeats and the transcript carry these numbers, too.
+    the answer. All of them hold together, and cost nothing. No new query is answered
+    afterwards. Repeats and the transcript carry these numbers, too.
     Holdouts that share rows with this one, or hold the next stretch of the same
     series without an embargo, lose their promise: it says which of this storage
     do, and asks for a confirmation. Unsealed again, a study prints the same.

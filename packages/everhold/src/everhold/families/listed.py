@@ -134,7 +134,7 @@ class BoundList(BoundFamily):
     @property
     def shown(self) -> str:
         """See `BoundFamily.shown`."""
-        return f"{len(self.members):,} listed queries"
+        return f"{len(self.members):,} listed {'query' if len(self.members) == 1 else 'queries'}"
 
     @property
     def most_nats(self) -> float:

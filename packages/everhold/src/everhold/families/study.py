@@ -13,6 +13,7 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.display import Display
 from everhold.errors import QueryRejected
+from everhold.families.listed import ListedFamily
 from everhold.families.protocol import Protocol, checked_share, protocol_from
 from everhold.families.protocol import protocol as read_protocol
 from everhold.guarantees.intervals.means import OfMeans
@@ -220,8 +221,14 @@ def _member(mechanism: GuessAndCheck, name: str, family: Family, base: float, tr
         )
     level = mechanism.described(base + nats)
     widths = tuple(_exact(mechanism, value, level) for value in VALUES)
-    members = round(math.exp(nats)) if nats < math.log(1e12) and getattr(family, "bits", None) is None else None
-    return StudyLine(name, members, nats / math.log(2.0), widths)
+    return StudyLine(name, _number(family, nats), nats / math.log(2.0), widths)
+
+
+def _number(family: Family, nats: float) -> int | None:
+    """Number of members; None where a plan does not know it. Listed queries may have weights, so they are counted."""
+    if isinstance(family, ListedFamily):
+        return len(family.queries)
+    return round(math.exp(nats)) if nats < math.log(1e12) and getattr(family, "bits", None) is None else None
 
 
 def _exact(mechanism: GuessAndCheck, value: float, nats: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, Self, TypedDict, Unpack
 
 from everhold.arguments import as_float, as_whole, brief
@@ -188,7 +189,18 @@ def tuned_mechanism(name: str, wish: PlanRequest) -> Mechanism:
     if not isinstance(name, str) or name not in MECHANISMS:
         raise ValueError(f"there is no mechanism {brief(name)}; expected one of {', '.join(sorted(MECHANISMS))}")
     wished = {each.name: getattr(wish, each.name) for each in fields(wish) if each.name != "alike"}
-    return MECHANISMS[name].for_wish(**wished | {"training_rows": wish.training_rows or 0})
+    wished |= {"training_rows": wish.training_rows or 0}
+    try:
+        hash(wish.dependence)
+    except TypeError:  # a dependence model of an extension need not be hashable
+        return MECHANISMS[name].for_wish(**wished)
+    return replace(_remembered(MECHANISMS[name], **wished))  # a new one: what mechanisms compute and keep is not shared
+
+
+@lru_cache(maxsize=256, typed=True)
+def _remembered(kind: type[Mechanism], **wished: Any) -> Mechanism:
+    """`Mechanism.for_wish`, once for each wish: it depends on nothing else, and many holdouts are made alike."""
+    return kind.for_wish(**wished)
 
 
 def tuned_for(name: str, wish: PlanRequest) -> Mechanism | str:

@@ -54,8 +54,9 @@ class MeanQuery(RowwiseQuery):
             raise QueryRejected("only one end of the range is given; expected both low and high; nothing was charged")
         if expression.kind is ColumnKind.NUMBER and not _between_zero_and_one(expression):
             raise QueryRejected(
-                "the expression is a number and its range is not known; expected low and high, at which values are "
-                "clipped, such as low=-60, high=180; nothing was charged"
+                f"{brief(self.text)} is a number and its range is not known; expected low and high, at which values "
+                f"are clipped, such as low=-60, high=180, or a condition, such as {brief(f'{self.text} > 0')}; nothing "
+                "was charged"
             )
         return 0.0, 1.0
 

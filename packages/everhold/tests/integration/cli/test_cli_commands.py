@@ -168,3 +168,8 @@ def test_rows_are_sealed_again_by_the_former_option(study, everhold):
     assert "--allow-resealing" in everhold(*create, code=3).stderr
     assert "warning: --again is now --allow-resealing" in everhold(*create, "--again").stderr
     assert "--again" not in everhold("create", "--help").stdout
+
+
+def test_the_command_line_is_also_a_module():
+    ran = subprocess.run([sys.executable, "-m", "everhold", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("everhold ")

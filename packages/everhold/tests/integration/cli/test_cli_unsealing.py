@@ -61,7 +61,7 @@ def asked(run, study):
 
 def test_nobody_unseals_by_accident(asked):
     result = asked(*UNSEAL, code=2)
-    assert "no new question is answered ever after" in result.stderr
+    assert "no new query is answered afterwards" in result.stderr
     assert "--yes" in result.stderr
     assert not read(asked("status", "s.db", "flights", "--format", "json"))["closed"]
 
@@ -76,7 +76,7 @@ def test_a_person_is_asked(asked, monkeypatch, said, closed):
 
 def test_the_end_is_told_everywhere_and_once(asked):
     told = asked(*UNSEAL, "--yes", "--format", "json")
-    assert "it cannot be undone" in told.stderr
+    assert "This cannot be undone." in told.stderr
     entries = read(told)["entries"]
     assert [entry["asked"] for entry in entries] == ["mean of delay > 15", "mean of delay > 5"]
     again = asked(*UNSEAL, "--format", "json")  # nothing is left to confirm

@@ -28,6 +28,12 @@ def test_each_family_has_its_bits_and_widths():
     assert found["models"].widths == pytest.approx((0.0204, 0.0123), rel=1e-2)
 
 
+def test_weights_change_the_width_of_listed_queries_and_not_their_number():
+    weighted = {"listed": ["late = 1", "delay > 5"], "weights": [0.75, 0.25]}
+    found = lines(protocol={"families": {"ends": weighted}})["ends"]
+    assert (found.members, round(found.bits, 1)) == (2, 2.0)
+
+
 def test_queries_that_are_not_declared_have_the_widths_of_the_plan_and_pay_for_told_members():
     found = lines()
     usual = eh.plan(rows=20_000, queries=500, overfits=10, training_rows=20_000).widths

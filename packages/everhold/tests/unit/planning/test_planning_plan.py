@@ -15,7 +15,14 @@ from everhold.holdout import Holdout
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
 from everhold.planning import best_mechanism, plan, queries_allowed, rows_needed
 from everhold.planning.inverse import published_bound, queries_allowed_by, radius_of
-from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS, PlanRequest
+from everhold.planning.request import (
+    LEAST_RADIUS,
+    MOST_QUERIES,
+    MOST_ROWS,
+    PlanRequest,
+    _remembered,
+    tuned_mechanism,
+)
 from everhold_lab.published import STATEMENTS, zhao_theorem_2_rows
 from everhold_lab.theory.candidates import best_radius
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
@@ -318,3 +325,21 @@ def test_overfits_are_ten_or_one_for_each_question_by_default():
     assert rows_needed(**wish) == rows_needed(**wish, overfits=3)
     wish = {"radius": 0.1, "rows": 20_000}
     assert queries_allowed(**wish) == queries_allowed(**wish, overfits=10)
+
+
+class Unhashable(Groups):
+    """A model of an extension that is not hashable."""
+
+    __hash__ = None
+
+
+def test_the_same_plan_is_tuned_once_and_every_holdout_has_a_mechanism_by_itself():
+    planned = PlanRequest(rows=777, queries=33)
+    first, again = (tuned_mechanism("guess_and_check", planned) for _ in range(2))
+    assert first == again
+    assert first is not again
+    hits = _remembered.cache_info().hits
+    tuned_mechanism("guess_and_check", planned)
+    assert _remembered.cache_info().hits == hits + 1
+    unhashable = PlanRequest(rows=777, queries=33, dependence=Unhashable(2))
+    assert tuned_mechanism("gaussian", unhashable).dependence is unhashable.dependence

@@ -37,10 +37,7 @@ def worst_miss(ends, outcomes, truths):
 def test_rows_each_end_holds_at_half_the_level(training, nats):
     outcomes = Outcomes.of(5, 3)
     procedure = Betting(rows=5, training=cells(training))
-    known = {}
-    for choice in outcomes.choices:
-        known.setdefault(tuple(sorted(choice)), procedure.interval(cells(SUPPORT[choice]), nats))
-    ends = [known[tuple(sorted(choice))] for choice in outcomes.choices]
+    ends = outcomes.of_units_alike(lambda choice: procedure.interval(cells(SUPPORT[choice]), nats))
     truths = [(laws, float(np.mean(laws @ SUPPORT))) for laws in laws_of(5, 3, np.random.default_rng(1), number=200)]
     assert worst_miss(ends, outcomes, truths) <= math.exp(-nats) / 2 + MARGIN
 

@@ -37,10 +37,7 @@ def test_at_the_truth_the_averaged_capital_gains_nothing_on_average(stake):
 def miss_of(upper, nats):
     """The greatest probability that the truth lies above an upper end, over all laws on {0, .3, 1}^4."""
     outcomes = Outcomes.of(4, 3)
-    known = {}
-    for choice in outcomes.choices:
-        known.setdefault(tuple(sorted(choice)), upper(rows(SHARES[choice])))
-    ends = np.array([known[tuple(sorted(choice))] for choice in outcomes.choices])
+    ends = np.array(outcomes.of_units_alike(lambda choice: upper(rows(SHARES[choice]))))
     laws_and_truths = (
         (laws, float(np.mean(laws @ SHARES))) for laws in laws_of(4, 3, np.random.default_rng(2), number=150)
     )

@@ -34,11 +34,9 @@ def worst_miss(ends, outcomes, truths):
 @pytest.mark.parametrize("training", TRAINING)
 @pytest.mark.parametrize("nats", NATS)
 def test_rows_each_end_holds_at_half_the_level(training, nats):
-    outcomes, known = Outcomes.of(4, 4), {}
+    outcomes = Outcomes.of(4, 4)
     procedure = RatioBetting(rows=4, training=pairs(*training))
-    for choice in outcomes.choices:
-        known.setdefault(tuple(sorted(choice)), procedure.interval(pairs(*SUPPORT[choice].T), nats))
-    ends = [known[tuple(sorted(choice))] for choice in outcomes.choices]
+    ends = outcomes.of_units_alike(lambda choice: procedure.interval(pairs(*SUPPORT[choice].T), nats))
     assert worst_miss(ends, outcomes, truths_of(4, np.ones(4))) <= math.exp(-nats) / 2 + MARGIN
 
 
