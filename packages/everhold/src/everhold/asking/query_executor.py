@@ -388,6 +388,7 @@ class QueryExecutor:
             ],
             sealed=self.sealed,
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
+            told_by_tree=self._told_by_tree,
             families_grow=self.record.configuration.get(FAMILIES_GROW, 0),
         )  # fmt: skip
         if not (isinstance(self.mechanism, GuessAndCheck) and self.mechanism.text_bits):
@@ -409,6 +410,11 @@ class QueryExecutor:
     def find(self, question: str) -> Entry | None:
         """The stored answer to a question, by its fingerprint; its seal is checked."""
         return self.ledger.find(question)
+
+    def _told_by_tree(self, question: str) -> bool:
+        """True for a stored answer that is neither silent nor that of a member of a declared family."""
+        entry = self.find(question)
+        return entry is not None and entry.answer["source"] not in ("declared", "silent")
 
     def entries(self, limit: int) -> list[Entry]:
         """The entries up to a head, all of them, each with its seal checked.

@@ -59,6 +59,11 @@ def never_declared(bound: BoundQuery) -> None:
     """Of a holdout without declared families."""
 
 
+def never_told(question: str) -> bool:
+    """Of a holdout without declared families."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class QueryCompiler:
     """Prepares questions for one holdout; looks at public facts and training rows only.
@@ -74,6 +79,7 @@ class QueryCompiler:
         surprises: Reads the latest surprises, newest first: descriptions and answers.
         sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
+        told_by_tree: Whether a question, by its fingerprint, was told before as a query that is no member.
         families_grow: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
     """
@@ -88,6 +94,7 @@ class QueryCompiler:
     surprises: Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]] = tuple
     sealed: RowStore | None = None
     level_of: Callable[[BoundQuery], float | None] = never_declared
+    told_by_tree: Callable[[str], bool] = never_told
     families_grow: int = 0
     described_of: Callable[[BoundQuery], float | None] = never_declared
 
@@ -266,7 +273,12 @@ class QueryCompiler:
         return Description(nats, self.mechanism.procedure_at(procedure, at, nats))
 
     def _member(self, bound: BoundQuery, known: BoundQuery, estimate: int, seen: Any, nats: float) -> Prepared:
-        """A member of a declared family: nothing of it follows from a guess or from what was told (S10)."""
+        """A member of a declared family: nothing of it follows from a guess or from what was told (S10).
+
+        If the tree answered the query before it was declared, the member is a new entry, which is told exactly.
+        """
+        if self.told_by_tree(bound.question):
+            bound = replace(bound, description={**bound.description, "declared": True})
         procedure = self._procedure(known, own_guess=False, guess=estimate, seen=seen)
         assert procedure is not None
         if self.families_grow:
