@@ -18,7 +18,8 @@ ARRIVED = (
     "Rows were appended after the holdout had been created. The half-width at the top is that of the rows of its "
     "creation; what is answered later is about more rows, or about the rows since an arrival, and each answer says "
     "which. Trees of suffixes share the probability of failure, so all intervals hold at once (statement S13). It is "
-    "assumed that what arrived, and when, depended on the sealed rows through nothing but what had been told."
+    "assumed that what arrived, and when, depended on the sealed rows through nothing but what had been told. AUCs of "
+    "models, their differences and recalls at a rate hold if the rows of all arrivals have one law."
 )
 """Sentences of a certificate about rows that arrived."""
 

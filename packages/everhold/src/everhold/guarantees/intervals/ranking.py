@@ -183,8 +183,8 @@ class BlockBetting(ScoreBets):
     name: ClassVar[str] = "hedged_block_betting"
     title: ClassVar[str] = "betting on blocks of one row of the rarer class and a share of the other rows"
     why: ClassVar[str] = (
-        "given the labels, blocks are independent and each has the AUC as its mean, and a fair bet against the true "
-        "value gains that much with this probability at most"
+        "given the labels of rows of one law, blocks are independent and each has the AUC as its mean, and a fair bet "
+        "against the true value gains that much with this probability at most"
     )
 
 

@@ -32,8 +32,8 @@ class BlockDifference(ScoreBets):
     name: ClassVar[str] = "block_difference_betting"
     title: ClassVar[str] = "betting on differences of two models on blocks of rows"
     why: ClassVar[str] = (
-        "given the labels, blocks are independent and each has the difference of the AUCs as its mean, and a fair bet "
-        "against the true value gains that much with this probability at most"
+        "given the labels of rows of one law, blocks are independent and each has the difference of the AUCs as its "
+        "mean, and a fair bet against the true value gains that much with this probability at most"
     )
 
     @cached_property
