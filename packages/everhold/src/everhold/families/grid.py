@@ -231,10 +231,10 @@ class PointQuery(RowwiseQuery):
         made = replace(bound, description=described_as, shown=shown, facts={"fit": fit})
         if compiler.level_of(made) is None and not compiler.answered(made.question):
             raise QueryRejected(
-                "this space is not declared on this holdout, or with other parameters, seeds, versions of packages or "
-                "code, or its points are asked silently, as members of a list, or in a choice; expected "
-                "holdout.declare(name, space), or declared= at creation, and points that are asked one by one; nothing "
-                "was charged"
+                "this space is not declared on this holdout as it is now: estimator, parameters, seeds, code and "
+                "versions of packages count. Declare it with holdout.declare(name, space). Points of a declared space "
+                "are told exactly by ask and ask_many, for nothing, so they are not asked silently, listed or in a "
+                "choice; nothing was charged"
             )
         return made
 
