@@ -14,7 +14,7 @@ from everhold.display import Display
 from everhold.errors import HoldoutRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
 from everhold.queries import COMPARED
-from everhold.queries.score_means import MEANS, why_no_mean
+from everhold.queries.score_means import MEANS
 
 __all__ = ["FEEDBACK", "LEADER", "METRICS", "METRICS_WITHOUT_RANGE", "NOTHING", "SCORE", "Competition"]
 
@@ -148,6 +148,7 @@ class Competition(Display):
             mean = MEANS[self.metric]
             object.__setattr__(self, "metric", mean if isinstance(mean, str) else dict(mean))
         metric = self.metric
+        _check_known(metric)
         named = isinstance(metric, str) and metric in METRICS[:-1]
         of_risk = (
             isinstance(metric, Mapping)
@@ -163,7 +164,7 @@ class Competition(Display):
                 "feedback='none' or 'score', or a mean such as accuracy; nothing was created"
             )
         raise ValueError(
-            f"{why_no_mean(metric) or f'the metric is {brief(metric)}'}; expected 'accuracy', 'error', 'brier', "
+            f"the metric is {brief(metric)}; expected 'accuracy', 'error', 'brier', "
             "'neg_brier_score', 'neg_log_loss', a loss with its range, as in {'loss': 'absolute', 'low': 0, 'high': "
             "60}, or a score such as 'f1_macro' or {'score': 'r2', 'low': 0, 'high': 60}; nothing was created"
         )
@@ -281,6 +282,24 @@ class Competition(Display):
         """The competition that a holdout was sealed for, if it was."""
         stored = configuration.get("competition")
         return None if stored is None else cls(**stored)
+
+
+def _check_known(metric: object) -> None:
+    """Refuse what has a reason of its own, before all other metrics."""
+    from everhold.queries.scores import REFUSED
+
+    given = dict(metric) if isinstance(metric, Mapping) else {"score": metric}
+    for end in ("low", "high", "clip"):
+        if end in given and not _is_number(given[end]):
+            raise ValueError(
+                f"{end} of the metric is {brief(given[end])}, which is no number whose square is finite. Use other "
+                "units, or leave it out; nothing was created"
+            )
+    name = given.get("score")
+    if isinstance(name, str) and name in REFUSED:
+        numbers = "neg_mean_absolute_error" if name.startswith(("neg_", "max_error", "explained", "d2_abs")) else ""
+        near = numbers or REFUSED[name].split(" of ")[0]
+        raise ValueError(f"{name!r} ranks no board, because it is not promised. Rank by {near}; nothing was created")
 
 
 def _is_number(value: object) -> bool:

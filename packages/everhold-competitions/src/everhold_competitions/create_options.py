@@ -113,7 +113,10 @@ class CompetitionOptions:
         elif losses and "loss" not in losses and given.get("metric", "accuracy") not in METRICS:
             given["metric"] = {"score": given["metric"], **losses}
         elif losses:
-            raise Misuse(f"--{next(iter(losses))} belongs to --metric risk; leave it out or rank by a risk")
+            raise Misuse(
+                f"--{next(iter(losses))} belongs to --metric risk; --low and --high also to a score of numbers, "
+                "such as r2. Leave it out, or choose such a metric"
+            )
         if "surprises_per_team" in given:
             given["surprises"] = given.pop("surprises_per_team")
         return {"feedback": self.feedback.value, **given}

@@ -301,6 +301,12 @@ def check_metric(competition: Competition, schema: Schema) -> None:
     Raises:
         HoldoutRejected: If the labels are of another kind, or a range is missing. Nothing was created.
     """
+    metric = competition.metric
+    if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
+        raise HoldoutRejected(
+            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by accuracy, balanced_accuracy or "
+            "f1_macro; nothing was created"
+        )
     try:
         if competition.score is None:
             _mean_facts(competition, schema)

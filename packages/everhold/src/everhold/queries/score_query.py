@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OneScore", "ScoreLook", "ScoreQuery", "check_kind", "largest_group", "open_labels"]
 
+_WIDEST = 1e150  # range of labels, so that squares of losses are finite
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreQuery(Query["Answer"]):
@@ -188,12 +190,13 @@ class ScoreQuery(Query["Answer"]):
         if self.kind.outputs == "probabilities":
             made = replace(made, clip=LOG_CLIP)
         made = replace(made, clip=given.get("clip", made.clip), rate=given.get("rate", made.rate))
-        if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or not 1 <= given.get("bins", 10) <= 100:
+        bins = as_float(given.get("bins", 10))
+        if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or bins not in range(1, 101):
             raise QueryRejected(
                 f"{self.kind.name} got {brief(dict(self.given))}; expected clip above 0, rate inside (0, 1), and 1 to "
                 "100 bins; nothing was charged"
             )
-        return replace(made, bins=int(given.get("bins", 10)))
+        return replace(made, bins=int(bins))
 
 
 def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArray[Any] | None) -> tuple[float, float]:
@@ -209,6 +212,11 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
         given.get("low", None if known is None else known[0]),
         given.get("high", None if known is None else known[1]),
     )
+    if low is not None and high is not None and not abs(high - low) < _WIDEST:
+        raise QueryRejected(
+            f"the range of {name} is [{low}, {high}], and the square of its width is no finite number. Use other "
+            "units; nothing was charged"
+        )
     if low is None or high is None or not low < high:
         raise QueryRejected(
             f"{name} needs the range of labels, low < high, and it is [{low}, {high}]; expected low=... and high=..., "

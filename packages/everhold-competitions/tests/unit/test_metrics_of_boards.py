@@ -1,0 +1,60 @@
+"""Metrics that rank no board are refused with advice that works."""
+
+import re
+
+import numpy as np
+import pytest
+
+import everhold as eh
+from everhold.errors import HoldoutRejected, QueryRejected
+from everhold_competitions.competition import Competition
+
+
+@pytest.mark.parametrize(
+    ("metric", "advised"),
+    [
+        ("average_precision", "roc_auc"),
+        ("neg_median_absolute_error", "neg_mean_absolute_error"),
+        ("roc_auc_ovr", "roc_auc"),
+        ("precision_samples", "precision"),
+        ("max_error", "neg_mean_absolute_error"),
+        ("recall_macro", "balanced_accuracy"),
+    ],
+)
+def test_a_score_that_is_not_promised_names_one_that_ranks(metric, advised):
+    with pytest.raises(ValueError, match=rf"ranks no board, because it is not promised\. Rank by {re.escape(advised)}"):
+        Competition(feedback="score", metric=metric)
+    usable = {"score": advised, "low": 0, "high": 1} if advised.startswith("neg_") else advised
+    assert Competition(feedback="score", metric=usable).metric is not None
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_a_range_whose_square_is_no_number_is_refused(end):
+    with pytest.raises(ValueError, match=f"{end} of the metric is 1e.200, which is no number whose square is finite"):
+        Competition(feedback="score", metric={"score": "r2", "low": 0, "high": 1, end: 1e200})
+
+
+def test_the_logarithmic_loss_of_three_classes_names_other_metrics(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = {"id": np.arange(300), "x": rng.normal(size=300), "y": rng.choice(list("abc"), 300).astype(object)}
+    with pytest.raises(HoldoutRejected, match="labels 0 and 1 alone"):
+        eh.Holdout.create(
+            f"sqlite:///{tmp_path}/a.db", "a", holdout=rows, label="y", queries=100,
+            rows=eh.Rows(classes=["a", "b", "c"], row_id="id"),
+            competition=Competition(feedback="score", metric="neg_log_loss"),
+        )  # fmt: skip
+
+
+def test_a_score_takes_whole_numbers_of_bins_and_ranges_with_finite_squares(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = {"v": rng.normal(size=500), "y": rng.integers(0, 2, 500)}
+    refused = {
+        "y": (eh.metric("expected_calibration_error", np.full(500, 0.5), bins=2.5), "1 to 100 bins"),
+        "v": (eh.metric("neg_mean_squared_error", np.zeros(500), low=0, high=1e200), "no finite number"),
+    }
+    for label, (query, said) in refused.items():
+        with eh.Holdout.create(
+            f"sqlite:///{tmp_path}/{label}.db", label, holdout=rows, label=label, queries=50,
+            mechanism="guess_and_check", allow_resealing=True,
+        ) as holdout, pytest.raises(QueryRejected, match=said):  # fmt: skip
+            holdout.ask(query, guess=0.0)
