@@ -388,6 +388,7 @@ class QueryExecutor:
             ],
             sealed=self.sealed,
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
+            span=None if self.growth is None else self.growth.span_of(self),
         )  # fmt: skip
         if not (isinstance(self.mechanism, GuessAndCheck) and self.mechanism.text_bits):
             return compiler
