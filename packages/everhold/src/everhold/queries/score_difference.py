@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -119,14 +119,19 @@ def compared_by(query: ScoreQuery) -> OfParts:
 def _open_rows(
     compiler: QueryCompiler, kind: OfParts, both: tuple[ScoreLook, ScoreLook]
 ) -> tuple[tuple[Judged, Judged], bool]:
-    """Public rows that show how far differences spread, and whether they are the training rows.
+    """Public rows that show how far differences spread, and whether they estimate the difference.
+
+    Where no training row counts, all of them show the spread.
 
     Raises:
         QueryRejected: If there are none. Nothing is charged.
     """
     first, second = (look.opened(compiler.training) for look in both)
     if first is not None and second is not None:
-        return (first, second), True
+        setting = both[0].setting
+        known = all(kind.is_known(kind.see(rows, setting)) for rows in (first, second))
+        every = (first, second) if known else (replace(first, counting=None), replace(second, counting=None))
+        return every, known
     told = [look.seen.told() for look in both]
     if told[0] is None or told[1] is None:
         raise QueryRejected(

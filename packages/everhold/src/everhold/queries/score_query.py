@@ -116,10 +116,10 @@ class ScoreQuery(Query["Answer"]):
     ) -> tuple[Fraction | None, Any]:
         """The score of the training rows, and the procedure; made-up rows stand in for unknown predictions."""
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
-        rows, part = look.opened(training), 1.0
-        trained = rows is not None
+        rows, part, largest = look.opened(training), 1.0, largest_group(mechanism)
+        trained = rows is not None and self.kind.is_known(self.kind.see(rows, look.setting, largest))
         own = guess is not None or not trained
-        if rows is None:
+        if rows is None or not trained:
             at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
             labels = open_labels(compiler)
             made = made_up(self.kind, look.setting, at, None if labels is None else look.coded(labels))
@@ -127,7 +127,7 @@ class ScoreQuery(Query["Answer"]):
         seen = self.kind.see(rows, look.setting, largest_group(mechanism, rows))
         sized = Sized(
             max(round(schema.rows * part), 1), schema.rows if own else max(schema.training_rows, 1), len(rows.labels),
-            largest_group(mechanism), unlike, look.inside is not None,
+            largest, unlike, look.inside is not None,
         )  # fmt: skip
         known = Fraction(float(seen.score)) if trained else None
         return known, self.kind.procedure(seen, look.setting, sized)
