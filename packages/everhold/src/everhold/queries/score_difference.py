@@ -88,11 +88,13 @@ class ScoreDifference(Query["Answer"]):
         told = [look.seen.told() for look in both]
         reach = 1.0 if told[0] is None or told[1] is None else kind.reach(told[0], told[1], first.setting)
         planned = kind.see_difference(*rows, first.setting, largest_group(mechanism, rows[0]), reach=reach)
-        counting = schema.rows * (1.0 if trained else share_that_meets(compiler.training, first.inside))
+        counting = max(round(schema.rows * (1.0 if trained else share_that_meets(compiler.training, first.inside))), 1)
+        size = len(rows[0].labels)
+        if not trained and first.opened(compiler.training) is not None:  # no training row counts
+            planned, size = kind.thinned(planned, counting / size), counting
         guessing = max(schema.training_rows, 1) if trained and guess is None else schema.rows
         sized = Sized(
-            max(round(counting), 1), guessing, len(rows[0].labels), largest_group(mechanism),
-            sliced=first.inside is not None,
+            counting, guessing, size, largest_group(mechanism), sliced=first.inside is not None,
         )  # fmt: skip
         known = Fraction(float(planned.score)) if trained else None
         prepared = compiler.of_statistic(
