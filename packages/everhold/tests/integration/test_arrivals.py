@@ -249,7 +249,7 @@ def test_retired_rows_are_opened_and_train(holdout):
     opened = holdout.retire(1)
     assert opened.num_rows == 600
     for arrival in (None, 1):
-        with pytest.raises(QueryRejected, match="no arrival has older sealed rows .* because older rows are retired"):
+        with pytest.raises(QueryRejected, match=r"no arrival has older sealed rows .* because older rows are retired"):
             holdout.drift(arrival)
     head = holdout.status()["ledger_head"]
     assert holdout.retire(1).equals(opened)  # as after an interruption

@@ -153,8 +153,8 @@ def _contradiction(changed: Sequence[tuple[str, str]], confidence: float) -> str
     first, second = changed[0]
     more = f" and {len(changed) - 1:,} more pairs" if len(changed) > 1 else ""
     return (
-        f"The windows contradict one law, with confidence {confidence:g}: {first!r} and {second!r}{more} have intervals "
-        "that do not meet. No value is possible in all of them; use law='windows'."
+        f"The windows contradict one law, with confidence {confidence:g}: {first!r} and {second!r}{more} have "
+        "intervals that do not meet. No value is possible in all of them; use law='windows'."
     )
 
 

@@ -130,7 +130,8 @@ class ScoreQuery(Query["Answer"]):
         if empty and look.inside is not None:  # as few rows are expected to count as training rows do
             seen, planned = self.kind.thinned(seen, sealed / planned), sealed
         sized = Sized(
-            sealed, schema.rows if own else max(schema.training_rows, 1), planned, largest, unlike, look.inside is not None,
+            sealed, schema.rows if own else max(schema.training_rows, 1), planned, largest, unlike,
+            look.inside is not None,
         )  # fmt: skip
         known = Fraction(float(seen.score)) if trained else None
         return known, self.kind.procedure(seen, look.setting, sized)

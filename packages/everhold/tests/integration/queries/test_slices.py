@@ -137,7 +137,7 @@ def test_a_slice_in_which_no_training_row_counts_needs_a_guess(tmp_path, name):
         if name == "accuracy":
             return
         before = holdout.remaining
-        with pytest.raises(eh.QueryRejected, match="in the slice .*region.*S.*: .*needs a prior estimate"):
+        with pytest.raises(eh.QueryRejected, match=r"in the slice .*region.*S.*: .*needs a prior estimate"):
             holdout.evaluate(tree(1), name, by=["region"], **asked)
         assert holdout.remaining == before
         found = holdout.evaluate(tree(1), name, by=["region"], guess=0.7, **asked)
