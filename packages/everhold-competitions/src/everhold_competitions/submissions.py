@@ -350,7 +350,7 @@ class CompetitionSession:
         before = self._room_for(self._accounts(), team, predicted)
         self.files.keep(predicted, entered.predictions)  # of a repeated one, too: its file may be lost
         if guess is None and before is not None and self.competition.feedback == SCORE:
-            guess = self._score_of(before.latest)
+            guess = self._last_told(before)
         telling = self._telling(entered, team, predictions, guess, training)  # what is wrong with it is refused here
         repeated = not self._receive(team, predicted)
         try:
@@ -455,6 +455,8 @@ class CompetitionSession:
                 self.champions.find(gate.champion)
             assert entered.candidate is not None
             return partial(self._tell_lead, executor, entered.candidate, limited, predictions, training)
+        if guess is None and self._is_spent(team) and not self._was_scored(predicted):
+            return partial(dict, refused=True)  # nothing will be told, so no guess is needed
         ready = executor.compiler.compile(self.scoring.query(predictions, training), guess, None)
         assert isinstance(ready, OneMean)
         return partial(self._tell_score, executor, limited(ready))
@@ -490,8 +492,28 @@ class CompetitionSession:
             )
         )
 
+    def _is_spent(self, team: str) -> bool:
+        """True if the team has caused its share of surprises."""
+        return surprises_left(self._accounts(), team, self._share) == 0
+
+    def _was_scored(self, predicted: str) -> bool:
+        """True if the score of these predictions is in the ledger."""
+        return self.executor.find(self.scoring.question(predicted)) is not None
+
+    def _last_told(self, team: Team) -> float | None:
+        """The team's last feedback, which is the guess of its next submission; None if it was told nothing yet."""
+        latest = self._score_of(team.latest)
+        if latest is not None:
+            return latest
+        received = (
+            entry.description["predictions"]
+            for entry in reversed(self.executor.entries(self.executor.head().sequence))
+            if entry.answer["source"] == SUBMISSION and entry.description["team"] == team.name
+        )
+        return next((score for each in received if (score := self._score_of(each)) is not None), None)
+
     def _score_of(self, predicted: str) -> float | None:
-        """Told score of a submission, which is the guess of the team's next one."""
+        """Told score of a submission; None if it was told nothing."""
         entry = self.executor.find(self.scoring.question(predicted))
         value = None if entry is None else entry.answer["value"]
         return None if value is None else self.scoring.facts.from_mean(value)

@@ -72,6 +72,24 @@ def test_a_spent_share_is_refused_before_anybody_looks_and_costs_nothing(tmp_pat
         assert holdout.remaining == before
 
 
+def test_a_team_that_spent_its_share_needs_no_guess_and_one_that_gets_more_has_its_last_feedback(tmp_path):
+    with contest(tmp_path, feedback="score", surprises=1) as holdout:
+        submit = holdout.competition.submit
+        assert submit(model(0.8, 1), team="wrong", guess=0.5).answer.source == "holdout"
+        assert all(submit(model(0.8, seed), team="wrong").refused for seed in (2, 3, 4))
+        again = submit(model(0.8, 1), team="wrong")  # a repeat is still told
+        assert (again.number, again.refused, again.answer.source) == (5, False, "holdout")
+        assert submit(model(0.8, 5), team="wrong").refused
+        holdout.allot("wrong", questions=20, charges=3)
+        told = submit(model(0.8, 6), team="wrong")
+        assert (told.refused, told.answer.source) == (False, "guess")
+        holdout.allot("owls", questions=20, charges=0)
+        assert submit(model(0.8, 7), team="owls").refused  # it was told nothing, and never will be
+        with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
+            submit(model(0.8, 8), team="larks")
+        assert findings(holdout) == []
+
+
 def test_the_steward_sets_the_share_and_an_allotment_replaces_it(tmp_path):
     with contest(tmp_path, feedback="score", surprises=1) as holdout:
         assert holdout.status()["competition"]["surprises"] == 1

@@ -708,6 +708,7 @@ class Holdout(GrowingHoldout):
     def evaluate(
         self, estimator: Any, metric: Any = "accuracy", *, cv: Any = 5, features: Sequence[str] | None = None,
         strict: bool = False, silent: bool = False, where: str | None = None, by: Sequence[str] | None = None,
+        guess: float | None = None,
     ) -> Any:  # fmt: skip
         """Fit an estimator on the training rows and ask how good it is; cross-validation makes the guess.
 
@@ -725,6 +726,8 @@ class Holdout(GrowingHoldout):
             where: A condition: the metric among the rows that meet it, such as ``"region = 'N'"``.
             by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. All
                 slices are one step, so each has the width of the first one; AUCs are asked one after the other.
+            guess: The analyst's own guess, in place of that of cross-validation. It is needed where no training row
+                counts, as in an AUC of a slice that has one class there. With ``by`` it is for such slices alone.
 
         Returns:
             The answer to one question; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
@@ -738,26 +741,29 @@ class Holdout(GrowingHoldout):
 
         compiler, sliced = self._executor.compiler, where is not None or by is not None
         slices = None if by is None else slices_of(compiler, by)
-        question, guess = evaluation(compiler, estimator, metric, cv=cv, features=features, sliced=sliced)
+        sliced = sliced and (guess is None or by is not None)
+        question, trained = evaluation(compiler, estimator, metric, cv=cv, features=features, sliced=sliced)
+        own = trained if guess is None else guess
         with no_false_alarms():
             if slices is None or by is None:
-                return self.ask(in_slice(question, where), guess=guess, strict=strict, silent=silent)
-            return self._ask_slices(question, tuple(by), slices, where=where, silent=silent)
+                return self.ask(in_slice(question, where), guess=own, strict=strict, silent=silent)
+            return self._ask_slices(question, tuple(by), slices, where=where, silent=silent, guess=guess)
 
     @current
     def _ask_slices(
         self, question: Any, by: tuple[str, ...], slices: Sequence[tuple[tuple[Any, ...], str]], *, where: str | None,
-        silent: bool,
+        silent: bool, guess: float | None,
     ) -> SliceAnswers:  # fmt: skip
-        """The same question in each slice, as one step."""
-        from everhold.queries.slices import SliceAnswers, batch_of_slices, in_slice
+        """The same question in each slice, as one step where that is possible."""
+        from everhold.queries.slices import SliceAnswers, as_one_step, in_slice, plans_of_slices
 
         self._check_questions()
         executor = self._asked_of(None)
         within = [text if where is None else f"({where}) and {text}" for _, text in slices]
-        questions = [in_slice(question, text) for text in within]
-        batch = batch_of_slices(_compiler(executor, silent), questions)
-        answers = [self.ask(each, silent=silent) for each in questions] if batch is None else executor.ask_apart(batch)
+        compiler, questions = _compiler(executor, silent), {text: in_slice(question, text) for text in within}
+        plans = plans_of_slices(compiler, questions, guess=guess)
+        batch = as_one_step(compiler, [*questions.values()], plans)
+        answers = [executor.ask(plan) for plan in plans] if batch is None else executor.ask_apart(batch)
         return SliceAnswers(by, dict(zip((values for values, _ in slices), answers, strict=True)))
 
     def compare(

@@ -7,7 +7,7 @@ import pytest
 
 import everhold as eh
 from everhold.asking import appending
-from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
+from everhold.errors import EverholdWarning, HoldoutRejected, IntegrityError, QueryRejected
 from everhold.ledger import LedgerStore, verify
 
 
@@ -205,12 +205,20 @@ def test_windows_over_time_show_a_change(holdout):
     assert ("2026-01", "2026-02") in found.changed
     asked = holdout.status()["questions_asked"]
     holdout.append(table(100, 6), until="2026-03-01")
-    again = holdout.over_time("delay > 15", by="month", law="one")
+    with pytest.warns(EverholdWarning, match="contradict one law, with confidence 0.95"):
+        again = holdout.over_time("delay > 15", by="month", law="one")
     assert again.rows[:2] == [
         {**row, "joint_low": again.rows[place]["joint_low"], "joint_high": again.rows[place]["joint_high"]}
         for place, row in enumerate(found.rows[:2])
     ]
     assert holdout.status()["questions_asked"] == asked + 1
+    assert [row["joint_low"] is None for row in again.rows] == [False, False, True, True]
+    assert all(row["joint_low"] <= row["joint_high"] for row in again.rows[:2])
+    assert "'2026-01' and '2026-02'" in again.contradiction or "'at creation' and '2026-02'" in again.contradiction
+    assert str(again).endswith("use law='windows'.")
+    assert again.contradiction.split(",")[0] in again._repr_html_()
+    again.plot().to_dict()
+    assert not found.contradiction
     with pytest.raises(QueryRejected, match="expected 'windows' or 'one'"):
         holdout.over_time("delay > 15", law="two")
     with pytest.raises(QueryRejected, match="'arrival'"):
@@ -240,6 +248,9 @@ def test_retired_rows_are_opened_and_train(holdout):
     assert holdout.append(table(600, 3)).tree == 2
     opened = holdout.retire(1)
     assert opened.num_rows == 600
+    for arrival in (None, 1):
+        with pytest.raises(QueryRejected, match=r"no arrival has older sealed rows .* because older rows are retired"):
+            holdout.drift(arrival)
     head = holdout.status()["ledger_head"]
     assert holdout.retire(1).equals(opened)  # as after an interruption
     assert holdout.status()["ledger_head"] == head
@@ -250,6 +261,8 @@ def test_retired_rows_are_opened_and_train(holdout):
     assert holdout.transcript().rows[-1]["rows"] == [601, 1_200]
     with pytest.raises(QueryRejected, match="have no sealed rows"):
         holdout._executor.growth.window(0, 0)
+    holdout.append(table(600, 4))
+    assert holdout.drift(columns=["delay"]).arrival == 2
 
 
 def test_ledger_and_certificate_hold_arrivals(storage, holdout, tmp_path):

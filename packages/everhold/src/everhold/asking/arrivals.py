@@ -79,10 +79,9 @@ class HoldoutArrivals(HoldoutAccessor):
         if growth is None:
             return {}
         best, trees = growth.best(self._executor.analyst), growth.outlooks()
-        retired = sum(part.rows for part in growth.parts[: account.retired])
         remaining = best.remaining(head.state)
         return {
-            "rows": growth.rows - retired, "training_rows": growth.training_rows,
+            "rows": growth.rows - growth.retired_rows, "training_rows": growth.training_rows,
             "questions_asked": growth.state().asked, "questions_left": remaining["questions"], "remaining": remaining,
             "outlook": best.mechanism.outlook(best.state_from(head.state)),
             "arrivals": {

@@ -91,10 +91,16 @@ def diagnose_drift(
 
 def _arrival(growth: Growth, arrival: int | None) -> int:
     some = [part.number for part in growth.parts if part.rows and part.number > growth.account.retired]
-    if arrival is None and some:
+    if not some:
+        older = "older rows are retired" if growth.account.retired else "only training rows arrived"
+        raise QueryRejected(
+            f"no arrival has older sealed rows to be compared with, because {older}; append further rows, and compare "
+            "those; nothing was charged"
+        )
+    if arrival is None:
         return some[-1]
     if arrival not in some or type(arrival) is not int:
-        listed = ", ".join(map(str, some)) or "none"
+        listed = ", ".join(map(str, some))
         raise QueryRejected(
             f"arrival {brief(arrival)} has no rows to compare with older ones; expected one of {listed}; nothing was "
             "charged"

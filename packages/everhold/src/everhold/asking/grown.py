@@ -136,11 +136,14 @@ class GrowingHoldout(SeesArrivals):
             by: ``"arrival"``; a number of arrivals to one window; or ``"day"``, ``"month"`` or ``"year"`` of their
                 ``until``.
             law: ``"windows"``: each window has another population. ``"one"``: all have the same, so that each
-                window narrows what is known by the others.
+                window narrows what is known by the others. Windows that do not meet contradict that.
             guess: As for `ask`, for all windows.
 
         Raises:
             QueryRejected: If it cannot be asked, or arrivals have no dates. Nothing was charged.
+
+        Warns:
+            EverholdWarning: If one law is supposed, and windows contradict it.
         """
         from everhold.asking.over_time import ask_over_time
 

@@ -18,6 +18,7 @@ from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, narrowest, opens, radius_of, since, tree_of
 from everhold.queries.question import digest
+from everhold.queries.row_spans import RowSpan
 from everhold.sealing.arriving import rows_file, training_file
 from everhold.sealing.configuration import GROWS
 from everhold.sealing.engines.embedded import Embedded
@@ -105,10 +106,14 @@ class Growth:
         return sum(part.rows for part in self.parts)
 
     @property
+    def retired_rows(self) -> int:
+        """Rows that were sealed, and are training rows now."""
+        return sum(part.rows for part in self.parts[: self.account.retired])
+
+    @property
     def training_rows(self) -> int:
         """Training rows, with those that were retired."""
-        retired = sum(part.rows for part in self.parts[: self.account.retired])
-        return retired + sum(part.training_rows for part in self.parts)
+        return self.retired_rows + sum(part.training_rows for part in self.parts)
 
     @property
     def mechanism(self) -> GuessAndCheck:
@@ -262,6 +267,19 @@ class Growth:
     def tree_of(self, executor: QueryExecutor) -> Suffix:
         """The tree of one of `executors`."""
         return next(tree for tree in self.trees if tree.before == executor.before)
+
+    def span_of(self, executor: QueryExecutor) -> RowSpan | None:
+        """Place of the rows of an executor among all sealed rows; None where they are all that ever were."""
+        retired, (first, last) = self.retired_rows, executor.rows_from or (1, self.rows)
+        if (first, last) == (1, self.rows):
+            return None
+        return RowSpan(first - 1 - retired, last - first + 1, self.rows - retired, self._every_id)
+
+    def _every_id(self) -> Sequence[Any]:
+        """Public ids of all rows that were ever sealed; none where rows have none."""
+        if (name := self.first.schema.row_id) is None:
+            return ()
+        return [each for part in self.parts if part.sealed is not None for each in part.sealed.row_ids(name)]
 
     def next_arrival(self) -> dict[str, Any]:
         """Forecast of an arrival of as many rows as the latest one, from public facts."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.display import Display, html_sentences, html_table
-from everhold.errors import QueryRejected
+from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.queries.derived import Derived
 from everhold.queries.means import OneMean
 
@@ -35,14 +35,20 @@ class OverTime(Display):
     Attributes:
         asked: The question, as people read it.
         rows: One for each window: window, rows, value, low, high, source, charged; under one law also joint_low and
-            joint_high, what all windows so far leave possible.
+            joint_high, what all windows so far leave possible. Both are None from the window on that contradicts an
+            earlier one.
         changed: Pairs of windows whose intervals do not meet. The population changed between them, with the confidence
             of the holdout.
+        contradiction: That the windows contradict one law, where one was supposed; else empty.
     """
 
     asked: str
     rows: Sequence[Mapping[str, Any]]
     changed: tuple[tuple[str, str], ...]
+    contradiction: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, [Display.__str__(self), self.contradiction]))
 
     @property
     def one_law_is_credible(self) -> bool:
@@ -68,7 +74,7 @@ class OverTime(Display):
 
     def _repr_html_(self) -> str:
         said = "the population changed between windows whose intervals do not meet" if self.changed else ""
-        return html_sentences(said) + html_table(self.to_rows())
+        return html_sentences(self.contradiction or said) + html_table(self.to_rows())
 
 
 def windows_of(growth: Growth | None, by: str | int) -> list[tuple[str, int, int]]:
@@ -132,9 +138,24 @@ def ask_over_time(
         }  # fmt: skip
         if law == "one" and answer.low is not None and answer.high is not None:
             joint = (max(joint[0], answer.low), min(joint[1], answer.high))
-            row |= {"joint_low": joint[0], "joint_high": joint[1]}
+            one_law = joint[0] <= joint[1]
+            row |= {"joint_low": joint[0] if one_law else None, "joint_high": joint[1] if one_law else None}
         rows.append(row)
-    return OverTime(shown, rows, _changed(rows))
+    changed = _changed(rows)
+    if law != "one" or not changed:
+        return OverTime(shown, rows, changed)
+    found = OverTime(shown, rows, changed, _contradiction(changed, executor.mechanism.confidence))
+    warn_caller(EverholdWarning(found.contradiction))
+    return found
+
+
+def _contradiction(changed: Sequence[tuple[str, str]], confidence: float) -> str:
+    first, second = changed[0]
+    more = f" and {len(changed) - 1:,} more pairs" if len(changed) > 1 else ""
+    return (
+        f"The windows contradict one law, with confidence {confidence:g}: {first!r} and {second!r}{more} have "
+        "intervals that do not meet. No value is possible in all of them; use law='windows'."
+    )
 
 
 def ask_windows(

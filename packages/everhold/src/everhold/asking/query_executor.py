@@ -390,6 +390,7 @@ class QueryExecutor:
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
             told_by_tree=self._told_by_tree,
             families_grow=self.record.configuration.get(FAMILIES_GROW, 0),
+            span=None if self.growth is None else self.growth.span_of(self),
         )  # fmt: skip
         if not (isinstance(self.mechanism, GuessAndCheck) and self.mechanism.text_bits):
             return compiler

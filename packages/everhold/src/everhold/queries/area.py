@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["AreaQuery", "OneArea", "ScoresLook", "area_of", "check_area", "check_split", "share_of_label"]
+__all__ = [
+    "AreaQuery", "OneArea", "ScoresLook", "area_of", "check_area", "check_split", "has_pairs", "share_of_label",
+]  # fmt: skip
 
 _ALL, _HALF = Fraction(1), 0.5
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
@@ -120,11 +122,11 @@ class ScoresLook:
     inside: BoundQuery | None = None
 
     def open(self, training: StoredRows | None) -> NDArray[Any] | None:
-        """Scores and labels of the training rows that count, shape (rows, 2); None where unknown."""
+        """Scores and labels of the training rows that count, shape (rows, 2); None where they make no pair."""
         pairs = self.seen.open(training)
-        if pairs is None or training is None or self.inside is None:
-            return pairs
-        return pairs[rows_that_meet(training, self.inside)]
+        if pairs is not None and training is not None and self.inside is not None:
+            pairs = pairs[rows_that_meet(training, self.inside)]
+        return pairs if pairs is not None and has_pairs(pairs) else None
 
     def sealed(self, rows: StoredRows) -> SeenScores:
         """The numbers that are bet on, of the sealed rows that count, dealt in the order of the key."""
@@ -186,19 +188,28 @@ def area_of(pairs: NDArray[np.float64]) -> float:
     return auc_of(pairs[:, 0], pairs[:, 1], positives=positives, negatives=len(pairs) - positives)
 
 
+def has_pairs(pairs: NDArray[np.float64]) -> bool:
+    """True if both labels occur among scores and labels, shape (rows, 2)."""
+    return 0 < int(np.count_nonzero(pairs[:, 1] == 1)) < len(pairs)
+
+
 def _any_order(rows: int) -> NDArray[np.intp]:
     """An order of public rows, which decides nothing but stakes."""
     return np.random.default_rng(0).permutation(rows)
 
 
 def share_of_label(compiler: QueryCompiler, inside: BoundQuery | None = None) -> float:
-    """Planned share of label 1: that of the training rows that count, half a row away from 0 and 1 at least."""
+    """Planned share of label 1: that of the training rows that count, half a row away from 0 and 1 at least.
+
+    Where no training row counts, all of them decide.
+    """
     schema, training = compiler.schema, compiler.training
     if training is None or schema.label is None:
         return _UNKNOWN_SHARE
     labels = np.asarray(training.table((schema.label,))[schema.label])
     if inside is not None:
-        labels = labels[rows_that_meet(training, inside)]
+        counting = rows_that_meet(training, inside)
+        labels = labels[counting] if counting.any() else labels
     return (int(np.count_nonzero(labels == 1)) + _HALF) / (len(labels) + 1.0)
 
 

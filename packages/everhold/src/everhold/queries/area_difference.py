@@ -12,7 +12,7 @@ from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.ranking import SeenScores, block_averages
 from everhold.guarantees.intervals.ranking_difference import BlockDifference, RankDifference
-from everhold.queries.area import area_of, check_area, check_split, share_of_label
+from everhold.queries.area import area_of, check_area, check_split, has_pairs, share_of_label
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.ranking_scores import BoundPairs, faults_last
 from everhold.queries.statistic import OneNumber
@@ -74,7 +74,7 @@ class AreaDifference(Query["Answer"]):
         look = PairLook(*both, share if by_rank else None, reach or 1.0)
         opened = [seen.open(compiler.training) for seen in both]
         trained = None
-        if opened[0] is not None and opened[1] is not None:
+        if opened[0] is not None and opened[1] is not None and has_pairs(opened[0]):
             order = np.random.default_rng(0).permutation(len(opened[0]))
             trained = look.at(opened[0], opened[1], order)
         bound = BoundQuery(

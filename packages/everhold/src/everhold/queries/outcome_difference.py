@@ -109,10 +109,11 @@ def _planned(both: Sequence[OutcomeQuery], compiler: QueryCompiler) -> tuple[flo
 
 
 def _open_codes(compiler: QueryCompiler, bound: BoundQuery, inside: BoundQuery | None) -> NDArray[np.int64] | None:
-    """Codes of the outcomes of the training rows; None where unknown."""
+    """Codes of the outcomes of the training rows that count; None where they are unknown, or none counts."""
     if compiler.training is None or not bound.trained:
         return None
-    return _codes(compiler.training, bound, inside, unit=compiler.mechanism.unit)
+    found = _codes(compiler.training, bound, inside, unit=compiler.mechanism.unit)
+    return found if len(found) else None
 
 
 def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:

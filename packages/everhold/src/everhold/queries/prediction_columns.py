@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.queries.prediction_files import SomeColumns
+    from everhold.queries.row_spans import RowSpan
     from everhold.sealing.row_store import RowStore
     from everhold.values.base import RowFunction, Schema, Table
 
@@ -97,18 +98,22 @@ class PredictionColumn:
     name: str
     reading: ColumnReading | None = field(default=None, repr=False)
 
-    def placed(self, schema: Schema, ids: Sequence[Any], *, rows_are: str) -> Placed:
-        """Its predictions in the order of the rows; arguments as for `PredictionTable.in_order`.
+    def placed(self, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None) -> Placed:
+        """Its predictions in the order of the rows.
+
+        Args:
+            schema: The rows.
+            ids: As for `PredictionTable.in_order`.
+            rows_are: The same.
+            span: Place of the rows among all sealed rows; None where they are all.
 
         Raises:
             QueryRejected: If the file cannot be read, or its ids are not those of the rows. Nothing is charged.
         """
         what = f"the predictions in column {self.name!r} of {self.file.path.name}"
-        if self.reading is not None:
-            return Placed(self.reading.values(self.name, schema, ids, rows_are=rows_are), what, self.reading.shelf)
-        return Placed(
-            ColumnReading(self.file, [self.name]).values(self.name, schema, ids, rows_are=rows_are), what, None
-        )
+        shelf = None if self.reading is None else self.reading.shelf
+        reading = ColumnReading(self.file, [self.name]) if self.reading is None else self.reading
+        return Placed(reading.values(self.name, schema, ids, rows_are=rows_are, span=span), what, shelf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,20 +154,26 @@ class ColumnReading:
         self._next = 0
         self._source: SomeColumns | None = None
         self._orders: dict[str, NDArray[np.intp] | None] = {}
+        self._lines: dict[str, int] = {}
 
-    def values(self, name: str, schema: Schema, ids: Sequence[Any], *, rows_are: str) -> NDArray[Any]:
+    def values(
+        self, name: str, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None
+    ) -> NDArray[Any]:
         """A column in the order of the rows; see `PredictionColumn.placed`."""
         if self._source is None:
             from everhold.queries.prediction_files import SomeColumns
 
-            self._source = SomeColumns(self._file.path, schema)
+            every = schema if span is None else replace(schema, rows=max(span.total, schema.rows))
+            self._source = SomeColumns(self._file.path, every)
             weakref.finalize(self, self._source.close)
-        order = self._order(schema.row_id, ids, rows_are=rows_are)
+        order = self._order(schema.row_id, ids, rows_are=rows_are, span=span)
         if name not in self._batch:
             rows = schema.rows if rows_are == "sealed" else schema.training_rows
             self._batch = self._source.read(self._some(name, most=_MOST_CELLS // rows))
         column = self._batch[name]
-        return column if order is None or len(column) != len(order) else column[order]
+        if order is not None:
+            return column[order] if len(column) == self._lines[rows_are] else column
+        return column if span is None else span.cut(column, what=f"the predictions in column {name!r}")
 
     def _some(self, name: str, *, most: int) -> list[str]:
         """A column and those that will be asked about after it."""
@@ -175,7 +186,9 @@ class ColumnReading:
         self._next = place
         return list(some)
 
-    def _order(self, row_id: str | None, ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp] | None:
+    def _order(
+        self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None
+    ) -> NDArray[np.intp] | None:
         """Position of each row's line; found once."""
         if rows_are not in self._orders:
             assert self._source is not None
@@ -192,7 +205,9 @@ class ColumnReading:
                 )
             else:
                 table = PredictionTable(self._source.read([row_id]), name=file.path.name)
-                self._orders[rows_are] = table.order(row_id, ids, rows_are=rows_are)
+                others = tuple if span is None else span.ids
+                self._orders[rows_are] = table.order(row_id, ids, rows_are=rows_are, others=others)
+                self._lines[rows_are] = len(table.columns[row_id])
         return self._orders[rows_are]
 
     def _check_no_ids(self) -> None:

@@ -7,7 +7,7 @@ have to know them, and what is wrong with them may be said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from numbers import Number
@@ -58,13 +58,16 @@ class PredictionTable:
     column: str | None = None
     counted: bool = True
 
-    def in_order(self, row_id: str | None, ids: Sequence[Any], *, rows_are: str) -> Any:
+    def in_order(
+        self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple
+    ) -> Any:
         """The predictions, one for each row in the order of the rows.
 
         Args:
             row_id: Name of the column of ids; None where rows have none, and the table has to be in order itself.
             ids: Public ids of the rows, numbers or text, each once; not needed without a name.
             rows_are: How messages call the rows, "sealed" or "training".
+            others: Reads the ids of further rows, whose predictions are left out.
 
         Raises:
             QueryRejected: If an id is missing, twice or unknown, or the predictions cannot be told. Nothing is charged.
@@ -76,7 +79,7 @@ class PredictionTable:
         values = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if row_id is None:
             return values
-        order, count = self.order(row_id, ids, rows_are=rows_are), len(self.columns[row_id])
+        order, count = self.order(row_id, ids, rows_are=rows_are, others=others), len(self.columns[row_id])
         if values.shape != (count,):
             raise QueryRejected(
                 f"{self.name} has {count:,} ids and predictions of the shape {values.shape}; expected one "
@@ -84,7 +87,9 @@ class PredictionTable:
             )
         return values if order is None else values[order]
 
-    def order(self, row_id: str, ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp] | None:
+    def order(
+        self, row_id: str, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple
+    ) -> NDArray[np.intp] | None:
         """Position of each row's prediction; None where that is the order of the rows. Arguments as before.
 
         Raises:
@@ -92,7 +97,7 @@ class PredictionTable:
         """
         self._check_named(row_id)
         given = self._ids(row_id, text=bool(ids) and isinstance(ids[0], str))
-        return None if given == ids else self._order(row_id, given, ids, rows_are=rows_are)
+        return None if given == ids else self._order(row_id, given, ids, rows_are=rows_are, others=others)
 
     def _check_named(self, row_id: str | None) -> None:
         if row_id is not None and row_id not in self.columns:
@@ -140,12 +145,16 @@ class PredictionTable:
             )
         return given
 
-    def _order(self, row_id: str, given: list[Any], ids: Sequence[Any], *, rows_are: str) -> NDArray[np.intp]:
+    def _order(
+        self, row_id: str, given: list[Any], ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]]
+    ) -> NDArray[np.intp]:
         """Position of each row's prediction."""
         known = dict(zip(ids, range(len(ids)), strict=True))
         places = np.fromiter(map(known.get, given, repeat(-1)), dtype=np.intp, count=len(given))
-        counts = np.bincount(places[places >= 0], minlength=len(ids))
-        unknown = np.flatnonzero(places < 0)
+        mine, unknown = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
+        if len(unknown) and (further := frozenset(others())):
+            unknown = unknown[[given[place] not in further for place in unknown.tolist()]]
+        counts = np.bincount(places[mine], minlength=len(ids))
         doubles, lacking = np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
         faults = ids_refused(
             [(len(unknown), [given[place] for place in unknown[:_SHOWN].tolist()]),
@@ -156,7 +165,7 @@ class PredictionTable:
         if faults is not None:
             raise faults
         order = np.empty(len(ids), dtype=np.intp)
-        order[places] = np.arange(len(ids))
+        order[places[mine]] = mine
         return order
 
 

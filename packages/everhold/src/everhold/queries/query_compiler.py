@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.queries.guesses import Surprises
     from everhold.queries.metrics import LabelQuery
+    from everhold.queries.row_spans import RowSpan
     from everhold.sealing.row_store import RowStore
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Table
@@ -82,6 +83,7 @@ class QueryCompiler:
         told_by_tree: Whether a question, by its fingerprint, was told before as a query that is no member.
         families_grow: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
+        span: Place of the rows among all sealed rows, where rows arrived; None for all.
     """
 
     schema: Schema
@@ -97,6 +99,7 @@ class QueryCompiler:
     told_by_tree: Callable[[str], bool] = never_told
     families_grow: int = 0
     described_of: Callable[[BoundQuery], float | None] = never_declared
+    span: RowSpan | None = None
 
     def silently(self) -> QueryCompiler:
         """The same for questions of which nothing is told before the study is unsealed.
@@ -542,20 +545,25 @@ class QueryCompiler:
 
         row_id, training = self.schema.row_id, self.training
         (query,) = read_together([query], self.sealed, self.schema)
-        query = _with(query, predictions=self._placed(query.predictions, self.sealed_ids or tuple, rows_are="sealed"))
+        placed = self._placed(query.predictions, self.sealed_ids or tuple, rows_are="sealed", span=self.span)
+        query = _with(query, predictions=placed)
         if training is None:
             return query
         ids = tuple if row_id is None else partial(training.row_ids, row_id)
         return _with(query, training=self._placed(query.training, ids, rows_are="training"))
 
-    def _placed(self, predictions: Any, ids: Callable[[], Sequence[Any]], *, rows_are: str) -> Any:
+    def _placed(
+        self, predictions: Any, ids: Callable[[], Sequence[Any]], *, rows_are: str, span: RowSpan | None = None
+    ) -> Any:
         from everhold.queries.prediction_columns import PredictionColumn
         from everhold.queries.predictions import prediction_table
 
         if isinstance(predictions, PredictionColumn):
-            return predictions.placed(self.schema, ids(), rows_are=rows_are)
-        table = prediction_table(predictions)
-        return predictions if table is None else table.in_order(self.schema.row_id, ids(), rows_are=rows_are)
+            return predictions.placed(self.schema, ids(), rows_are=rows_are, span=span)
+        table, others = prediction_table(predictions), tuple if span is None else span.ids
+        if table is not None:
+            predictions = table.in_order(self.schema.row_id, ids(), rows_are=rows_are, others=others)
+        return predictions if span is None else span.cut(predictions)
 
     def columns_read(self, names: Sequence[str] | None) -> tuple[str, ...]:
         """The columns that a function reads; where none are named, all but the row ids.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -88,11 +88,13 @@ class ScoreDifference(Query["Answer"]):
         told = [look.seen.told() for look in both]
         reach = 1.0 if told[0] is None or told[1] is None else kind.reach(told[0], told[1], first.setting)
         planned = kind.see_difference(*rows, first.setting, largest_group(mechanism, rows[0]), reach=reach)
-        counting = schema.rows * (1.0 if trained else share_that_meets(compiler.training, first.inside))
+        counting = max(round(schema.rows * (1.0 if trained else share_that_meets(compiler.training, first.inside))), 1)
+        size = len(rows[0].labels)
+        if not trained and first.opened(compiler.training) is not None:  # no training row counts
+            planned, size = kind.thinned(planned, counting / size), counting
         guessing = max(schema.training_rows, 1) if trained and guess is None else schema.rows
         sized = Sized(
-            max(round(counting), 1), guessing, len(rows[0].labels), largest_group(mechanism),
-            sliced=first.inside is not None,
+            counting, guessing, size, largest_group(mechanism), sliced=first.inside is not None,
         )  # fmt: skip
         known = Fraction(float(planned.score)) if trained else None
         prepared = compiler.of_statistic(
@@ -119,14 +121,19 @@ def compared_by(query: ScoreQuery) -> OfParts:
 def _open_rows(
     compiler: QueryCompiler, kind: OfParts, both: tuple[ScoreLook, ScoreLook]
 ) -> tuple[tuple[Judged, Judged], bool]:
-    """Public rows that show how far differences spread, and whether they are the training rows.
+    """Public rows that show how far differences spread, and whether they estimate the difference.
+
+    Where no training row counts, all of them show the spread.
 
     Raises:
         QueryRejected: If there are none. Nothing is charged.
     """
     first, second = (look.opened(compiler.training) for look in both)
     if first is not None and second is not None:
-        return (first, second), True
+        setting = both[0].setting
+        known = all(kind.is_known(kind.see(rows, setting)) for rows in (first, second))
+        every = (first, second) if known else (replace(first, counting=None), replace(second, counting=None))
+        return every, known
     told = [look.seen.told() for look in both]
     if told[0] is None or told[1] is None:
         raise QueryRejected(

@@ -81,6 +81,14 @@ class ScoreKind:
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> Any:
         """Summary of rows for the procedure; its ``score`` is on the scale [0, 1]."""
 
+    def is_known(self, seen: Any) -> bool:
+        """True if some row counts in the score of these rows, so that it estimates that of others."""
+        return True
+
+    def thinned(self, seen: Any, share: float) -> Any:
+        """Summary of a share of these rows."""
+        return seen
+
     @abstractmethod
     def procedure(self, planned: Any, setting: Setting, sized: Sized) -> Procedure:
         """Interval procedure, made from public rows."""
@@ -109,6 +117,14 @@ class OfParts(ScoreKind):
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
         """Units of each part."""
         return _seen(self.parts(rows, setting), rows, self.bounds(setting), largest, empty=0.0)
+
+    def is_known(self, seen: SeenParts) -> bool:
+        """See `ScoreKind.is_known`: some part has a denominator."""
+        return any(len(units.sizes) for units in seen.parts)
+
+    def thinned(self, seen: SeenParts, share: float) -> SeenParts:
+        """See `ScoreKind.thinned`."""
+        return replace(seen, parts=tuple(replace(units, counts=share * units.counts) for units in seen.parts))
 
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0

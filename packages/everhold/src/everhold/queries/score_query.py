@@ -118,18 +118,22 @@ class ScoreQuery(Query["Answer"]):
     ) -> tuple[Fraction | None, Any]:
         """The score of the training rows, and the procedure; made-up rows stand in for unknown predictions."""
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
-        rows, part = look.opened(training), 1.0
-        trained = rows is not None
+        rows, part, largest = look.opened(training), 1.0, largest_group(mechanism)
+        empty = rows is not None and not self.kind.is_known(self.kind.see(rows, look.setting, largest))
+        trained = rows is not None and not empty
         own = guess is not None or not trained
-        if rows is None:
+        if rows is None or not trained:
             at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
             labels = open_labels(compiler)
             made = made_up(self.kind, look.setting, at, None if labels is None else look.coded(labels))
             rows, part = made, share_that_meets(training, look.inside)
         seen = self.kind.see(rows, look.setting, largest_group(mechanism, rows))
+        sealed, planned = max(round(schema.rows * part), 1), len(rows.labels)
+        if empty and look.inside is not None:  # as few rows are expected to count as training rows do
+            seen, planned = self.kind.thinned(seen, sealed / planned), sealed
         sized = Sized(
-            max(round(schema.rows * part), 1), schema.rows if own else max(schema.training_rows, 1), len(rows.labels),
-            largest_group(mechanism), unlike, look.inside is not None,
+            sealed, schema.rows if own else max(schema.training_rows, 1), planned, largest, unlike,
+            look.inside is not None,
         )  # fmt: skip
         known = Fraction(float(seen.score)) if trained else None
         return known, self.kind.procedure(seen, look.setting, sized)

@@ -25,7 +25,7 @@ from everhold.queries.means import Batch, OneMean, RowwiseQuery
 from everhold.queries.metrics import LabelQuery, PredictionQuery
 from everhold.queries.models import Judge, cross_validated
 from everhold.queries.outcome_difference import OutcomeDifference
-from everhold.queries.question import Query
+from everhold.queries.question import Query, QueryPlan
 from everhold.queries.ranking_scores import RankingQuery
 from everhold.queries.rates import RateQuery, ScoredShare
 from everhold.queries.risk import risk
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
 
 __all__ = [
-    "SliceAnswers", "batch_of_slices", "comparison", "evaluation", "in_slice", "metric_by", "of_predictions",
-    "slices_of",
+    "SliceAnswers", "as_one_step", "comparison", "evaluation", "in_slice", "metric_by", "of_predictions",
+    "plans_of_slices", "slices_of",
 ]  # fmt: skip
 
 _MOST_SLICES = 1_000
@@ -244,7 +244,32 @@ def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[An
     ]
 
 
-def batch_of_slices(compiler: QueryCompiler, questions: Sequence[Any]) -> Batch | None:
+def plans_of_slices(
+    compiler: QueryCompiler, questions: Mapping[str, Any], *, guess: float | None
+) -> list[QueryPlan[Any]]:
+    """Queries of slices, compiled before the first one is asked.
+
+    Args:
+        compiler: Of the holdout.
+        questions: By the condition of each slice.
+        guess: The analyst's own, for slices whose training rows make none.
+
+    Raises:
+        QueryRejected: If one of them cannot be asked. Nothing is charged.
+    """
+    plans = []
+    for where, question in questions.items():
+        try:
+            plan = compiler.compile(question, None, None)
+        except QueryRejected as fault:
+            if guess is None:
+                raise QueryRejected(f"in the slice {brief(where)}: {fault.message}", **fault.data) from None
+            plan = compiler.compile(question, guess, None)
+        plans.append(plan)
+    return plans
+
+
+def as_one_step(compiler: QueryCompiler, questions: Sequence[Any], plans: Sequence[QueryPlan[Any]]) -> Batch | None:
     """Queries of slices as one step (S9); None for AUCs and scores of several parts, which are asked one by one.
 
     Raises:
@@ -252,7 +277,6 @@ def batch_of_slices(compiler: QueryCompiler, questions: Sequence[Any]) -> Batch 
     """
     if any(isinstance(question, AreaQuery | ScoreQuery) for question in questions):
         return None
-    plans = [compiler.compile(question, None, None) for question in questions]
     if not all(isinstance(plan, OneMean) for plan in plans):
         raise QueryRejected(
             "a slice is one query only where the mechanism checks guesses and training rows show the metric; expected "

@@ -110,6 +110,19 @@ def test_models_are_compared_on_a_slice(holdout, name):
     assert answer.low <= row["sealed_low"] < scores[0] - scores[1] < row["sealed_high"] <= answer.high
 
 
+@pytest.mark.parametrize("name", SCORES)
+def test_nothing_is_known_of_a_slice_without_rows(holdout, name):
+    """A mean of all rows has a narrower interval, and would miss."""
+    models, asked = (DecisionTreeClassifier(max_depth=2, random_state=0), LogisticRegression()), {"where": "x > 100"}
+    with pytest.raises(eh.QueryRejected, match="none could be computed from the training rows"):
+        holdout.compare(*models, name, **asked)
+    answer = holdout.compare(*models, name, guess=0.0, **asked)
+    assert (answer.low, answer.high, answer.charged) == (-1.0, 1.0, 0)
+    holdout.unseal()
+    (row,) = holdout.transcript().rows
+    assert (row["sealed_low"], row["sealed_high"]) == (-1.0, 1.0)
+
+
 @pytest.mark.parametrize("name", [*SCORES, "accuracy", "error", "brier"])
 def test_arrays_are_compared_on_a_slice_with_a_guess(tmp_path, name):
     rng = np.random.default_rng(3)

@@ -131,8 +131,31 @@ def test_every_slice_of_a_score(tmp_path):
         for name in "NS":
             inputs, labels = of_sealed("classes", name)
             assert found[name].low < metrics.balanced_accuracy_score(labels, model.predict(inputs)) < found[name].high
-        nothing = holdout.evaluate(model, "balanced_accuracy", features=FEATURES, where="x > 100")
-        assert (nothing.low, nothing.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["balanced_accuracy", "f1_macro", "neg_log_loss"])
+def test_a_slice_without_training_rows_makes_no_guess(tmp_path, name):
+    model = classifiers()[0]
+    with create(tmp_path, "classes") as holdout:
+        before, asked = holdout.status()["questions_asked"], {"features": FEATURES, "where": "x > 100"}
+        with pytest.raises(eh.QueryRejected, match="none could be computed from the training rows"):
+            holdout.evaluate(model, name, **asked)
+        assert holdout.status()["questions_asked"] == before
+        ends = (-LOG_CLIP, 0.0) if name == "neg_log_loss" else (0.0, 1.0)
+        answer = holdout.evaluate(model, name, guess=sum(ends) / 2.0, **asked)
+        assert (answer.low, answer.high, answer.source, answer.charged) == (*ends, "guess", 0)
+        if name != "f1_macro":
+            with pytest.raises(eh.QueryRejected, match="none could be computed from the training rows"):
+                holdout.compare(*classifiers(), name, **asked)
+            told = holdout.compare(*classifiers(), name, guess=0.0, **asked)
+            reach = ends[1] - ends[0]
+            assert (told.low, told.high, told.charged) == (-reach, reach, 0)
+
+
+def test_some_training_rows_without_a_class_still_make_a_guess(tmp_path):
+    with create(tmp_path, "classes") as holdout:
+        answer = holdout.evaluate(classifiers()[0], "balanced_accuracy", features=FEATURES, where="x > 1.5 and z > 0")
+        assert answer.source == "training"
 
 
 @pytest.mark.parametrize(

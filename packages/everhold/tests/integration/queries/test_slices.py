@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
+from everhold.queries.area import area_of
 
 sklearn = pytest.importorskip("sklearn")
 ROWS = 1_500
@@ -117,8 +118,51 @@ def test_the_auc_of_a_slice_counts_its_rows_alone(holdout):
     assert found["N"].question == answer.question
     for name in ("S", "it's"):
         assert found[name].low <= area(model, SEALED, SEALED["region"] == name) <= found[name].high
-    nothing = holdout.evaluate(model, "roc_auc", features=FEATURES, where="x > 100")
-    assert (nothing.low, nothing.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "recall", "accuracy"])
+def test_a_slice_in_which_no_training_row_counts_needs_a_guess(tmp_path, name):
+    lacking = (TRAINED["region"] == "S") & (TRAINED["y"] == 1)
+    training = {**TRAINED, "region": np.where(lacking, "N", TRAINED["region"])}  # one class in S
+    where = "x > 100" if name == "accuracy" else "region = 'S'"
+    with eh.Holdout.create(
+        f"{tmp_path}/h.db", "h", holdout=SEALED, training=training, label="y", queries=200, surprises=5
+    ) as holdout:
+        asked, model = {"features": FEATURES}, tree(2)
+        with pytest.raises(eh.QueryRejected, match=r"none could be computed .*guess=0\.8"):
+            holdout.evaluate(model, name, where=where, **asked)
+        answer = holdout.evaluate(model, name, where=where, guess=0.7, **asked)
+        assert (answer.value, answer.source, answer.charged) == (0.7, "guess", 0)
+        assert answer.low < 0.7 < answer.high
+        if name == "accuracy":
+            return
+        before = holdout.remaining
+        with pytest.raises(eh.QueryRejected, match=r"in the slice .*region.*S.*: .*needs a prior estimate"):
+            holdout.evaluate(tree(1), name, by=["region"], **asked)
+        assert holdout.remaining == before
+        found = holdout.evaluate(tree(1), name, by=["region"], guess=0.7, **asked)
+        sources = {values: answer.source for (values,), answer in found.items()}
+        assert (sources["N"], sources["it's"], found["S"].value) == ("training", "training", 0.7)
+
+
+def test_training_rows_of_one_class_make_no_guess_of_an_auc(tmp_path):
+    training = {**TRAINED, "y": np.zeros(ROWS, dtype=int)}
+    with eh.Holdout.create(
+        f"{tmp_path}/h.db", "h", holdout=SEALED, training=training, label="y", queries=200, surprises=5,
+        rows=eh.Rows(features="public"),
+    ) as holdout:  # fmt: skip
+        asked = eh.auc(SEALED["x"], training=TRAINED["x"])
+        other = eh.auc(SEALED["x"] + SEALED["z"], training=TRAINED["z"])
+        for query in (asked, eh.difference(asked, other)):
+            with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
+                holdout.ask(query)
+        assert holdout.ask(asked, guess=0.8).low < area_of(np.column_stack([SEALED["x"], SEALED["y"]]))
+
+
+def test_an_own_guess_takes_the_place_of_that_of_cross_validation(holdout):
+    answer = holdout.evaluate(tree(4), "accuracy", features=FEATURES, guess=0.71)
+    assert (answer.value, answer.source) == (0.71, "guess")
+    assert holdout.evaluate(tree(4), "accuracy", features=FEATURES).repeated
 
 
 def test_aucs_of_two_models_are_compared(holdout):

@@ -60,6 +60,7 @@ class OutcomeGain(Procedure):
     rows: int
 
     needs: ClassVar[Needs] = "cells"
+    of_all_rows: ClassVar[bool] = False  # a difference of ratios, of however few rows
 
     @staticmethod
     def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, unit: int) -> NDArray[np.int64]:
