@@ -61,7 +61,7 @@ def blindfolded():
         return method
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("totals", "table", "_fetch"):
+        for name in ("totals", "table", "_arrays_of"):
             patch.setattr(StoredRows, name, refuse(name, getattr(StoredRows, name)))
         yield
 

@@ -45,7 +45,7 @@ class CoinMixture(OfMeans):
     Examples:
         >>> low, high = CoinMixture(rows=20_000, training=20_000, concentration=114.0).interval(0.5, 17.5)
         >>> round(low, 4), round(high, 4)
-        (0.4791, 0.5209)
+        (0.4775, 0.5225)
     """
 
     concentration: float = 1.0
