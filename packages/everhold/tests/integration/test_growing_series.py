@@ -74,6 +74,14 @@ def test_rows_that_do_not_go_on_are_refused(holdout, rows, said):
     assert holdout.status()["rows"] == ROWS
 
 
+def test_rows_that_come_near_later_training_rows_are_refused(tmp_path):
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/a.db", "a", holdout=days(0, ROWS), training=days(2 * ROWS, 3 * ROWS), queries=20,
+        surprises=2, dependence=CHAIN,
+    ) as holdout, pytest.raises(HoldoutRejected, match="training rows do not all come before them"):  # fmt: skip
+        holdout.append(days(ROWS, 3 * ROWS // 2))
+
+
 def test_training_rows_and_later_trees_are_refused(holdout, tmp_path):
     with pytest.raises(HoldoutRejected, match="on one side of its sealed rows"):
         holdout.append(days(ROWS, 2 * ROWS), training=days(2 * ROWS, 3 * ROWS))

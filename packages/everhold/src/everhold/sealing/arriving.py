@@ -184,8 +184,9 @@ def seal_arrival(
             line(2)
         if earlier.series is not None and "holdout" in paths:
             check_follows(
-                folder, earlier.series, schema, arriving=paths["holdout"], earlier=earlier.sealed, rows=made["holdout"]
-            )
+                folder, earlier.series, schema, arriving=paths["holdout"], earlier=earlier.sealed,
+                training=earlier.training, rows=made["holdout"],
+            )  # fmt: skip
         _check_new(earlier, number, paths)
         for path in paths.values():
             _keep(path)

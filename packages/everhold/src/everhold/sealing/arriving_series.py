@@ -19,8 +19,9 @@ __all__ = ["check_follows"]
 
 
 def check_follows(
-    folder: Path, model: SeriesModel, schema: Schema, *, arriving: Path, earlier: Sequence[Path], rows: int
-) -> None:
+    folder: Path, model: SeriesModel, schema: Schema, *, arriving: Path, earlier: Sequence[Path],
+    training: Sequence[Path], rows: int,
+) -> None:  # fmt: skip
     """Check that rows go on where the sealed ones of one series end.
 
     Args:
@@ -29,6 +30,7 @@ def check_follows(
         schema: Of the holdout.
         arriving: File of the rows that arrive.
         earlier: Files of the sealed rows.
+        training: Files of the training rows.
         rows: Number of the rows that arrive.
 
     Raises:
@@ -41,6 +43,9 @@ def check_follows(
     try:
         with FileStructure(folder, facts, {"holdout": [arriving], "training": [*earlier]}) as structure:
             model.check_follows(structure)
+        if training:
+            with FileStructure(folder, facts, {"holdout": [arriving], "training": [*training]}) as structure:
+                model.check_training_before(structure)
     except DependenceError as error:
         raise HoldoutRejected(
             f"the rows that arrive do not go on with the series: {error}; nothing was appended"

@@ -277,6 +277,19 @@ class SeriesModel(DependenceModel):
             )
         self._check_state(structure)
 
+    def check_training_before(self, structure: RowStructure) -> None:
+        """Check that rows that arrive do not come near training rows that lie after the sealed ones.
+
+        Raises:
+            DependenceError: If training rows of the series do not all come before them.
+        """
+        independent = self.gap is not None and math.isinf(self.gap)
+        if not independent and structure.series(str(self.order_by), within=None).training != "before":
+            raise DependenceError(
+                f"in column {self.order_by!r} training rows do not all come before them, and rows that go on would "
+                "come near these. Seal the rows as another holdout"
+            )
+
     def lengthened(self, rows: int) -> Self:
         """The same model of one series when so many rows of it are sealed."""
         return type(self).from_dict({**self.to_dict(), "lengths": [(rows, 1)]})
