@@ -338,3 +338,16 @@ def test_days_as_text_are_an_order():
     assert chain.transition[0][1] == pytest.approx(1 / 3, abs=0.05)
     with pytest.raises(DependenceError, match=r"'10' comes before '9'"):
         eh.MarkovChain.fit({"day": [str(k) for k in range(200)], "on": np.arange(200) % 2}, order_by="day", state="on")
+
+
+@pytest.mark.parametrize("reveal", ["checked", "all"])
+def test_a_batch_is_told_where_a_mean_stands_for_bets_on_unequal_groups(tmp_path, reveal):
+    def unequal(first, seed):
+        home = np.repeat(np.arange(first, first + 4_001), [1] * 4_000 + [200])
+        return {"home": home, "x": np.random.default_rng(seed).normal(size=len(home))}
+
+    data = {"holdout": unequal(0, 1), "training": unequal(4_001, 2)}
+    with sealed(tmp_path / "s.db", mechanism="guess_and_check", **data) as holdout:
+        for answer in holdout.ask_many(["x > 0", "x > 2", eh.mean("x", low=-3, high=3)], reveal=reveal):
+            assert "Hoeffding" in answer.explain()
+            assert answer.low <= answer.high
