@@ -89,10 +89,16 @@ def correlation_of_classes(low: Ends, high: Ends) -> tuple[float, float]:
 
 
 def _largest_correlation(share: tuple[float, float], a: float, b: float) -> float:
-    """The largest value of ``sqrt(g(p)) (a - b)`` over an interval of p."""
+    """The largest value of ``sqrt(g(p)) (a - b)`` over an interval of p.
+
+    With b = 0 it falls in p from the limit ``sqrt(a)`` at 0. With a = 1 it grows to ``sqrt(1 - b)`` at 1.
+    """
     ends = [_correlation(p, a, b) for p in share]
     if a <= b:
         return max(ends)
+    if share[0] < share[1]:  # a class that never occurs has the value 0, and rare ones come near the limit
+        ends += [math.sqrt(a)] if b == share[0] == 0.0 else []
+        ends += [math.sqrt(1.0 - b)] if a == share[1] == 1.0 else []
     first, second = math.sqrt(a * (1.0 - a)), math.sqrt(b * (1.0 - b))
     best = second / (first + second) if first + second > 0.0 else 0.5
     return max(*ends, _correlation(min(max(best, share[0]), share[1]), a, b))

@@ -50,6 +50,20 @@ def test_the_correlation_is_that_of_two_columns():
     assert composites.correlation_of_classes(at, at)[0] == pytest.approx(np.corrcoef(actual, predicted)[0, 1])
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [((0.9, 0.8, 0.03), (1.0, 1.0, 0.1)), ((0.0, 0.1, 0.0), (0.8, 0.4, 0.3)), ((0, 0, 0), (1, 1, 1))]
+)
+def test_the_correlation_of_a_class_that_nearly_never_occurs_is_inside(low, high):
+    least, most = composites.correlation_of_classes(np.array(low), np.array(high))
+    shares = np.clip([1e-12, 1e-6, 0.01, 0.4, 0.99, 1.0 - 1e-6, 1.0 - 1e-12], low[0] + 1e-12, high[0] - 1e-12)
+    ends = ([low[place], high[place]] for place in (1, 2))
+    for point in itertools.product(shares, *ends):
+        at = np.array(point)
+        assert least - 1e-9 <= composites.correlation_of_classes(at, at)[0] <= most + 1e-9
+    never = np.array([0.0, 0.5, 0.0])
+    assert composites.correlation_of_classes(never, never) == (0.0, 0.0)
+
+
 def test_weighted_averages_use_weights_that_add_up_to_one():
     rng = np.random.default_rng(1)
     for _ in range(40):
