@@ -91,7 +91,7 @@ class BatchStep:
     def _look_at(self, procedure: Procedure, place: int) -> None:
         """A question whose sealed interval has to lie in the one that is told of an honest guess."""
         mechanism, nats = self.mechanism, float(self.nats[place])
-        low, high = procedure.interval(self._seen(place), nats)
+        low, high = procedure.interval(self._summary(place), nats)
         self.sealed[place, 1:] = low - mechanism.rounding, high + mechanism.rounding
         if not (self.questions.silent or self._is_challenge(place)):
             self.told[place] = mechanism.told_of_guess(procedure, self._guess(place), nats)
@@ -102,7 +102,7 @@ class BatchStep:
         if self.questions.margins is None:
             return
         for place in np.flatnonzero(~np.isnan(self.questions.margins)).tolist():
-            low, _ = self.procedures[place].interval(self._seen(place), float(self.nats[place]) - math.log(2.0))
+            low, _ = self.procedures[place].interval(self._summary(place), float(self.nats[place]) - math.log(2.0))
             self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
             better = bool(self.sealed[place, 1] >= self.questions.margins[place])
             self.surprise[place] = better and not self.questions.silent
@@ -113,9 +113,8 @@ class BatchStep:
     def _guess(self, place: int) -> float:
         return float(self.questions.guesses[place]) / self.mechanism.steps
 
-    def _seen(self, place: int) -> Any:
-        seen = None if self.questions.seen is None else self.questions.seen[place]
-        return float(self.sealed[place, 0]) if seen is None else seen
+    def _summary(self, place: int) -> Any:
+        return self.questions.summary(place, self.procedures[place], float(self.sealed[place, 0]))
 
     def tell(self, replies: Replies, start: int, state: State) -> State:
         """Replies from this position on; returns the state after them."""

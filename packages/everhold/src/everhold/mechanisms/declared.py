@@ -59,8 +59,8 @@ def tell_declared(
         else:
             told, low, high = [], np.empty(len(places)), np.empty(len(places))
             for index, place in enumerate(places.tolist()):
-                seen = None if evaluations.seen is None else evaluations.seen[place]
-                least, most = procedure.interval(totals[place] / steps if seen is None else seen, float(nats[place]))
+                summary = evaluations.summary(place, procedure, totals[place] / steps)
+                least, most = procedure.interval(summary, float(nats[place]))
                 offsets = Offsets.of(procedure, float(ats[place]), float(nats[place]))
                 low[index], high[index] = least, most
                 told.append(offsets.told(least - rounding, most + rounding))

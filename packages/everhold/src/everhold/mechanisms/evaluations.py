@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from everhold.guarantees.intervals.means import OfMeans
 from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ class Evaluations:
 
     def __len__(self) -> int:
         return len(self.totals)
+
+    def summary(self, place: int, procedure: Procedure, mean: float) -> Any:
+        """The input of an interval procedure: the mean of a question, or what was evaluated beside it. Secret.
+
+        A procedure of means may stand in place of one for which more was evaluated.
+        """
+        seen = None if self.seen is None or isinstance(procedure, OfMeans) else self.seen[place]
+        return mean if seen is None else seen
 
     def some(self, rows: list[int]) -> Evaluations:
         """The questions in these rows, in this order."""

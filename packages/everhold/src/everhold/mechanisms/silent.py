@@ -104,8 +104,7 @@ class Silent(Mechanism):
         nats = self.nats(state.asked + 1 + np.arange(count))
         for place, procedure in enumerate(self.procedures_of(evaluations)[:count]):
             mean = int(evaluations.totals[place].sum()) / self.steps
-            seen = None if evaluations.seen is None else evaluations.seen[place]
-            low, high = procedure.interval(mean if seen is None else seen, float(nats[place]))
+            low, high = procedure.interval(evaluations.summary(place, procedure, mean), float(nats[place]))
             replies.sealed[place] = np.clip([mean, low - self.rounding, high + self.rounding], 0.0, 1.0)
         replies.procedures[:count] = self.procedures_of(evaluations)[:count]
         replies.nats[:count], replies.sources[:count] = nats, Source.SILENT

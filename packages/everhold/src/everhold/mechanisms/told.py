@@ -62,10 +62,8 @@ def _tell(
     """The reply to one of them; returns what its label costs, in millionths of a nat."""
     total, guess = int(questions.totals[place].sum()), int(questions.guesses[place])
     mean, rounding = total / mechanism.steps, mechanism.rounding
-    of_means = isinstance(procedure, OfMeans)  # also in place of bets, for which more was evaluated
-    seen = None if of_means or questions.seen is None else questions.seen[place]
     at, where = (guess / mechanism.steps if guess >= 0 else 0.5), slice(place, place + 1)
-    low, high = procedure.interval(mean if seen is None else seen, nats)
+    low, high = procedure.interval(questions.summary(place, procedure, mean), nats)
     sealed = np.clip([mean, low - rounding, high + rounding], 0.0, 1.0)
     if isinstance(procedure, OfMeans):
         first, last = mechanism.cells.told(total)
