@@ -25,7 +25,8 @@ QUERIES = {
 @pytest.fixture
 def storage(tmp_path):
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+        archive.extractall(tmp_path)
     return tmp_path
 
 
