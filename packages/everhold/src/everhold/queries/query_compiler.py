@@ -446,10 +446,13 @@ class QueryCompiler:
 
     def _test_ratio(self, bound: BoundQuery, part: NDArray[np.int64], whole: NDArray[np.int64]) -> None:
         """Warn of a ratio whose residuals, of which bets on it measure the spread, are worth less than is promised."""
-        counted = int(whole.sum())
-        if self.answered(bound.question) or not counted:
+        if counted := int(whole.sum()):
+            self.test_spread(bound, (part - whole * (int(part.sum()) / counted)) / self.mechanism.unit)
+
+    def test_spread(self, bound: BoundQuery, left: NDArray[np.float64]) -> None:
+        """Warn where residuals of the training rows, shape (rows,), are worth less than is promised; once a query."""
+        if self.answered(bound.question):
             return
-        left = (part - whole * (int(part.sum()) / counted)) / self.mechanism.unit
         if (found := self._monitor.worth(left, plan=self.mechanism.queries, bets=True)) is not None:
             warn_of_questions([(bound.shown, found)])
 

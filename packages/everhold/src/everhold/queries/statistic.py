@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
 
 __all__ = [
+    "OneNumber",
     "OneStatistic",
     "Statistic",
     "StatisticGrid",
@@ -47,6 +48,7 @@ __all__ = [
     "check_positive",
     "check_range",
     "check_rows",
+    "evaluated",
 ]
 
 _MOST_STEPS = 2**62
@@ -206,20 +208,30 @@ class OneNumber(OneMean):
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """See `QueryPlan.evaluate`."""
-        (mean,) = self.prepared
+        return evaluated([self], sealed, silent=self.silent), list(self.prepared)
+
+
+def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool) -> Evaluations:
+    """What is seen of the sealed rows by numbers of all rows that are asked for together; at least one."""
+    procedures, shares, seen = [], [], []
+    for number in numbers:
+        (mean,) = number.prepared
         if mean.procedure is None:
             raise TypeError(f"{mean.bound.shown!r} has no procedure; expected a mechanism that rests on intervals")
-        share, seen = self.look_at(sealed)
-        evaluations = Evaluations(
-            totals=np.array([[math.floor(share * self.mechanism.steps)]], dtype=np.int64),
-            guesses=np.array([mean.guess], dtype=np.int64),
-            rows=self.schema.rows,
-            unit=self.mechanism.unit,
-            procedures=[mean.procedure],
-            seen=[seen],
-            silent=self.silent,
-        )
-        return evaluations, [mean]
+        share, found = number.look_at(sealed)
+        procedures.append(mean.procedure)
+        shares.append(share)
+        seen.append(found)
+    mechanism, schema = numbers[0].mechanism, numbers[0].schema
+    return Evaluations(
+        totals=np.array([[math.floor(share * mechanism.steps)] for share in shares], dtype=np.int64),
+        guesses=np.array([number.prepared[0].guess for number in numbers], dtype=np.int64),
+        rows=schema.rows,
+        unit=mechanism.unit,
+        procedures=procedures,
+        seen=seen,
+        silent=silent,
+    )
 
 
 @dataclass(frozen=True)

@@ -59,18 +59,19 @@ def test_a_contrast_from_creation_to_a_verified_certificate(holdout, tmp_path):
     answer = holdout.ask(question)
     assert answer.low <= 0.1 <= answer.high
     assert answer.low <= share(SEALED, "B") - share(SEALED, "A") <= answer.high
-    parts = 2 if holdout.mechanism.traits.needs_guess else 4
-    assert len(holdout.transcript()) == parts
-    if holdout.mechanism.traits.needs_guess:
+    checks = holdout.mechanism.traits.needs_guess
+    assert len(holdout.transcript()) == (1 if checks else 4)
+    if checks:
         assert answer.value == pytest.approx(share(TRAINED, "B") - share(TRAINED, "A"), abs=1e-6)
         farthest = max(answer.value - answer.low, answer.high - answer.value)
         assert price.radius == pytest.approx(farthest, rel=1e-6)
-        assert (price.charged_if_confirmed, price.charged_at_most) == (0, 2)
+        assert (price.charged_if_confirmed, price.charged_at_most) == (0, 1)
     ratio = holdout.ask(eh.risk_ratio("died = 1", **ARMS))
-    assert ratio.repeated
+    assert ratio.repeated is not checks
     assert ratio.charged == 0
     assert ratio.low <= 1.5 <= ratio.high
-    assert "follows from the intervals of both arms" in answer.explain()
+    assert "follows from the intervals of both arms" in ratio.explain()
+    assert ("betting on the difference of two arms" in answer.explain()) is checks
     holdout.certificate().save(tmp_path / "c.json")
     assert verify_certificate(tmp_path / "c.json")
 
@@ -121,7 +122,7 @@ def test_all_groups_are_answered_or_none(tmp_path):
     with eh.Holdout.create(
         tmp_path / "s.db", "s", holdout=SEALED, training=TRAINED, queries=5, mechanism="guess_and_check"
     ) as small:
-        small.allot("a", questions=3)
+        small.allot("a", questions=2)
         analyst = small.analyst("a")
         refused = analyst.ask(eh.risk_difference("died = 1", **ARMS, by="sex"))
         assert refused.refused
@@ -150,15 +151,44 @@ def test_what_cannot_be_meant_is_refused_free_of_charge(checked, wrong, message)
     assert len(checked.transcript()) == 0
 
 
-def test_a_guess_of_the_whole_is_refused_and_those_of_the_arms_are_taken(checked):
-    question = eh.risk_difference("died = 1", **ARMS)
+def test_a_guess_of_a_difference_is_one_of_the_whole_and_of_a_ratio_one_of_each_arm(checked):
+    guessed = checked.ask(eh.risk_difference("died = 1", **ARMS), guess=0.1)
+    assert guessed.source == "guess"
+    assert guessed.value == pytest.approx(0.1, abs=1e-6)
+    question = eh.risk_ratio("died = 1", **ARMS)
     with pytest.raises(eh.QueryRejected, match="takes no guess of the whole"):
-        checked.ask(question, guess=0.1)
+        checked.ask(question, guess=1.5)
     for part, guess in zip(question.parts(checked.schema), (0.3, 0.2), strict=True):
         checked.ask(part, guess=guess)
     answer = checked.ask(question)
     assert answer.repeated
-    assert answer.value == pytest.approx(0.1, abs=0.03)
+    assert answer.value == pytest.approx(1.5, abs=0.2)
+    with pytest.raises(eh.QueryRejected, match="takes no guess"):
+        checked.ask(eh.risk_difference("died = 1", **ARMS, by="sex"), guess=0.1)
+
+
+def test_an_arm_without_training_rows_is_asked_for_alone(tmp_path):
+    trained = {name: column[TRAINED["arm"] == "A"] for name, column in TRAINED.items()}
+    with eh.Holdout.create(
+        tmp_path / "n.db", "n", holdout=SEALED, training=trained, queries=60, mechanism="guess_and_check"
+    ) as made:
+        with pytest.raises(eh.QueryRejected, match="guess"):
+            made.ask(eh.risk_difference("died = 1", **ARMS))
+        treated, _ = eh.risk_difference("died = 1", **ARMS).parts(made.schema)
+        made.ask(treated, guess=0.3)
+        answer = made.ask(eh.risk_difference("died = 1", **ARMS))
+        assert answer.low <= 0.1 <= answer.high
+        assert len(made.transcript()) == 2
+
+
+def test_zero_and_minus_zero_are_one_arm(tmp_path):
+    with (
+        eh.Holdout.create(
+            tmp_path / "z.db", "z", holdout=SEALED, training=TRAINED, queries=60, mechanism="guess_and_check"
+        ) as made,
+        pytest.raises(eh.QueryRejected, match="are the same arm"),
+    ):
+        made.ask(eh.risk_difference("died = 1", arm="dose", treated=-0.0, control=0))
 
 
 ENDS = st.floats(0.0, 1.0)

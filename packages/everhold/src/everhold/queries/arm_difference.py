@@ -1,0 +1,148 @@
+"""The difference of the means of two arms as one question, whose bets are on both arms at once (Statement K)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_float
+from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals.capital import Units
+from everhold.guarantees.intervals.parts import units_of
+from everhold.queries.score_query import largest_group
+from everhold.queries.statistic import OneNumber
+from everhold.sealing.sums import parts_of_ratio
+from everhold.values.base import BoundQuery
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["OneArmDifference", "difference_of_arms"]
+
+
+def difference_of_arms(
+    compiler: QueryCompiler, arms: Sequence[BoundQuery], *, shown: str, width: float, guess: float | None
+) -> OneArmDifference | None:
+    """The one question; None where the arms are asked for one by one.
+
+    They are where an engine counts the rows, where a declared family has them, and without training rows in an arm.
+
+    Args:
+        compiler: Of the holdout.
+        arms: The conditional means of the treated and of the control arm; no row is in both.
+        shown: The question as people read it.
+        width: Of the outcomes that row values of 0 and 1 stand for; negative where 1 stands for the lesser one.
+        guess: The analyst's own, in units of the outcome.
+
+    Raises:
+        QueryRejected: If it cannot be asked. Nothing is charged.
+    """
+    mechanism, training = compiler.mechanism, compiler.training
+    if training is None or any(
+        training.counting(arm) is not training or compiler.level_of(arm) is not None for arm in arms
+    ):
+        return None
+    ordered = sorted(arms, key=lambda arm: arm.question)  # one question, whichever arm is named first
+    if ordered[0] is not arms[0]:
+        width = -width
+    look = ArmsLook(ordered[0], ordered[1], mechanism.dependence.group_column, largest_group(mechanism), mechanism.unit)
+    values = look.of_rows(training)
+    if not all(whole.any() for _, whole in values):
+        return None
+    columns = [arm.columns for arm in ordered]
+    bound = BoundQuery(
+        {"kind": "difference of arms", "of": [arm.description for arm in ordered]}, shown, -width, width,
+        reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
+        by_position=any(arm.by_position for arm in arms),
+    )  # fmt: skip
+    compiler.test_spread(bound, _residuals(*values))
+    planned = look.at(training)
+    known, rows = Fraction(planned.score), compiler.schema.rows
+    procedure = ArmDifference(planned, rows / compiler.schema.training_rows, rows)
+    own = None if guess is None else as_float(guess)
+    prepared = compiler.of_statistic(bound, own, known, procedure)
+    return OneArmDifference([prepared], compiler.schema, mechanism, look)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmsLook:
+    """Reader of both arms; public.
+
+    Attributes:
+        treated: The ratio of one arm: values within rows that count.
+        control: That of the other arm.
+        group_column: Names groups of rows; None of independent ones.
+        largest: Rows of the largest sealed group.
+        unit: Grid steps between the row values 0 and 1.
+    """
+
+    treated: BoundQuery
+    control: BoundQuery
+    group_column: str | None
+    largest: float
+    unit: int
+
+    def at(self, rows: StoredRows) -> SeenArms:
+        """The units of both arms; of sealed rows they are secret."""
+        (first, counting), (other, among) = self.of_rows(rows)
+        rounded = 0.0 if all(parts_of_ratio(arm)[0].yes_no for arm in (self.treated, self.control)) else 1.0 / self.unit
+        if self.group_column is None:
+            treated, control = units_of(first, counting), units_of(other, among)
+            return SeenArms(*_beside(treated, control), rounded)
+        index = rows.group_index(self.group_column)
+        sums = [np.bincount(index, part) for part in (first, counting, other, among)]
+        kinds, counts = np.unique(np.array(sums), axis=1, return_counts=True)
+        largest = max(self.largest, float(np.bincount(index).max(initial=0)))
+        treated, control = (
+            Units(kinds[place + 1], kinds[place], counts.astype(np.float64), largest) for place in (0, 2)
+        )
+        return SeenArms(treated, control, rounded)
+
+    def of_rows(self, rows: StoredRows) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Values of rows within either arm, and 1 for its rows; shape (rows,) each. Of sealed rows they are secret."""
+        return [self._values(rows, arm) for arm in (self.treated, self.control)]
+
+    def _values(self, rows: StoredRows, arm: BoundQuery) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        part, whole = (rows.row_values(query, unit=self.unit) for query in parts_of_ratio(arm))
+        return np.minimum(part, whole) / self.unit, whole / self.unit
+
+
+def _residuals(
+    treated: tuple[NDArray[np.float64], NDArray[np.float64]], control: tuple[NDArray[np.float64], NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """How each training row moves the difference, shape (rows,)."""
+    moves = [(part - whole * (part.sum() / whole.sum())) / whole.sum() for part, whole in (treated, control)]
+    return np.asarray(moves[0] - moves[1])
+
+
+def _beside(treated: Units, control: Units) -> tuple[Units, Units]:
+    """Units of which each has rows in one arm alone, as units of both."""
+    none = [np.zeros(len(units.counts)) for units in (control, treated)]
+    counts = np.concatenate([treated.counts, control.counts])
+    sizes = np.concatenate([treated.sizes, none[0]]), np.concatenate([none[1], control.sizes])
+    values = np.concatenate([treated.values, none[0]]), np.concatenate([none[1], control.values])
+    both = [Units(size, value, counts, 1.0) for size, value in zip(sizes, values, strict=True)]
+    return both[0], both[1]
+
+
+@dataclass(frozen=True)
+class OneArmDifference(OneNumber):
+    """A difference of arms that is held against its guess.
+
+    Attributes:
+        look: At the sealed rows.
+    """
+
+    look: ArmsLook
+
+    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
+        """The difference of the sealed rows, and the units that are bet on."""
+        seen = self.look.at(sealed)
+        return Fraction(seen.score), seen

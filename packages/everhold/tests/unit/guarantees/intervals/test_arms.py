@@ -1,0 +1,126 @@
+"""Bets on both arms at once: how often they miss, exactly, and the corners at which the least difference lies."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from everhold.guarantees.intervals import arms
+from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
+from everhold.guarantees.intervals.capital import Units
+
+UNITS, LEVEL = 9, 0.45
+WORLDS = {  # of one unit: rows treated, sum of their values, rows of the control arm, sum; then probabilities
+    "rows of one arm each": ([(1, 1, 0, 0), (1, 0, 0, 0), (0, 0, 1, 1), (0, 0, 1, 0)], [0.2, 0.3, 0.35, 0.15]),
+    "few treated": ([(1, 1, 0, 0), (1, 0, 0, 0), (0, 0, 1, 1), (0, 0, 1, 0)], [0.05, 0.15, 0.4, 0.4]),
+    "groups in both arms": ([(1, 1, 1, 0), (1, 0, 1, 1), (2, 2, 1, 1), (1, 0, 2, 0)], [0.3, 0.3, 0.2, 0.2]),
+}  # fmt: skip
+
+
+def seen(kinds, counts, *, rounded=0.0):
+    rows, sums, others, their_sums = np.array(kinds, dtype=np.float64).T
+    counts, largest = np.array(counts, dtype=np.float64), float(np.max(rows + others))
+    return SeenArms(Units(rows, sums, counts, largest), Units(others, their_sums, counts, largest), rounded)
+
+
+def true_difference(kinds, chances):
+    rows, sums, others, their_sums = np.array(chances) @ np.array(kinds, dtype=np.float64)
+    return sums / rows - their_sums / others
+
+
+def compositions(units, kinds):
+    """All counts of the kinds among so many units."""
+    for bars in itertools.combinations(range(units + kinds - 1), kinds - 1):
+        yield np.diff([-1, *bars, units + kinds - 1]) - 1
+
+
+def missed(world, nats, *, planned=None):
+    """Probability that the bets on both arms miss the true difference, over all outcomes of the units."""
+    kinds, chances = WORLDS[world]
+    procedure = ArmDifference(seen(kinds, 40.0 * np.array(planned or chances)), UNITS / 40.0, UNITS)
+    procedure._joint[nats] = True
+    true, found = (1.0 + true_difference(kinds, chances)) / 2.0, 0.0
+    for counts in compositions(UNITS, len(kinds)):
+        low, high = procedure.interval(seen(kinds, counts), nats)
+        ways = math.factorial(UNITS) / math.prod(map(math.factorial, counts.tolist()))
+        found += ways * float(np.prod(np.power(chances, counts))) * (not low <= true <= high)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("world", "planned"), [*((world, None) for world in WORLDS), ("rows of one arm each", [0.4, 0.1, 0.1, 0.4])]
+)
+def test_an_interval_misses_with_its_level_at_most(world, planned):
+    assert missed(world, -math.log(LEVEL), planned=planned) <= LEVEL
+
+
+def misses_of_copies(*, as_rows, draws=60):
+    """How often an interval at a level of .2 misses where each group is twenty copies of a row."""
+    rng, found = np.random.default_rng(3), 0
+    kinds = np.array([(20, 20, 0, 0), (20, 0, 0, 0), (0, 0, 20, 20), (0, 0, 20, 0)])
+    chances, nats = np.array([0.3, 0.2, 0.2, 0.3]), math.log(5.0)
+    units, copies = (kinds / 20.0, 20.0) if as_rows else (kinds, 1.0)
+    procedure = ArmDifference(seen(units, 80.0 * copies * chances), 1.0, 1_600)
+    true = (1.0 + true_difference(kinds, chances)) / 2.0
+    for counts in rng.multinomial(80, chances, draws):
+        low, high = procedure.interval(seen(units, copies * counts), nats)
+        found += not low <= true <= high
+    return found
+
+
+def test_groups_of_copies_are_units_and_their_rows_are_none():
+    """The protection removed: rows of a group as if they were independent."""
+    assert misses_of_copies(as_rows=False) <= 19  # more of 60 have a probability of .01 at a level of .2
+    assert misses_of_copies(as_rows=True) > 25
+
+
+def test_the_capital_of_groups_in_both_arms_is_fair_as_a_sum_and_not_as_a_product():
+    rows, sums, others, their_sums = np.array([(1, 1, 1, 0), (1, 0, 1, 1)], dtype=np.float64).T
+    treated, control = sums - 0.5 * rows, 0.5 * others - their_sums  # both means are 1/2
+    assert np.mean(1.0 + 0.2 * (treated + control)) == pytest.approx(1.0)
+    assert np.mean((1.0 + 0.2 * treated) * (1.0 + 0.2 * control)) == pytest.approx(1.01)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_pair_that_is_left_has_a_smaller_difference(seed):
+    """All pairs on a grid of the box, tried one by one."""
+    rng = np.random.default_rng(seed)
+    sizes, units = rng.integers(0, 4, (2, 300)).astype(np.float64), np.ones(300)
+    sums = [
+        rng.binomial(size.astype(int), chance).astype(np.float64)
+        for size, chance in zip(sizes, (0.6, 0.4), strict=True)
+    ]
+    largest = float(np.max(sizes.sum(axis=0)))
+    both = SeenArms(Units(sizes[0], sums[0], units, largest), Units(sizes[1], sums[1], units, largest))
+    procedure = ArmDifference(both, 1.0, 600)
+    plan, nats = procedure._from_below, 4.0
+    boxes = [(0.5, 0.7), (0.3, 0.5)] if seed % 2 else [(0.48, 0.75), (0.25, 0.5)]
+    found = arms._least_difference(both, plan, nats, *boxes)
+    stakes = [plan.stake(nats + math.log(2.0)), *(arms.FRACTIONS * plan.cap)]
+    pays = [math.log(2.0)] + [math.log(32.0)] * (len(stakes) - 1)
+    cells, least = 60, math.inf
+    for b, a in itertools.product(*(np.linspace(*box, cells) for box in boxes)):
+        moves = arms._moves(both.treated, both.control, plan, b, a)
+        gains = np.log1p(np.multiply.outer(stakes, moves)).sum(axis=1) - pays
+        if gains.max() < nats or b > plan.most or a < plan.least:
+            least = min(least, b - a)
+    assert least - 0.02 <= found <= least + 1e-9
+
+
+def test_values_that_were_rounded_down_count_as_large_as_they_may_have_been():
+    kinds, chances = WORLDS["rows of one arm each"]
+    counts = 300.0 * np.array(chances)
+    procedure = ArmDifference(seen(kinds, counts), 1.0, 300)
+    exact = procedure.interval(seen(kinds, counts), 6.0)
+    rounded = procedure.interval(seen(kinds, counts, rounded=0.01), 6.0)
+    assert rounded[0] < exact[0] < exact[1] < rounded[1]
+    assert rounded[1] - rounded[0] < exact[1] - exact[0] + 0.011
+
+
+def test_a_group_larger_than_was_declared_is_an_error():
+    kinds, chances = WORLDS["rows of one arm each"]
+    procedure = ArmDifference(seen(kinds, 100.0 * np.array(chances)), 1.0, 100)
+    larger = seen([(2, 1, 0, 0), *kinds[1:]], 25.0 * np.ones(4))
+    with pytest.raises(ValueError, match="larger than the public sizes"):
+        procedure.interval(larger, 6.0)
