@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +33,7 @@ METRICS_WITHOUT_RANGE = (
 """Metrics that need a name alone."""
 _LOSSES = ("absolute", "squared", "log")
 _OF_RISK = {"loss", "low", "high"}
+_KEYS = ("loss", "score", "low", "high", "clip", "bins", "rate")
 _MOST = 10**6  # submissions that are planned, in all
 _TEAMS, _EACH = 50, 20
 _LONGEST_RULES = 20_000
@@ -164,7 +166,7 @@ class Competition(Display):
                 "feedback='none' or 'score', or a mean such as accuracy; nothing was created"
             )
         raise ValueError(
-            f"the metric is {brief(metric)}; expected 'accuracy', 'error', 'brier', "
+            f"the metric is {brief(metric)}; {_meant(metric)}expected 'accuracy', 'error', 'brier', "
             "'neg_brier_score', 'neg_log_loss', a loss with its range, as in {'loss': 'absolute', 'low': 0, 'high': "
             "60}, or a score such as 'f1_macro' or {'score': 'r2', 'low': 0, 'high': 60}; nothing was created"
         )
@@ -300,6 +302,18 @@ def _check_known(metric: object) -> None:
         numbers = "neg_mean_absolute_error" if name.startswith(("neg_", "max_error", "explained", "d2_abs")) else ""
         near = numbers or REFUSED[name].split(" of ")[0]
         raise ValueError(f"{name!r} ranks no board, because it is not promised. Rank by {near}; nothing was created")
+
+
+def _meant(metric: object) -> str:
+    """The nearest name or key of a metric that there is none of."""
+    from everhold.queries.scores import score_names
+
+    given, known = ([metric], score_names()) if isinstance(metric, str) else (metric, _KEYS)
+    for name in given if isinstance(given, (list, Mapping)) else ():
+        near = get_close_matches(name, known, n=1) if isinstance(name, str) and name not in known else []
+        if near:
+            return f"did you mean {near[0]!r} in place of {brief(name)}? "
+    return ""
 
 
 def _is_number(value: object) -> bool:

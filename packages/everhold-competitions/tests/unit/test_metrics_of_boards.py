@@ -34,6 +34,19 @@ def test_a_range_whose_square_is_no_number_is_refused(end):
         Competition(feedback="score", metric={"score": "r2", "low": 0, "high": 1, end: 1e200})
 
 
+@pytest.mark.parametrize(
+    ("metric", "meant"),
+    [
+        ({"loss": "absolute", "hgih": 60}, "'high' in place of 'hgih'"),
+        ({"los": "absolute"}, "'loss' in place of 'los'"),
+        ("f1_marco", "'f1_macro' in place of 'f1_marco'"),
+    ],
+)
+def test_a_misspelled_key_or_name_is_refused_with_the_nearest_one(metric, meant):
+    with pytest.raises(ValueError, match=f"did you mean {meant}.*nothing was created"):
+        Competition(feedback="score", metric=metric)
+
+
 def test_the_logarithmic_loss_of_three_classes_names_other_metrics(tmp_path):
     rng = np.random.default_rng(0)
     rows = {"id": np.arange(300), "x": rng.normal(size=300), "y": rng.choice(list("abc"), 300).astype(object)}

@@ -6,18 +6,21 @@ submissions, or replace its final one. The steward may hand in for any team.
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from everhold.arguments import brief
 from everhold_server.api.contract import (
     HoldoutName,
     MalformedRequest,
     Predictions,
     Strict,
-    arguments_checked,
     body_of,
     refusals,
     result,
@@ -28,7 +31,7 @@ from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Analyst, Forbidden, Role, Viewer
 from everhold_server.uploads import Brought
-from everhold_server.wire.predictions import predictions_from
+from everhold_server.wire.predictions import FILE, predictions_from
 
 if TYPE_CHECKING:
     from everhold.values.base import Schema
@@ -51,6 +54,7 @@ _FIELDS = {
     "guess": {**_TEXT, "description": "Likewise, a number."},
     "column": {**_TEXT, "description": "Likewise: the column of the predictions, where the file has several."},
 }
+_OF_EVERY_FORM = {"", "request", "csrf", "act"}  # the document, and what pages add
 _RECEIVED = {
     "result": "submission",
     "team": "owls",
@@ -197,12 +201,14 @@ def submission_of(name: str, principal: Principal, holdouts: OpenHoldouts, recei
 
     Raises:
         Forbidden: If it is for another's team.
+        MalformedRequest: If a part of the form is none of a submission's, or the guess is no number.
         QueryRejected: If the predictions cannot be read.
     """
     handed_in, schema = received.document(HandedIn), holdouts.whole(name, principal).schema
+    _check_parts(received, handed_in)
     return {
         "team": _own_team(handed_in.team or received.text("team"), principal),
-        "guess": _number(received.text("guess")) if handed_in.guess is None else handed_in.guess,
+        "guess": _guess(received.text("guess")) if handed_in.guess is None else handed_in.guess,
         "predictions": _predictions(handed_in.predictions, _PREDICTIONS, schema, received),
         "training": _predictions(handed_in.training, _TRAINING, schema, received),
     }
@@ -237,11 +243,29 @@ def _predictions(written: Any, part: str, schema: Schema, received: Received) ->
     return predictions_from(written, schema, received.tables(schema))
 
 
-def _number(text: str | None) -> float | None:
+def _check_parts(received: Received, handed_in: HandedIn) -> None:
+    """Refuse a part that would not be read, such as a misspelled one."""
+    written = (handed_in.predictions, handed_in.training)
+    named = {part[FILE] for part in written if isinstance(part, dict) and isinstance(part.get(FILE), str)}
+    for given, known in ((received.files, {*_FILES, *named}), (received.texts, {*_FIELDS})):
+        for name in sorted({*given} - known - _OF_EVERY_FORM):
+            near = get_close_matches(name, sorted(known), n=1)
+            remedy = f"did you mean {near[0]!r}" if near else f"expected {', '.join(sorted(known))}"
+            raise MalformedRequest(
+                f"the form has the {'file' if given is received.files else 'field'} {name!r}, which a submission does "
+                f"not read; {remedy}; nothing was received or charged"
+            )
+
+
+def _guess(text: str | None) -> float | None:
     if not text:
         return None
-    with arguments_checked():
-        return float(text)
+    with suppress(ValueError):
+        if math.isfinite(guess := float(text)):
+            return guess
+    raise MalformedRequest(
+        f"the guess is {brief(text)}; expected a number, such as 0.8, or no guess; nothing was received or charged"
+    )
 
 
 @router.get(

@@ -81,21 +81,35 @@ def test_a_file_is_tried_before_it_is_handed_in(http_client, tmp_path):
     assert (report.json()["rows"], report.json()["joined_by"], head(tmp_path)) == (samples.ROWS, "id", before)
 
 
+FILE = ("x.csv", predictions())
 REFUSED = {
-    "nothing": {"json": {}},
-    "too few": {"json": {"predictions": {"r0000": 1}}},
-    "a guess that is none": {"data": {"guess": "much"}, "files": {"predictions": ("x.csv", predictions())}},
-    "a column that is not there": {"data": {"column": "no"}, "files": {"predictions": ("x.csv", predictions())}},
-    "no labels": {"files": {"predictions": ("x.csv", as_csv({"id": IDS, "late": [0.5] * samples.ROWS}))}},
-    "a rule": {"json": {"predictions": "delay > 3 and"}},
+    "nothing": ({"json": {}}, "there are no predictions"),
+    "too few": ({"json": {"predictions": {"r0000": 1}}}, "999 of the sealed rows"),
+    "a guess in words": (
+        {"data": {"guess": "much"}, "files": {"predictions": FILE}},
+        "the guess is 'much'; expected a number",
+    ),
+    "no finite guess": (
+        {"data": {"guess": "1e999"}, "files": {"predictions": FILE}},
+        "the guess is '1e999'; expected a",
+    ),
+    "a field of no submission": ({"data": {"gues": "0.5"}, "files": {"predictions": FILE}}, "did you mean 'guess'"),
+    "a field like none": ({"data": {"x": "0.5"}, "files": {"predictions": FILE}}, "expected column, guess, team;"),
+    "a file of no submission": ({"files": {"predictions": FILE, "trainings": FILE}}, "did you mean 'training'"),
+    "a column that is not there": ({"data": {"column": "no"}, "files": {"predictions": FILE}}, "'no'"),
+    "no labels": ({"files": {"predictions": ("x.csv", as_csv({"id": IDS, "late": [0.5] * samples.ROWS}))}}, "0.5"),
+    "a rule": ({"json": {"predictions": "delay > 3 and"}}, "delay > 3 and"),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_received_costs_nothing(http_client, tmp_path, what):
-    before = head(tmp_path)
-    said = http_client(ADA).post(STUDY + "/submissions", **REFUSED[what])
-    assert (said.status_code, said.headers["content-type"]) == (422, "application/problem+json"), said.text
+    (sent, why), before = REFUSED[what], head(tmp_path)
+    for where in ("submissions/check", "submissions"):
+        said = http_client(ADA).post(f"{STUDY}/{where}", **sent)
+        assert (said.status_code, said.headers["content-type"]) == (422, "application/problem+json"), said.text
+        assert why in said.json()["detail"]
+        assert "nothing was " in said.json()["detail"]
     assert head(tmp_path) == before
 
 

@@ -266,9 +266,11 @@ class LabelQuery(RowwiseQuery):
         array = _plain(same_length(predictions, rows, what=what))
         numeric = array.dtype.kind in "biuf"
         if numeric == (schema.label_kind == "string") or not (numeric or array.dtype.kind == "U"):
+            texts = schema.label_kind == "binary" and array.dtype.kind == "U"
+            remedy = "0 and 1, or False and True; yes and no of a CSV file are read as True and False" if texts else ""
             raise QueryRejected(
-                f"{what} are of type {array.dtype} and the labels are of kind {schema.label_kind}; expected the same "
-                "kind, numbers or text, and none missing; nothing was charged"
+                f"{what} are of type {array.dtype} and the labels are of kind {schema.label_kind}; expected "
+                f"{remedy or 'the same kind, numbers or text, and none missing'}; nothing was charged"
             )
         if self._of_probabilities and not bool(np.all((array >= 0) & (array <= 1))):
             raise QueryRejected(f"{what} are not all in [0, 1]; expected probabilities of label 1; nothing was charged")

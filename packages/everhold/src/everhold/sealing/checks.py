@@ -140,9 +140,14 @@ def check_same_columns(holdout: Mapping[str, ColumnKind], training: Mapping[str,
     missing = [name for name in holdout if name not in training]
     added = [name for name in training if name not in holdout]
     other = [name for name in holdout if name in training and holdout[name] != training[name]]
+    differ = [f"{name!r} ({holdout[name].value} and {training[name].value})" for name in other]
     faults = [
-        f"{fault} {', '.join(map(repr, names))}"
-        for fault, names in (("training lacks", missing), ("holdout lacks", added), ("types differ for", other))
+        f"{fault} {', '.join(names)}"
+        for fault, names in (
+            ("training lacks", [*map(repr, missing)]),
+            ("holdout lacks", [*map(repr, added)]),
+            ("types differ for", differ),
+        )
         if names
     ]
     raise HoldoutRejected(
