@@ -59,6 +59,20 @@ def test_rows_are_appended_listed_drawn_and_asked_over_time(app):
         assert sent(app, PLACE + path, {}, role, "ada").status_code == 403
 
 
+def test_windows_that_contradict_one_law_are_said_to(app):
+    late = rows(3)
+    late["delay"] = [1e6 for _ in late["delay"]]
+    assert sent(app, PLACE + "/arrivals", {"until": "2026-02-01"}, rows=as_csv(late)).status_code == 303
+    asked = {"of": "delay > 1000"}
+    page = sent(app, PLACE + "/over-time", {**asked, "one_law": "yes"}, Role.ANALYST, "ada").text
+    assert "The windows contradict one law: no value is possible in all of them." in page
+    assert page.count(">contradiction</td>") == 1
+    assert ">none</td>" not in page
+    page = sent(app, PLACE + "/over-time", asked, Role.ANALYST, "ada").text
+    assert "The population changed" in page
+    assert "contradict" not in page
+
+
 def test_pages_fit_a_telephone_and_say_nothing_on_the_console(tmp_path):
     with serving(storage(tmp_path)) as (app, address), chromium() as browser:
         sent(app, PLACE + "/arrivals", {"until": "2026-02-01"}, rows=as_csv(rows(3)))

@@ -39,7 +39,7 @@ def declare(
 
     A protocol is a TOML file:
       \[families."end points"]
-      listed = \["late", "arr_delay > 60"]
+      listed = \["late", {difference = \["arr_delay > 15", "dep_delay > 15"]}]
       \[families.carriers]
       subgroups = \["carrier", "origin"]
       of = "arr_delay > 15"

@@ -8,6 +8,9 @@ Such a file looks like this::
     listed = ["late", {mean = "delay", low = -60, high = 180}]
     weights = [0.75, 0.25]
 
+    [families.rules]
+    listed = [{accuracy = "x > 3"}, {difference = [{accuracy = "x > 4"}, {accuracy = "x > 3"}]}]
+
     [families.carriers]
     subgroups = ["carrier", "origin"]
     of = "delay > 15"
@@ -33,7 +36,10 @@ from everhold.families.listed import ListedFamily, listed
 from everhold.families.planned import PlannedFamily
 from everhold.families.subgroups import SubgroupFamily, subgroups
 from everhold.families.texts import TextFamily, texts
+from everhold.queries.difference import DifferenceQuery, difference
 from everhold.queries.mean import MeanQuery, mean
+from everhold.queries.means import RowwiseQuery
+from everhold.queries.metrics import Metric, PredictionQuery
 
 __all__ = ["SHARE", "Protocol", "checked_share", "family_from", "protocol", "protocol_from", "written"]
 
@@ -44,6 +50,8 @@ _KEYS = {
     "members": set[str](),
 }
 """Kinds of families, with the keys that each may have beside its own."""
+
+_DIFFERENCE, _OF_RULES = "difference", ("accuracy", "error")
 
 
 class Protocol(NamedTuple):
@@ -159,7 +167,7 @@ def family_from(table: object, *, what: str) -> Family:
     if kind == "listed":
         if not isinstance(table["listed"], list):
             raise QueryRejected(f"{what} lists {brief(table['listed'])}; expected a list; nothing was changed")
-        return listed([_mean(what, each) for each in table["listed"]], weights=table.get("weights"))
+        return listed([_query(what, each) for each in table["listed"]], weights=table.get("weights"))
     ranged = {end: table[end] for end in ("low", "high") if end in table}
     of = _mean(what, {"mean": table.get("of"), **ranged})
     return subgroups(table["subgroups"], of=of, together=table.get("together", 2), values=table.get("values"))
@@ -176,6 +184,27 @@ def _mean(what: str, said: object) -> MeanQuery:
         )
     _check_keys(what, said, {"mean", "low", "high"})
     return mean(said["mean"], low=said.get("low"), high=said.get("high"))
+
+
+def _query(what: str, said: object) -> RowwiseQuery:
+    """A text, a table with its range, a metric of a rule, or a difference of two of these."""
+    kind = next((kind for kind in (_DIFFERENCE, *_OF_RULES) if isinstance(said, Mapping) and kind in said), None)
+    if kind is None or not isinstance(said, Mapping):
+        return _mean(what, said)
+    _check_keys(what, said, {kind})
+    of = said[kind]
+    if kind == _DIFFERENCE:
+        if not isinstance(of, list) or len(of) != 2:
+            raise QueryRejected(
+                f"{what} holds a difference of {brief(of)}; expected a list of two, such as [{{accuracy = 'x > 4'}}, "
+                "{accuracy = 'x > 3'}]; nothing was changed"
+            )
+        return difference(*(_query(what, each) for each in of))
+    if not isinstance(of, str):
+        raise QueryRejected(
+            f"{what} holds the {kind} of {brief(of)}; expected a rule, such as 'x > 3'; nothing was changed"
+        )
+    return PredictionQuery(Metric.ACCURACY, of, complement=kind == "error")
 
 
 def written(family: Family) -> dict[str, Any]:
@@ -197,19 +226,23 @@ def written(family: Family) -> dict[str, Any]:
     if isinstance(family, ListedFamily):
         family.checked_weights()
         weights = {} if family.weights is None else {"weights": [float(weight) for weight in family.weights]}
-        return {"listed": [_written_mean(query) for query in family.queries], **weights}
+        return {"listed": [_written(query) for query in family.queries], **weights}
     raise QueryRejected(
         f"{brief(family)} cannot be sent as plain data; declare it where the storage is; nothing was changed"
     )
 
 
-def _written_mean(query: object) -> str | dict[str, Any]:
+def _written(query: object) -> str | dict[str, Any]:
     if isinstance(query, str):
         return query
+    if isinstance(query, DifferenceQuery):
+        return {_DIFFERENCE: [_written(each) for each in query.operands]}
+    if isinstance(query, PredictionQuery) and isinstance(query.predictions, str) and query.score in _OF_RULES:
+        return {query.score: query.predictions}
     if not isinstance(query, MeanQuery) or query != mean(query.text, low=query.low, high=query.high):
         raise QueryRejected(
-            f"{brief(query)} cannot be sent as plain data; expected texts and means of columns; declare other queries "
-            "where the storage is; nothing was changed"
+            f"{brief(query)} cannot be sent as plain data; expected texts, means of columns, accuracies of rules, and "
+            "differences of two; declare other queries where the storage is; nothing was changed"
         )
     return {"mean": query.text} | {n: v for n, v in (("low", query.low), ("high", query.high)) if v is not None}
 

@@ -12,7 +12,7 @@ from everhold.cli.failures import CommandGroup
 
 PROTOCOL = """
 [families.thresholds]
-listed = ["delay > 15", "delay > 60"]
+listed = ["delay > 15", "delay > 60", {difference = ["delay > 15", "delay > 30"]}]
 [families.texts]
 texts = 40
 """
@@ -39,6 +39,9 @@ def test_families_are_declared_and_printed_and_their_members_cost_nothing(run):
     told = json.loads(run("declare", "s.db", "flights", "--protocol", "study.toml", "--format", "json").stdout)
     assert [family["name"] for family in told["families"]] == ["thresholds", "texts"]
     answer = json.loads(run("ask", "s.db", "flights", "--mean", "delay > 60", "--format", "json").stdout)
+    assert (answer["source"], answer["charged"]) == ("declared", 0)
+    both = ("--difference", "--mean", "delay > 15", "--mean", "delay > 30")
+    answer = json.loads(run("ask", "s.db", "flights", *both, "--format", "json").stdout)
     assert (answer["source"], answer["charged"]) == ("declared", 0)
     assert "there is a family" in run("declare", "s.db", "flights", "--protocol", "study.toml", code=5).stderr
 

@@ -14,6 +14,8 @@ share = 0.75
 [families."end points"]
 listed = ["late", {mean = "delay", low = -60, high = 180}]
 weights = [0.75, 0.25]
+[families.rules]
+listed = [{error = "x > 3"}, {difference = [{accuracy = "x > 4"}, {accuracy = "x > 3"}]}, {difference = ["x > 4", "y"]}]
 [families.carriers]
 subgroups = ["carrier"]
 of = "delay"
@@ -34,11 +36,12 @@ def written(folder, text):
 
 def test_a_protocol_says_what_is_declared(tmp_path):
     found = eh.protocol(written(tmp_path, WHOLE))
-    points, carriers, texts = found.families.values()
+    points, rules, carriers, texts = found.families.values()
     assert found.share == 0.75
-    assert [*found.families] == ["end points", "carriers", "texts"]
+    assert [*found.families] == ["end points", "rules", "carriers", "texts"]
     assert isinstance(points, ListedFamily)
     assert points.queries == [eh.mean("late"), eh.mean("delay", low=-60, high=180)]
+    assert [query.spec().kind for query in rules.queries] == ["error", "difference", "difference"]
     assert isinstance(carriers, SubgroupFamily)
     assert (carriers.of, carriers.values) == (eh.mean("delay", low=0, high=60), {"carrier": ["UA", "DL"]})
     assert texts == TextFamily(40)
@@ -56,6 +59,10 @@ def test_a_protocol_says_what_is_declared(tmp_path):
         ("[families.a]\nlisted = 'late'", "expected a list"),
         ("[families.a]\nlisted = [3]", "expected a text"),
         ("[families.a]\nlisted = [{mean = 'x', middle = 3}]", "has 'middle'"),
+        ("[families.a]\nlisted = [{difference = ['x']}]", "expected a list of two"),
+        ("[families.a]\nlisted = [{difference = ['x', 3]}]", "expected a text"),
+        ("[families.a]\nlisted = [{accuracy = 3}]", "expected a rule"),
+        ("[families.a]\nlisted = [{accuracy = 'x', low = 3}]", "has 'low'"),
         ("[families.a]\nsubgroups = ['carrier']", "expected a text"),
         ("budget = 3\n[families.a]\ntexts = 40", "has 'budget'"),
     ],
