@@ -493,8 +493,11 @@ class CompetitionSession:
         )
 
     def _is_spent(self, team: str) -> bool:
-        """True if the team has caused its share of surprises."""
-        return surprises_left(self._accounts(), team, self._share) == 0
+        """True if the team has caused its share of surprises, or no budget is left for any score but those of the end."""
+        if surprises_left(self._accounts(), team, self._share) == 0:
+            return True
+        mechanism, state = self.executor.mechanism, self.executor.state_from(self.executor.data())
+        return not mechanism.leaves_room(state, self.competition.closing, [mechanism.procedure])
 
     def _was_scored(self, predicted: str) -> bool:
         """True if the score of these predictions is in the ledger."""

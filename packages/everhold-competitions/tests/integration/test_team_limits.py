@@ -90,6 +90,16 @@ def test_a_team_that_spent_its_share_needs_no_guess_and_one_that_gets_more_has_i
         assert findings(holdout) == []
 
 
+def test_a_team_that_was_never_told_anything_needs_no_guess_once_the_budget_of_all_is_spent(tmp_path, monkeypatch):
+    with contest(tmp_path, feedback="score") as holdout:
+        with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
+            holdout.competition.submit(model(0.8, 1), team="larks")
+        monkeypatch.setattr(eh.GuessAndCheck, "leaves_room", lambda *_: False)
+        assert holdout.competition.submit(model(0.5, 2), team="owls", guess=0.5).refused
+        received = holdout.competition.submit(model(0.8, 1), team="larks")
+        assert (received.refused, received.number, received.answer) == (True, 1, None)
+
+
 def test_the_steward_sets_the_share_and_an_allotment_replaces_it(tmp_path):
     with contest(tmp_path, feedback="score", surprises=1) as holdout:
         assert holdout.status()["competition"]["surprises"] == 1

@@ -179,8 +179,8 @@ class Answer(Display):
             return (
                 "The question was refused because what is left of the budget may not cover it, whatever the "
                 "sealed rows say. An answer now could not be trusted together with the earlier ones. Nothing was "
-                "charged. Seal new rows, or plan for more questions or surprises next time; of what is made of several "
-                "questions, some may still be answered one by one."
+                "charged. Seal new rows, or plan for more queries or surprises next time; of what is made of several "
+                "queries, some may still be answered one by one."
             )
         sources = {
             "training": "The training estimate agreed with the sealed rows, so it was confirmed and cost nothing.",
@@ -201,16 +201,16 @@ class Answer(Display):
             f"{self._whose} value lies in the interval.",
         }
         validity = (
-            "The interval is wide enough to stay true however the next questions depend on the answers before."
+            "The interval is wide enough to stay true however the next queries depend on the answers before."
             if self.adaptive
             else "That is so only if all questions were fixed before the first answer was seen; otherwise nothing is "
             "promised."
         )
         narrower = (
-            "A smaller tolerance= for more credits, more sealed rows or fewer planned questions make it narrower."
+            "A smaller tolerance= for more credits, more sealed rows or fewer planned queries make it narrower."
             if "credits" in self.remaining
             else self.narrower
-            or "More sealed rows, fewer planned questions or surprises, or a lower confidence make it narrower."
+            or "More sealed rows, fewer planned queries or surprises, or a lower confidence make it narrower."
         )
         return self._holds(self.low, self.high) + " ".join(filter(None, (
             estimand_in_words(self.about), sources[self.source], means.get(self.source, ""), validity, self.rows_worth,

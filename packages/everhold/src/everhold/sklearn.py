@@ -307,7 +307,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         warn_caller(
             EverholdWarning(
                 f"the budget ended after {len(lines)} of {planned} configurations; cv_results_ holds these, and the "
-                "best one is among them; for more, plan more questions or surprises when you seal rows"
+                "best one is among them; for more, plan more queries or surprises when you seal rows"
             )
         )
 

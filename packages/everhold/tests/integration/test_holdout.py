@@ -169,7 +169,7 @@ def test_a_bad_text_is_rejected_and_nothing_recorded(holdout, question):
 def test_one_bad_question_in_a_batch_rejects_all(holdout):
     with pytest.raises(QueryRejected):
         holdout.ask_many(["delay > 1", "unknown > 1"])
-    with pytest.raises(QueryRejected, match="2 guesses for 1 questions"):
+    with pytest.raises(QueryRejected, match="2 guesses for 1 queries"):
         holdout.ask_many(["delay > 1"], guesses=[0.5, 0.5])
     assert len(holdout.transcript()) == 0
 

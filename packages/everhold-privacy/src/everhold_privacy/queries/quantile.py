@@ -73,7 +73,7 @@ class PrivateQuantileAnswer(Paid):
         ]
         return (
             f"{' and '.join(sides) or 'nothing, because there is one bin only'}. A higher price, more sealed rows or "
-            "fewer planned questions make the error of the level smaller; more bins, or closer ends, make the bin "
+            "fewer planned queries make the error of the level smaller; more bins, or closer ends, make the bin "
             "narrower."
         )
 

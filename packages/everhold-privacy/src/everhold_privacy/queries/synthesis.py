@@ -82,7 +82,7 @@ class SyntheticAnswer(Paid):
         return (
             f"the table's answer to each of its {questions:,} questions is within {at_most(self.within or 0.0)} of the "
             "truth. Look at it with .table, which may be queried for ever at no further cost. A higher price, more "
-            "sealed rows, fewer cells or fewer planned questions make it closer; for a few cells the method 'blr' "
+            "sealed rows, fewer cells or fewer planned queries make it closer; for a few cells the method 'blr' "
             "may, too."
         )
 

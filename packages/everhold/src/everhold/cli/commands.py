@@ -47,7 +47,7 @@ OWN = {
     "retire": ("append", "End the trees about rows before an arrival, and open those rows."),
     "allot": ("allotments", "Let an analyst spend a part of the budget, and no more."),
     "allotments": ("allotments", "Print what analysts may spend and have spent."),
-    "unseal": ("unsealing", "End the study: print what the sealed rows say about all questions asked."),
+    "unseal": ("unsealing", "End the study: print what the sealed rows say about all queries asked."),
     "diagnose": ("diagnose", "Look for rows that depend on each other more than declared; reads training rows only."),
     "gate": ("gate", "Keep or revert: a champion and proved promotions: create, challenge, status."),
     "suite": ("suite", "Seal the cases of a suite with the results of the present version, and open a gate."),

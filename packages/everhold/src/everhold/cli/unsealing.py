@@ -34,7 +34,7 @@ def unseal(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """End the study: print what the sealed rows say about all questions asked.
+    """End the study: print what the sealed rows say about all queries asked.
 
     Example:
       everhold unseal flights.db flights

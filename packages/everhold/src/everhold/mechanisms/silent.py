@@ -78,7 +78,7 @@ class Silent(Mechanism):
         super().__post_init__()
         if not 0 <= (-1 if (number := as_whole(self.first)) is None else number) <= self.queries:
             raise ValueError(
-                f"first is {brief(self.first)}; expected a whole number from 0 to the {self.queries} questions"
+                f"first is {brief(self.first)}; expected a whole number from 0 to the {self.queries} queries"
             )
 
     @classmethod

@@ -198,7 +198,7 @@ def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> No
         warn_caller(SmallHoldoutWarning(f"only {mechanism.rows} rows are sealed; {few_rows(mechanism, alike)}"))
     if worst := vacuous_in_words(mechanism, alike):
         more = sealed_units(mechanism.dependence)
-        warn_caller(VacuousGuaranteeWarning(f"{worst}; seal more {more}, or plan for fewer questions or overfits"))
+        warn_caller(VacuousGuaranteeWarning(f"{worst}; seal more {more}, or plan for fewer queries or surprises"))
     if not mechanism.traits.adaptive:
         warn_caller(
             NonAdaptiveWarning(

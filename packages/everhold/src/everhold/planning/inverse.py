@@ -221,5 +221,5 @@ def reaches(needed: dict[str, int | None], radius: float) -> None:
     if all(rows is None for name, rows in needed.items() if MECHANISMS[name].recommendable()):
         raise ValueError(
             f"radius is {radius}; no mechanism reaches it with the {MOST_ROWS:,} rows that a holdout can seal; "
-            "wish for a larger radius, fewer questions or fewer overfits"
+            "plan for a larger radius, fewer queries or fewer surprises"
         )

@@ -283,7 +283,7 @@ def _steps(
 
 
 def _warn_if_vacuous(made: Plan) -> None:
-    advice = f"plan for more {sealed_units(made.dependence)}, fewer questions or fewer overfits"
+    advice = f"plan for more {sealed_units(made.dependence)}, fewer queries or fewer surprises"
     said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned, made.alike)
     if not said and made.wished_radius is not None and made.wished_radius >= VACUOUS:
         said = f"the radius {made.wished_radius:.2f} is half the range or more and promises nothing"

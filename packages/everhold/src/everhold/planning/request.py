@@ -104,8 +104,8 @@ class PlanRequest:
         _check_count("overfits", self.overfits, MOST_QUERIES)
         if self.overfits > self.queries:
             raise ValueError(
-                f"overfits is {self.overfits} and queries is {self.queries}; expected at most one overfit for each; "
-                "ask for fewer overfits or more questions"
+                f"overfits is {self.overfits} and queries is {self.queries}; expected at most one surprise for each "
+                "query; plan for fewer surprises or more queries"
             )
         if not 0.0 < as_float(self.confidence) < 1.0:
             raise ValueError(

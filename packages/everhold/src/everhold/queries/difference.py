@@ -51,7 +51,7 @@ class DifferenceQuery(PairedQuery):
         width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
         if width != other:
             raise QueryRejected(
-                f"the two questions are in different units: one goes {in_units(first.at_zero, first.at_one)}, the "
+                f"the two queries are in different units: one goes {in_units(first.at_zero, first.at_one)}, the "
                 f"other {in_units(second.at_zero, second.at_one)}, and row values of 1 mean opposite things where one "
                 "is an error and the other is none; expected two of one kind with ranges of the same width; nothing "
                 "was charged"

@@ -208,7 +208,7 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
     """
     if source == DECLARED:
         return "More sealed rows, a shorter query or a family with fewer members make it narrower."
-    ways = ["more sealed rows", "fewer planned questions"]
+    ways = ["more sealed rows", "fewer planned queries"]
     if mechanism.traits.needs_guess and source in ("training", "guess"):
         ways = ["guesses from more rows", "fewer surprises before it", *ways]
     unknown = isinstance(procedure, BoundedDifferences) and procedure.spread is None

@@ -109,7 +109,7 @@ class QueryCompiler:
         """
         if not self.mechanism.traits.unsealable:
             raise QueryRejected(
-                f"{self.mechanism.name} takes no silent questions: {NOT_UNSEALABLE}; expected silent=False, or a "
+                f"{self.mechanism.name} takes no silent queries: {NOT_UNSEALABLE}; expected silent=False, or a "
                 "holdout with another mechanism, such as guess_and_check; nothing was charged"
             )
         return replace(self, silent=True, level_of=never_declared)
@@ -193,7 +193,7 @@ class QueryCompiler:
         given = [None] * len(queries) if guesses is None else guesses
         if len(given) != len(queries):
             raise QueryRejected(
-                f"there are {len(given)} guesses for {len(queries)} questions; expected one each; nothing was charged"
+                f"there are {len(given)} guesses for {len(queries)} queries; expected one each; nothing was charged"
             )
         bound: list[BoundQuery] = []
         from everhold.queries.prediction_columns import read_together

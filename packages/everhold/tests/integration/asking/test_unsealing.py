@@ -325,9 +325,9 @@ def test_mechanisms_whose_questions_have_no_interval_of_their_own_are_refused(tm
         for use in (study.unseal, study.losing_their_promise):
             with pytest.raises(QueryRejected, match="nothing was told or changed"):
                 use()
-        with pytest.raises(QueryRejected, match="takes no silent questions"):
+        with pytest.raises(QueryRejected, match="takes no silent queries"):
             study.ask("delay > 1", silent=True)
-        with pytest.raises(QueryRejected, match="takes no silent questions"):
+        with pytest.raises(QueryRejected, match="takes no silent queries"):
             study.ask_many(["delay > 1"], silent=True)
         assert everything(study) == before
         assert "sealed" not in stored(tmp_path)[0]

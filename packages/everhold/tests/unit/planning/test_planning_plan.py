@@ -228,7 +228,7 @@ def test_published_statements_promise_nothing_for_dependent_rows():
         ({"confidence": math.nan}, "confidence is nan"),
         ({"overfits": -1}, "overfits is -1"),
         ({"overfits": 0}, "overfits is 0"),
-        ({"overfits": 101}, "at most one overfit"),
+        ({"overfits": 101}, "at most one surprise"),
         ({"slack": 1.0}, "slack is 1"),
         ({"slack": -0.1}, "slack is -0.1"),
         ({"radius": 0.0}, "radius is 0"),
