@@ -493,7 +493,7 @@ class CompetitionSession:
         )
 
     def _is_spent(self, team: str) -> bool:
-        """True if the team has caused its share of surprises, or no budget is left for any score but those of the end."""
+        """True if the team has caused its share of surprises, or no budget is left but for the scores of the end."""
         if surprises_left(self._accounts(), team, self._share) == 0:
             return True
         mechanism, state = self.executor.mechanism, self.executor.state_from(self.executor.data())

@@ -229,12 +229,11 @@ class PointQuery(RowwiseQuery):
         shown = f"{facts['metric']} of {_name(facts['estimator'])} at {told}"
         fit = self.family.fit_digest(compiler, model)
         made = replace(bound, description=described_as, shown=shown, facts={"fit": fit})
-        if compiler.level_of(made) is None and not compiler.answered(made.question):
+        level = compiler.level_if_told if compiler.silent else compiler.level_of
+        if level(made) is None and not compiler.answered(made.question):
             raise QueryRejected(
                 "this space is not declared on this holdout as it is now: estimator, parameters, seeds, code and "
-                "versions of packages count. Declare it with holdout.declare(name, space). Points of a declared space "
-                "are told exactly by ask and ask_many, for nothing, so they are not asked silently, listed or in a "
-                "choice; nothing was charged"
+                "versions of packages count. Declare it with holdout.declare(name, space); nothing was charged"
             )
         return made
 

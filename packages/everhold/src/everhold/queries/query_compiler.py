@@ -84,6 +84,7 @@ class QueryCompiler:
         families_grow: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
         span: Place of the rows among all sealed rows, where rows arrived; None for all.
+        level_if_told: `level_of` where the query were told; of silent ones the tree pays.
     """
 
     schema: Schema
@@ -100,6 +101,7 @@ class QueryCompiler:
     families_grow: int = 0
     described_of: Callable[[BoundQuery], float | None] = never_declared
     span: RowSpan | None = None
+    level_if_told: Callable[[BoundQuery], float | None] = never_declared
 
     def silently(self) -> QueryCompiler:
         """The same for questions of which nothing is told before the study is unsealed.
@@ -112,7 +114,8 @@ class QueryCompiler:
                 f"{self.mechanism.name} takes no silent queries: {NOT_UNSEALABLE}; expected silent=False, or a "
                 "holdout with another mechanism, such as guess_and_check; nothing was charged"
             )
-        return replace(self, silent=True, level_of=never_declared)
+        told = self.level_if_told if self.silent else self.level_of
+        return replace(self, silent=True, level_of=never_declared, level_if_told=told)
 
     def compile(self, question: Query[Result] | str, guess: float | None, tolerance: float | None) -> QueryPlan[Result]:
         """A question of any kind; a text is a `mean`.

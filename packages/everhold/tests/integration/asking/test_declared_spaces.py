@@ -156,9 +156,32 @@ def test_a_space_that_is_not_declared_as_it_is_has_no_members(tmp_path):
         for other in (trees(seed=1), trees(metric="error"), eh.grid(RandomForestClassifier(3), SPACE)):
             with pytest.raises(eh.QueryRejected, match=r"not declared on this holdout.*nothing was charged"):
                 holdout.ask(other.at(max_depth=3, min_samples_leaf=5))
-        with pytest.raises(eh.QueryRejected, match="not declared"):
-            holdout.ask(trees().at(max_depth=3, min_samples_leaf=5), silent=True)
+            with pytest.raises(eh.QueryRejected, match=r"not declared on this holdout.*nothing was charged"):
+                holdout.ask(other.at(max_depth=3, min_samples_leaf=5), silent=True)
         assert len(holdout.transcript()) == before
+
+
+def test_points_are_asked_silently_chosen_among_and_listed(tmp_path):
+    points = [trees().at(max_depth=depth, min_samples_leaf=25) for depth in (1, 2, 3)]
+    with create(tmp_path, {"trees": trees()}) as holdout:
+        silent = holdout.ask(points[0], silent=True)
+        assert (silent.value, silent.source, holdout.remaining["questions"]) == (None, "silent", 999)
+        best = holdout.ask(eh.choose(points, best="highest"))
+        told = holdout.ask_many([points[0], *points[1:]])
+        assert [answer.source for answer in told] == ["silent", "declared", "declared"]
+        holdout.declare("two", eh.listed(points[1:]))
+        assert [answer.repeated for answer in holdout.ask_many(points[1:])] == [True, True]
+        assert holdout.declared.refit(trees()).all_same
+        before = holdout.remaining
+        holdout.unseal()
+        shown = holdout.ask(points[0])
+        assert shown.sealed_low <= shown.sealed <= shown.sealed_high
+        assert best.low <= holdout.ask(points[best.index]).sealed <= best.high
+        assert before["questions"] == 997  # one silent, one choice, one declaration
+        executor = holdout._executor
+        assert not verify(
+            executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.head_file
+        ).findings
 
 
 def test_fits_that_differ_are_refused_when_they_are_declared(tmp_path):

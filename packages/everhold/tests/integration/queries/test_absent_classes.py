@@ -1,4 +1,4 @@
-"""A slice that lacks a class: everhold counts its recall and F1 as 0, scikit-learn leaves them out, both are covered."""
+"""A slice that lacks a class: everhold counts it as 0, scikit-learn leaves it out, and intervals hold both numbers."""
 
 import numpy as np
 import pytest
