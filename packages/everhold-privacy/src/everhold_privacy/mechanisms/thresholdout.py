@@ -124,11 +124,6 @@ class Thresholdout(ChecksGuesses, Transferred):
         )
         return tuned._with_least_threshold(slack)
 
-    @property
-    def confirms_within(self) -> float:
-        """The threshold."""
-        return self.threshold
-
     def _with_least_threshold(self, slack: float) -> Self:
         """The least T whose error E leaves ``E <= T (1-c)/(1+c)``; then the radius T + E is least, too."""
         leak = self._leak()

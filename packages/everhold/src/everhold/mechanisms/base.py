@@ -208,14 +208,6 @@ class Mechanism(ABC):
         sizes = tuple((size, number * times) for size, number in self.dependence.counts)
         return GroupBetting.planned(sizes, at=at, alike=alike, training_rows=training_rows)
 
-    @property
-    def confirms_within(self) -> float | None:
-        """Threshold: how far guess and sealed average may be apart, but for noise, for the guess to be the answer.
-
-        In units of a mean over [0, 1]; None where guesses are not confirmed, or not all by the same number.
-        """
-        return None
-
     def _promised(self, radius: float, details: dict[str, float], **more: Any) -> Promise:
         """A promise of its statement, with the confidence and the assumptions that all share."""
         return Promise(self.statement, radius, self.confidence, self.assumptions(), details, **more)

@@ -56,7 +56,6 @@ LOWER = frozenset({
 
 _DIFFERENCE, _RATIO = " - ", " / "
 _MOST_NAMED = 3  # cases that a message names
-_MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
