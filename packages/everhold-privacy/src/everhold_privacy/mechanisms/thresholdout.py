@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy
 
+from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, Source, State, Traits, usable_scales
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits
 from everhold.mechanisms.presentation import Presentation
@@ -41,6 +42,28 @@ class _Error:
     @property
     def total(self) -> float:
         return self.excess + self.leak.total + self.exceedance / self.beta
+
+
+class EpochAccounting(Accounting["Thresholdout"]):
+    """Some answers spend an overfit, which ends an epoch."""
+
+    def reachable(self, state: State) -> bool:
+        """Not more of either than were planned."""
+        return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.overfits
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """A recovery ends an epoch without a question, or all epochs that were left."""
+        return charges <= self.mechanism.overfits
+
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """The epoch in progress ends and counts as one: its threshold may be lost, and never comes into force again."""
+        after = super().after_loss(state, asked=asked, charged=charged, noise=noise)
+        ended = min(after.charged + 1, self.mechanism.overfits)
+        return State(after.asked, ended, self.mechanism.threshold_noise(noise))
+
+    def charges_left(self, state: State) -> int:
+        """Overfits."""
+        return self.mechanism.overfits - state.charged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +104,11 @@ class Thresholdout(ChecksGuesses, Transferred):
         theorem=TRANSFER_THEOREM,
     )
     traits: ClassVar[Traits] = replace(ChecksGuesses.traits, reads_leakage=True)
+
+    @classmethod
+    def accounting(cls) -> type[Accounting[Any]]:
+        """See `Mechanism.accounting`."""
+        return EpochAccounting
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,9 +205,10 @@ class Thresholdout(ChecksGuesses, Transferred):
 
     def start(self, noise: Noise) -> State:
         """The first noisy threshold."""
-        return State(carried_noise=self._threshold_noise(noise))
+        return State(carried_noise=self.threshold_noise(noise))
 
-    def _threshold_noise(self, noise: Noise) -> int:
+    def threshold_noise(self, noise: Noise) -> int:
+        """Noise on the threshold of an epoch, in grid steps."""
         return int(noise.laplace(self.scale_on_grid(self.threshold_scale), 1, stream="threshold")[0])
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
@@ -204,25 +233,9 @@ class Thresholdout(ChecksGuesses, Transferred):
                 values = np.array([(int(totals[done]) + released) / self.steps])
                 interval = self.transferred(values, margin=margin, epsilon=epsilon)
                 replies.put(slice(done, done + 1), values, interval, Source.HOLDOUT)
-                state = State(state.asked + 1, state.charged + 1, self._threshold_noise(noise))
+                state = State(state.asked + 1, state.charged + 1, self.threshold_noise(noise))
                 done += 1
         return state, replies
-
-    def reachable(self, state: State) -> bool:
-        """Some answers spend an overfit."""
-        return state.asked <= self.queries and state.charged <= self.overfits
-
-    def losable(self, *, questions: int, charges: int) -> bool:
-        """A recovery ends an epoch without a question, or all epochs that were left."""
-        return charges <= self.overfits
-
-    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """The epoch in progress ends and counts as one: its threshold may be lost, and never comes into force again."""
-        after = super().after_loss(state, asked=asked, charged=charged, noise=noise)
-        return State(after.asked, min(after.charged + 1, self.overfits), self._threshold_noise(noise))
-
-    def _charges_left(self, state: State) -> int:
-        return self.overfits - state.charged
 
     def _margin_and_epsilon(self) -> tuple[float, float]:
         error = _cached_error(self)

@@ -233,7 +233,7 @@ def _number(family: Family, nats: float) -> int | None:
 
 def _exact(mechanism: GuessAndCheck, value: float, nats: float) -> float:
     """Half-width of what the sealed rows say of a yes-or-no query whose sealed share is the value."""
-    procedure = mechanism.yes_no_at(value, nats, None)
+    procedure = mechanism.quotes.yes_no_at(value, nats, None)
     ends = procedure.interval(value, nats) if isinstance(procedure, OfMeans) else procedure.expected(value, nats)
     return (min(ends[1] + mechanism.rounding, 1.0) - max(ends[0] - mechanism.rounding, 0.0)) / 2.0
 

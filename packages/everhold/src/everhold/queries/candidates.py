@@ -214,7 +214,7 @@ def ends_of(
 def widest(procedures: Sequence[Procedure], nats: float, mechanism: GuessAndCheck) -> float:
     """The farthest that an end of one of the intervals can be from the sealed mean; a public bound."""
     reach = [
-        float(mechanism.concentration(nats))
+        float(mechanism.room.concentration(nats))
         if isinstance(procedure, OfMeans)
         else 2.0 * procedure.widest_if_honest(nats)
         for procedure, _ in alike(procedures)

@@ -13,9 +13,9 @@ from everhold.queries.arm_difference import OneArmDifference
 from everhold.queries.contrast import WORDS, Contrast, ContrastQuery, How, Value, has_value
 from everhold.queries.derived import BoundDerived, Estimate, JointMeans
 from everhold.queries.difference import as_rowwise
+from everhold.queries.mean import parsed
 from everhold.queries.question import Query, QuerySpec
 from everhold.queries.statistic import evaluated
-from everhold.queries.texts import parsed
 
 if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations

@@ -22,7 +22,7 @@ from everhold.ledger.declarations import DECLARED
 from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.procedures import how_made, what_narrows
+from everhold.queries.procedures import how_made, rows_worth, what_narrows
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying
 from everhold.queries.readings import READING, Reading
 
@@ -275,7 +275,7 @@ class Means(QueryPlan[Result]):
         reading = Reading.of(bound)
         value, low, high = reading.in_units(kept["value"], kept["low"], kept["high"], row_step=step)
         sealed, sealed_low, sealed_high = reading.in_units(*entry.sealed or (None, None, None), row_step=step)
-        made, narrower = self.mechanism.rows_worth(), ""
+        made, narrower = rows_worth(self.mechanism), ""
         by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
         statement = "S10" if kept["source"] == DECLARED or by_description else told.statement
         if (procedure := self._made_by(mean, kept)) is not None:
@@ -303,7 +303,7 @@ class Means(QueryPlan[Result]):
         """The answer to what was refused, of which the ledger knows nothing."""
         return Answer(
             None, None, None, "refused", 0, told.remaining, question, False, told.statement,
-            self.mechanism.confidence, self.mechanism.traits.adaptive, self.mechanism.rows_worth(), told.analyst, about,
+            self.mechanism.confidence, self.mechanism.traits.adaptive, rows_worth(self.mechanism), told.analyst, about,
             shown,
         )  # fmt: skip
 

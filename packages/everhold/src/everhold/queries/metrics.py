@@ -16,6 +16,7 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.identity import content_digest
+from everhold.queries.mean import in_one_line
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.prediction_columns import GivenValues, Placed
 from everhold.queries.predictions import (
@@ -36,7 +37,6 @@ from everhold.queries.rules import (
     sensible_classes,
     squared_distance,
 )
-from everhold.queries.texts import in_one_line
 from everhold.values.base import BoundQuery, Joined, JoinedColumn, RowFunction, Schema, Table, same_length
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation

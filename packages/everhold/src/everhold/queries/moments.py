@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, estimate_between
-from everhold.queries.mean import MeanQuery, bound_mean
+from everhold.queries.mean import MeanQuery, bound_mean, in_one_line
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import QuerySpec
-from everhold.queries.texts import in_one_line
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES

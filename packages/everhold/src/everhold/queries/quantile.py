@@ -14,11 +14,10 @@ from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.mechanisms.forced_labels import steps_nats
 from everhold.queries.candidates import SealedValues, ends_of, look_at
-from everhold.queries.mean import MeanQuery
+from everhold.queries.mean import MeanQuery, in_one_line, parsed
 from everhold.queries.means import Prepared
 from everhold.queries.question import Query, QuerySpec, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
-from everhold.queries.texts import in_one_line, parsed
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ class QuantilePlan(OneEntry[Quantile]):
         every = len(self.edges)
         coarse = np.unique(np.linspace(0, every - 1, min(every, _COARSE)).astype(np.int64))
         counted = self._look(sealed, coarse)
-        reach = float(self.mechanism.concentration(_FARTHEST_NATS))
+        reach = float(self.mechanism.room.concentration(_FARTHEST_NATS))
         shares = counted.values.means
         first = int(np.searchsorted(shares, self.level - reach)) - 1
         last = int(np.searchsorted(shares, self.level + reach, side="right"))

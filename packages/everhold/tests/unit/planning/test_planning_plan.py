@@ -141,7 +141,7 @@ def test_the_optimum_of_guess_and_check_is_a_true_minimum(slack):
     def keeps_the_plan(grid):
         other = replace(tuned, grid=grid, tolerance=tuned.tolerance * (1 - 1e-6))
         surprises = np.arange(6)
-        return bool(np.all(other._within_plan(other.nats(200, surprises, surprises * math.log(grid)))))
+        return bool(np.all(other.room.within_plan(other.nats(200, surprises, surprises * math.log(grid)))))
 
     assert not any(map(keeps_the_plan, range(1, 400) if slack else [tuned.grid]))  # cells are chosen only with a slack
 
