@@ -19,7 +19,7 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import DependenceWarning, QueryRejected
-from everhold.queries.metrics import LabelQuery, matrix_of
+from everhold.queries.label_query import LabelQuery, matrix_of
 from everhold.queries.ranking_scores import RankingQuery
 from everhold.queries.score_query import ScoreQuery
 from everhold.queries.scored_rows import ScoredRows

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.queries.label_query import LabelQuery, subject_of
 from everhold.queries.mean import MeanQuery, in_one_line
-from everhold.queries.metrics import LabelQuery, subject_of
 from everhold.queries.predictions import check_classes
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.question import QueryPlan, QuerySpec

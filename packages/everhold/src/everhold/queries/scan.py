@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AllAbove", "FirstAbove", "ScanPlan", "ScanQuery", "all_above", "first_above"]
 
+_FREE = (
+    "No surprise is charged; each candidate takes one of the planned queries. More sealed rows bring both limits "
+    "closer to the threshold."
+)
 _MOST_QUERIES = 10_000  # of one step
 _DOUBT = 2.0  # standard errors of chances are taken to be so many times larger
 
@@ -58,6 +62,14 @@ class _Above(Paid):
     threshold: float
     low: float | None
     high: float | None
+
+    @property
+    def _least(self) -> str:
+        return f"at least {at_least(self.low or 0.0)}"
+
+    @property
+    def _most(self) -> str:
+        return f"at most {at_most(self.high or 0.0)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,19 +98,15 @@ class FirstAbove(_Above):
         if self.found is None:
             return None
         what = f"candidate {self.index}: {self.asked}, the first above" if self.found else "none above"
-        sides = [f"it is at least {at_least(self.low or 0.0)}"] if self.found else []
-        sides += [f"those before it at most {at_most(self.high or 0.0)}"] if self.index else []
-        sides += [f"all are at most {at_most(self.high or 0.0)}"] if not self.found else []
+        sides = [f"it is {self._least}"] if self.found else [f"all are {self._most}"]
+        sides += [f"those before it {self._most}"] if self.index else []
         return f"{what} {self.threshold:g}: {', '.join(sides)}"
 
     def _meaning(self) -> str:
-        found = f"{self.asked} is at least {at_least(self.low or 0.0)}"
-        before = f"each candidate before it is at most {at_most(self.high or 0.0)}" if self.index else ""
-        none = f"every candidate is at most {at_most(self.high or 0.0)}"
-        return (
-            f"{' and '.join(filter(None, (found, before))) if self.found else none}. No surprise is charged; each "
-            "candidate takes one of the planned queries. More sealed rows bring both limits closer to the threshold."
-        )
+        if not self.found:
+            return f"every candidate is {self._most}. {_FREE}"
+        before = f" and each candidate before it is {self._most}" if self.index else ""
+        return f"{self.asked} is {self._least}{before}. {_FREE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,18 +134,12 @@ class AllAbove(_Above):
     def _found(self) -> str | None:
         if self.indices is None:
             return None
-        return (
-            f"{len(self.indices):,} of {self.of:,} above {self.threshold:g}: at least {at_least(self.low or 0.0)}, the "
-            f"others at most {at_most(self.high or 0.0)}"
-        )
+        found = f"{len(self.indices):,} of {self.of:,} above {self.threshold:g}"
+        return f"{found}: {self._least}, the others {self._most}"
 
     def _meaning(self) -> str:
-        return (
-            f"the {len(self.indices or ()):,} candidates that were found above {self.threshold:g} are at least "
-            f"{at_least(self.low or 0.0)}, and all others at most {at_most(self.high or 0.0)}. No surprise is charged; "
-            "each candidate takes one of the planned queries. More sealed rows bring both limits closer to the "
-            "threshold."
-        )
+        found = f"the {len(self.indices or ()):,} candidates that were found above {self.threshold:g}"
+        return f"{found} are {self._least}, and all others {self._most}. {_FREE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         return QuerySpec(kind, self._queries(), {"threshold": self.threshold})
 
     def _queries(self) -> list[RowwiseQuery]:
-        found = listed(self.candidates, what="candidates", most=_MOST_QUERIES)
-        return [question_of(candidate, None) for candidate in found]
+        return [question_of(each, None) for each in listed(self.candidates, what="candidates", most=_MOST_QUERIES)]
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -215,8 +216,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
     @property
     def shown(self) -> str:
         """The scan as people read it."""
-        which = "the first" if self.first else "all"
-        return f"{which} above {self.threshold:g} of {self.compared.named()}"
+        return f"{'the first' if self.first else 'all'} above {self.threshold:g} of {self.compared.named()}"
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
@@ -347,15 +347,11 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
     def _in_units(self, answers: Sequence[Mapping[str, Any]]) -> tuple[float | None, float | None]:
         """The limits of both sides in the candidates' units; of a side without candidates the threshold's own."""
-        reading = Reading.of(self.compared.bound[0])
-        sides: list[float | None] = []
+        reading, sides = Reading.of(self.compared.bound[0]), list[float | None]()
         for above in (True, False):
-            told = [answer for answer in answers if answer["above"] is above]
-            ends = [
-                reading.in_units(None, each["low"], each["high"], row_step=self.mechanism.row_step) for each in told
-            ]
-            end = [each[1] if above else each[2] for each in ends]
-            sides.append((min if above else max)([one for one in end if one is not None], default=None))
+            told = [(None, answer["low"], answer["high"]) for answer in answers if answer["above"] is above]
+            ends = [reading.in_units(*each, row_step=self.mechanism.row_step)[1 if above else 2] for each in told]
+            sides.append((min if above else max)([end for end in ends if end is not None], default=None))
         return sides[0], sides[1]
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
