@@ -209,8 +209,8 @@ class Ladder(Mechanism):
         shown = np.full(where.stop - where.start, state.carried_noise / self.grid)
         asked = state.asked + 1 + np.arange(len(shown))
         level = self._log_inverse_level(asked, state.charged)
-        means = shown - self._step, np.ones(len(shown))
-        self._put(replies, where, shown, means, level, Source.STANDING, procedures)
+        ends = self.not_excluded(procedures[where], shown - self._step, np.ones(len(shown)), level)
+        self._put(replies, where, shown, ends, Source.STANDING)
 
     def _climb(
         self, state: State, loss: int, position: int, replies: Replies, procedures: Sequence[Procedure]
@@ -219,16 +219,14 @@ class Ladder(Mechanism):
         best = (2 * loss * self.grid + self.steps) // (2 * self.steps)
         shown = np.array([best / self.grid])
         level = self._log_inverse_level([state.asked + 1], state.charged)
-        around = shown - 0.5 / self.grid, shown + 0.5 / self.grid
-        self._put(replies, slice(position, position + 1), shown, around, level, Source.HOLDOUT, procedures)
+        where = slice(position, position + 1)
+        ends = self.not_excluded(procedures[where], shown - 0.5 / self.grid, shown + 0.5 / self.grid, level)
+        self._put(replies, where, shown, ends, Source.HOLDOUT)
         return State(state.asked + 1, state.charged + 1, best)
 
-    def _put(
-        self, replies: Replies, where: slice, shown: NDArray[np.float64], means: Interval, level: NDArray[np.float64],
-        source: Source, procedures: Sequence[Procedure],
-    ) -> None:  # fmt: skip
-        """Fill in replies, and all population values that some sealed mean between ``means`` does not exclude."""
-        low, high = self.not_excluded(procedures[where], *means, level)
+    def _put(self, replies: Replies, where: slice, shown: NDArray[np.float64], ends: Interval, source: Source) -> None:
+        """Fill in replies from losses, and from both ends of the population values that are not excluded."""
+        low, high = ends
         if self.better == "higher":
             shown, low, high = 1.0 - shown, 1.0 - high, 1.0 - low
         replies.put(where, shown, (low, high), source)
@@ -245,9 +243,9 @@ class Ladder(Mechanism):
         if state.asked == 0:
             raise ValueError("there is no submission yet; expected at least one; submit first")
         replies, shown = Replies.refused(1), np.array([state.carried_noise / self.grid])
-        around = shown - self._step, shown + 0.5 / self.grid
         level = np.array([self._last_log_inverse_level])
-        self._put(replies, slice(0, 1), shown, around, level, Source.HOLDOUT, [self.procedure])
+        ends = self.not_excluded([self.procedure], shown - self._step, shown + 0.5 / self.grid, level)
+        self._put(replies, slice(0, 1), shown, ends, Source.HOLDOUT)
         return float(replies.values[0]), float(replies.lows[0]), float(replies.highs[0])
 
     def promise(self) -> Promise:

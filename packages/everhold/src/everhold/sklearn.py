@@ -14,7 +14,7 @@ import traceback
 import warnings
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -213,8 +213,9 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             return self
         splits = splits_of(self.cv, rows, labels, groups=groups, classifier=is_classifier(self.estimator))
         candidates = list(ParameterSampler(self.param_distributions, self.n_iter, random_state=self.random_state))
+        validated = partial(cross_validate, judge=judge, features=rows, labels=labels, splits=splits, fit=fit_params)
         tasks = (
-            delayed(_tried)(clone(self.estimator), params, judge, rows, labels, splits, fit_params, self.error_score)
+            delayed(_tried)(clone(self.estimator), params, validated, folds=len(splits), error_score=self.error_score)
             for params in candidates
         )
         workers = Parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch, return_as="generator")
@@ -466,19 +467,23 @@ class _Refitted:
 
 
 def _tried(
-    estimator: Any, params: Mapping[str, Any], judge: Judge, rows: Any, labels: Any, splits: Any,
-    fit_params: Mapping[str, Any], error_score: Any,
-) -> CrossValidated | _Line:  # fmt: skip
+    estimator: Any,
+    params: Mapping[str, Any],
+    validated: Callable[[Any], CrossValidated],
+    *,
+    folds: int,
+    error_score: Any,
+) -> CrossValidated | _Line:
     """One configuration, cross-validated and fitted; what failed instead, unless that is to be raised."""
     try:
         estimator.set_params(**{name: clone(value, safe=False) for name, value in params.items()})
-        return cross_validate(estimator, judge, rows, labels, splits, fit=fit_params)
+        return validated(estimator)
     except Exception as fault:
         if error_score == "raise":
             raise
-        nothing = tuple(float("nan") for _ in splits)
+        nothing = (float("nan"),) * folds
         said = traceback.format_exception_only(fault)[-1].strip()
-        return _Line(params, (float(error_score),) * len(nothing), nothing, nothing, float("nan"), fault=said)
+        return _Line(params, (float(error_score),) * folds, nothing, nothing, float("nan"), fault=said)
 
 
 def _line_of(params: Mapping[str, Any], tried: CrossValidated) -> _Line:

@@ -168,16 +168,12 @@ class ChoicePlan(OneEntry[Choice]):
     @property
     def beside(self) -> dict[str, Any]:
         """The units of its value."""
-        return {READING: self._reading.to_list()}
+        return {READING: Reading.of(self.compared.bound[0]).to_list()}
 
     @property
     def by_position(self) -> bool:
         """See `OneEntry.by_position`."""
         return self.compared.by_position
-
-    @property
-    def _reading(self) -> Reading:
-        return Reading.of(self.compared.bound[0])
 
     @property
     def _turned(self) -> bool:
@@ -214,7 +210,8 @@ class ChoicePlan(OneEntry[Choice]):
         least_told, top_told, cost = around.told(min(least, top), top)
         ends = max(least_told, 0.0), min(top_told, 1.0)
         label += cost
-        told = {"chosen": chosen, **self._in_ledger(*ends)}
+        low_told, high_told = self._outwards(*ends)
+        told = {"chosen": chosen, "value": (low_told + high_told) / 2.0, "low": low_told, "high": high_told}
         told["regret"], cost = self._regret(chosen, pairs, levels, ends)
         sealed = (float(bound.means[chosen[0]]), *self._outwards(float(lowers[0]), top))
         return told, label + cost, sealed
@@ -224,12 +221,8 @@ class ChoicePlan(OneEntry[Choice]):
         """Training estimates, larger is better."""
         return 1.0 - self.compared.estimates if self._turned else self.compared.estimates
 
-    def _in_ledger(self, low: float, high: float) -> dict[str, float]:
-        """Ends of a value that is larger when it is better, as a mean of row values."""
-        low, high = self._outwards(low, high)
-        return {"value": (low + high) / 2.0, "low": low, "high": high}
-
     def _outwards(self, low: float, high: float) -> tuple[float, float]:
+        """Ends of a value that is larger when it is better, as those of a mean of row values."""
         return (1.0 - high, 1.0 - low) if self._turned else (low, high)
 
     def _around(self, winner: int, levels: ChoiceLevels) -> Around:
@@ -271,7 +264,7 @@ class ChoicePlan(OneEntry[Choice]):
         """The candidates and their regret in their own units."""
         if answer is None:
             return Choice(index=None, candidate=None, value=None, low=None, high=None, regret=None, **paid)
-        value, low, high = self._reading.in_units(
+        value, low, high = Reading.of(self.compared.bound[0]).in_units(
             answer["value"], answer["low"], answer["high"], row_step=self.mechanism.row_step
         )
         chosen = tuple(answer["chosen"])

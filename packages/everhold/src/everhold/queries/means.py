@@ -112,6 +112,15 @@ class Prepared:
         return not math.isnan(self.declared)
 
 
+def _made_by(mean: Prepared, kept: Mapping[str, Any], mechanism: Mechanism) -> Procedure | None:
+    """The procedure that made a stored interval; None if it is no longer known."""
+    if mean.procedure is None:
+        return None
+    by = kept.get("node", {}).get("by")
+    candidates = [mean.procedure, mechanism.in_force(mean.procedure), mechanism.procedure]
+    return next((each for each in candidates if by in (None, each.name, *each.earlier_names)), None)
+
+
 @dataclass(frozen=True)
 class Means(QueryPlan[Result]):
     """Means that are asked for at once; one entry of the ledger each.
@@ -278,7 +287,7 @@ class Means(QueryPlan[Result]):
         made, narrower = rows_worth(self.mechanism), ""
         by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
         statement = "S10" if kept["source"] == DECLARED or by_description else told.statement
-        if (procedure := self._made_by(mean, kept)) is not None:
+        if (procedure := _made_by(mean, kept, self.mechanism)) is not None:
             needed = f" {made}" if self.mechanism.traits.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
@@ -290,14 +299,6 @@ class Means(QueryPlan[Result]):
             made, told.analyst, about, bound.shown,
             sealed, sealed_low, sealed_high, narrower,
         )  # fmt: skip
-
-    def _made_by(self, mean: Prepared, kept: Mapping[str, Any]) -> Procedure | None:
-        """The procedure that made a stored interval; None if it is no longer known."""
-        if mean.procedure is None:
-            return None
-        by = kept.get("node", {}).get("by")
-        candidates = [mean.procedure, self.mechanism.in_force(mean.procedure), self.mechanism.procedure]
-        return next((each for each in candidates if by in (None, each.name, *each.earlier_names)), None)
 
     def refusal(self, question: str, told: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
         """The answer to what was refused, of which the ledger knows nothing."""
