@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import scipy
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
 
 __all__ = ["Thresholdout"]
+
+Drafted = TypeVar("Drafted", bound="Thresholdout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +152,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         tuned = replace(
             draft, threshold_scale=best.threshold, comparison_scale=best.comparison, answer_scale=best.answer
         )
-        return tuned._with_least_threshold(slack)
-
-    def _with_least_threshold(self, slack: float) -> Self:
-        """The least T whose error E leaves ``E <= T (1-c)/(1+c)``; then the radius T + E is least, too."""
-        leak = self._leak()
-        candidate = self
-        for _ in range(40):  # a contraction: E barely depends on T
-            threshold = candidate._error(leak, require_two_sided=True).total * (1.0 + slack) / (1.0 - slack)
-            settled = abs(threshold - candidate.threshold) <= 1e-12 * threshold
-            candidate = replace(candidate, threshold=threshold)
-            if settled:
-                break
-        return candidate
+        return _with_least_threshold(tuned, slack)
 
     def curve(self) -> PureCurve:
         """B-fold composition of the pure loss of one epoch, ``Delta (1/s1 + 2/s3 + 1/s2)`` (S1)."""
@@ -174,10 +164,6 @@ class Thresholdout(ChecksGuesses, Transferred):
         """The epochs so far, with the one in progress, which has told of its threshold."""
         epochs = min(state.charged + 1, self.overfits) if state.asked else 0
         return replace(self, overfits=epochs).curve() if epochs else PureCurve(0.0)
-
-    def _leak(self) -> LeakageBound:
-        curve = self.dependence.leakage(self.curve(), self.rows)
-        return leakage_bound(curve, confidence=self.statement_confidence)
 
     def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
         """S1's error beyond the threshold, at its best x; covers needless spending wherever the threshold allows it."""
@@ -277,4 +263,21 @@ class Thresholdout(ChecksGuesses, Transferred):
 
 @lru_cache(maxsize=256)
 def _cached_error(mechanism: Thresholdout) -> _Error:
-    return mechanism._error(mechanism._leak())
+    return mechanism._error(_leak(mechanism))
+
+
+def _leak(mechanism: Thresholdout) -> LeakageBound:
+    curve = mechanism.dependence.leakage(mechanism.curve(), mechanism.rows)
+    return leakage_bound(curve, confidence=mechanism.statement_confidence)
+
+
+def _with_least_threshold(candidate: Drafted, slack: float) -> Drafted:
+    """The least T whose error E leaves ``E <= T (1-c)/(1+c)``; then the radius T + E is least, too."""
+    leak = _leak(candidate)
+    for _ in range(40):  # a contraction: E barely depends on T
+        threshold = candidate._error(leak, require_two_sided=True).total * (1.0 + slack) / (1.0 - slack)
+        settled = abs(threshold - candidate.threshold) <= 1e-12 * threshold
+        candidate = replace(candidate, threshold=threshold)
+        if settled:
+            break
+    return candidate

@@ -131,6 +131,11 @@ class ChoiceQuery(Query[Choice]):
         return ChoicePlan(compiler.schema, mechanism, compared, self.best, int(self.most), pairs)
 
 
+def _outwards(low: float, high: float, *, turned: bool) -> tuple[float, float]:
+    """Ends of a value that is larger when it is better, as those of a mean of row values."""
+    return (1.0 - high, 1.0 - low) if turned else (low, high)
+
+
 @dataclass(frozen=True)
 class ChoicePlan(OneEntry[Choice]):
     """A choice that is ready to be made: one place, with the events of corollary M1.
@@ -210,20 +215,16 @@ class ChoicePlan(OneEntry[Choice]):
         least_told, top_told, cost = around.told(min(least, top), top)
         ends = max(least_told, 0.0), min(top_told, 1.0)
         label += cost
-        low_told, high_told = self._outwards(*ends)
+        low_told, high_told = _outwards(*ends, turned=self._turned)
         told = {"chosen": chosen, "value": (low_told + high_told) / 2.0, "low": low_told, "high": high_told}
         told["regret"], cost = self._regret(chosen, pairs, levels, ends)
-        sealed = (float(bound.means[chosen[0]]), *self._outwards(float(lowers[0]), top))
+        sealed = (float(bound.means[chosen[0]]), *_outwards(float(lowers[0]), top, turned=self._turned))
         return told, label + cost, sealed
 
     @property
     def _goodness(self) -> Any:
         """Training estimates, larger is better."""
         return 1.0 - self.compared.estimates if self._turned else self.compared.estimates
-
-    def _outwards(self, low: float, high: float) -> tuple[float, float]:
-        """Ends of a value that is larger when it is better, as those of a mean of row values."""
-        return (1.0 - high, 1.0 - low) if self._turned else (low, high)
 
     def _around(self, winner: int, levels: ChoiceLevels) -> Around:
         """Public expectation of the interval that is told of a winner."""
