@@ -32,14 +32,14 @@ def of_text(made: GuessAndCheck, share: float | None) -> tuple[float, float]:
     """Half-widths of a text that is told exactly, and of one whose guess is confirmed."""
     nats = made.of_text(_BITS) if share is None else made.described(_BITS)
     low, high = made.yes_no_procedure.interval(_AT, nats)
-    least, most = made.told_of_guess(made.yes_no_procedure, _AT, nats)
+    least, most = made.intervals.of_guess(made.yes_no_procedure, _AT, nats)
     return (high - low) / 2.0, (most - least) / 2.0
 
 
 def of_model(made: GuessAndCheck, *, surprises: int = 0, labels: float = 0.0) -> float:
     """Half-width of a model whose guess is confirmed."""
     nats = float(made.nats(_QUERIES // 2 + 1, surprises, labels + surprises * made.cells.cost / 1e6))
-    low, high = made.told_of_guess(made.yes_no_procedure, _AT, nats)
+    low, high = made.intervals.of_guess(made.yes_no_procedure, _AT, nats)
     return (high - low) / 2.0
 
 

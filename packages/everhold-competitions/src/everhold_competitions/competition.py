@@ -279,12 +279,6 @@ class Competition(Display):
         check_mechanism(self, mechanism)
         return replace(mechanism, first=self.teams) if isinstance(mechanism, Silent) else mechanism
 
-    @classmethod
-    def from_configuration(cls, configuration: Mapping[str, Any]) -> Competition | None:
-        """The competition that a holdout was sealed for, if it was."""
-        stored = configuration.get("competition")
-        return None if stored is None else cls(**stored)
-
 
 def _check_known(metric: object) -> None:
     """Refuse what has a reason of its own, before all other metrics."""

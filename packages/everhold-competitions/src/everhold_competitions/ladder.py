@@ -12,6 +12,7 @@ import numpy as np
 
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import LadderTree, log_ladder_size
+from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits, whole
 from everhold.mechanisms.checks_guesses import with_best_grid
 from everhold.mechanisms.presentation import Presentation
@@ -27,6 +28,32 @@ if TYPE_CHECKING:
 __all__ = ["Ladder"]
 
 Interval = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
+
+
+class BestAccounting(Accounting["Ladder"]):
+    """Submissions are charged when they are a new best, which has a score of its own."""
+
+    def reachable(self, state: State) -> bool:
+        """Some submissions are a new best."""
+        most = min(state.asked, self.mechanism.tree.levels)
+        return state.charged <= most and state.asked <= self.mechanism.queries
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """No new best can be lost."""
+        return charges == 0
+
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """Lost submissions that were no new best leave it as it is; if one was, the best is no longer known.
+
+        To fall back to an earlier best would show a course that the tree of all submissions does not have (S3).
+        """
+        if charged:
+            raise ValueError("a new best was shown and is lost, and a leaderboard cannot go on from an earlier one")
+        return super().after_loss(state, asked=asked, charged=charged, noise=noise)
+
+    def charges_left(self, state: State) -> int:
+        """None: only for when nothing is answered any more."""
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +119,11 @@ class Ladder(Mechanism):
     )
     traits: ClassVar[Traits] = Traits(one_sided=True, adds_noise=False, sources=("standing", "holdout"))
     largest: ClassVar[Mapping[str, int]] = {**Mechanism.largest, "grid": 10**9}
+
+    @classmethod
+    def accounting(cls) -> type[Accounting[Any]]:
+        """See `Mechanism.accounting`."""
+        return BestAccounting
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -177,8 +209,8 @@ class Ladder(Mechanism):
         shown = np.full(where.stop - where.start, state.carried_noise / self.grid)
         asked = state.asked + 1 + np.arange(len(shown))
         level = self._log_inverse_level(asked, state.charged)
-        means = shown - self._step, np.ones(len(shown))
-        self._put(replies, where, shown, means, level, Source.STANDING, procedures)
+        ends = self.not_excluded(procedures[where], shown - self._step, np.ones(len(shown)), level)
+        self._put(replies, where, shown, ends, Source.STANDING)
 
     def _climb(
         self, state: State, loss: int, position: int, replies: Replies, procedures: Sequence[Procedure]
@@ -187,39 +219,17 @@ class Ladder(Mechanism):
         best = (2 * loss * self.grid + self.steps) // (2 * self.steps)
         shown = np.array([best / self.grid])
         level = self._log_inverse_level([state.asked + 1], state.charged)
-        around = shown - 0.5 / self.grid, shown + 0.5 / self.grid
-        self._put(replies, slice(position, position + 1), shown, around, level, Source.HOLDOUT, procedures)
+        where = slice(position, position + 1)
+        ends = self.not_excluded(procedures[where], shown - 0.5 / self.grid, shown + 0.5 / self.grid, level)
+        self._put(replies, where, shown, ends, Source.HOLDOUT)
         return State(state.asked + 1, state.charged + 1, best)
 
-    def _put(
-        self, replies: Replies, where: slice, shown: NDArray[np.float64], means: Interval, level: NDArray[np.float64],
-        source: Source, procedures: Sequence[Procedure],
-    ) -> None:  # fmt: skip
-        """Fill in replies, and all population values that some sealed mean between ``means`` does not exclude."""
-        low, high = self.not_excluded(procedures[where], *means, level)
+    def _put(self, replies: Replies, where: slice, shown: NDArray[np.float64], ends: Interval, source: Source) -> None:
+        """Fill in replies from losses, and from both ends of the population values that are not excluded."""
+        low, high = ends
         if self.better == "higher":
             shown, low, high = 1.0 - shown, 1.0 - high, 1.0 - low
         replies.put(where, shown, (low, high), source)
-
-    def reachable(self, state: State) -> bool:
-        """Some submissions are a new best, each with a score of its own."""
-        return state.charged <= min(state.asked, self.tree.levels) and state.asked <= self.queries
-
-    def losable(self, *, questions: int, charges: int) -> bool:
-        """No new best can be lost."""
-        return charges == 0
-
-    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Lost submissions that were no new best leave it as it is; if one was, the best is no longer known.
-
-        To fall back to an earlier best would show a course that the tree of all submissions does not have (S3).
-        """
-        if charged:
-            raise ValueError("a new best was shown and is lost, and a leaderboard cannot go on from an earlier one")
-        return super().after_loss(state, asked=asked, charged=charged, noise=noise)
-
-    def _charges_left(self, state: State) -> int:
-        return 0  # only for when nothing is answered any more
 
     def best(self, state: State) -> tuple[float, float, float]:
         """The best score so far, with an interval for the best population value among all submissions so far.
@@ -233,9 +243,9 @@ class Ladder(Mechanism):
         if state.asked == 0:
             raise ValueError("there is no submission yet; expected at least one; submit first")
         replies, shown = Replies.refused(1), np.array([state.carried_noise / self.grid])
-        around = shown - self._step, shown + 0.5 / self.grid
         level = np.array([self._last_log_inverse_level])
-        self._put(replies, slice(0, 1), shown, around, level, Source.HOLDOUT, [self.procedure])
+        ends = self.not_excluded([self.procedure], shown - self._step, shown + 0.5 / self.grid, level)
+        self._put(replies, slice(0, 1), shown, ends, Source.HOLDOUT)
         return float(replies.values[0]), float(replies.lows[0]), float(replies.highs[0])
 
     def promise(self) -> Promise:

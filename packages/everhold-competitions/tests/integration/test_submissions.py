@@ -15,7 +15,8 @@ import everhold as eh
 from everhold.asking.create_settings import settings_from
 from everhold.display import rounded
 from everhold.ledger import verify
-from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms.guess_accounting import GuessAccounting
+from everhold.mechanisms.guess_intervals import ToleranceRoom
 from everhold.sealing.table import StoredRows
 from everhold_competitions.leaderboard import Comparison, Leaderboard, Standing, ranked
 from everhold_competitions.ranking import _times_beaten
@@ -525,8 +526,8 @@ def test_whatever_is_told_there_is_room_for_the_end(tmp_path, feedback):
 
 def test_without_the_room_that_is_kept_the_end_would_have_none(tmp_path, monkeypatch):
     """The protection removed, where a holdout ends: the last surprises take what comparisons would have needed."""
-    monkeypatch.setattr(GuessAndCheck, "leaves_room", lambda *_: True)
-    monkeypatch.setattr(GuessAndCheck, "_has_room", GuessAndCheck._within_plan)  # as holdouts of earlier versions
+    monkeypatch.setattr(GuessAccounting, "leaves_room", lambda *_: True)
+    monkeypatch.setattr(ToleranceRoom, "answers", ToleranceRoom.within_plan)  # as holdouts of earlier versions
     with contest(tmp_path, feedback="score", teams=4, submissions=12, overfits=3) as holdout:
         for number in range(40):
             holdout.competition.submit(by_id(model(0.5 + 0.012 * number, number)), team=f"team {number % 4}", guess=1.0)

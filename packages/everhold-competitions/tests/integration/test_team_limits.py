@@ -126,7 +126,7 @@ def test_a_share_that_is_none_is_refused(wish, fault):
 
 def test_a_competition_of_an_earlier_version_has_the_default_share():
     stored = {"feedback": "score", "metric": "accuracy", "teams": 50, "submissions": 20}
-    assert Competition.from_configuration({"competition": stored}).share(10) == 1
+    assert Competition(**stored).share(10) == 1
 
 
 def test_what_a_team_was_told_is_replayed_and_anything_else_is_found_out():

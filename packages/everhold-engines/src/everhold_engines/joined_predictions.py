@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.progress import progress
-from everhold.queries.metrics import LabelQuery
+from everhold.queries.label_query import LabelQuery
 from everhold.queries.prediction_columns import parts_of
 from everhold.queries.predictions import ids_refused, listed
 from everhold.queries.question import Query

@@ -20,7 +20,8 @@ from scipy.stats import beta, binom
 
 from everhold import __version__
 from everhold_lab.audit.audit import ANALYSTS, entry_of
-from everhold_lab.audit.kinds import KINDS, AuditedKind, KindOutcome, Removed, play_kind, usual_procedure
+
+from .audited_kinds import KINDS, AuditedKind, KindOutcome, Removed, play_kind, usual_procedure
 
 PAGE = Path(__file__).parents[4] / "docs" / "theory" / "coverage-of-intervals.md"
 ROWS, ROWS_IN_GROUPS, QUERIES, OVERFITS, CONFIDENCE = 512, 1_600, 64, 3, 0.8

@@ -212,7 +212,7 @@ def test_accuracy_bands__refused_and_other_panels__left_out() -> None:
     line = {"k": 1, "who": "a", "training": 0.6, "reported": None, "fresh": 0.5}
     line |= {"sd_training": 0.1, "sd_reported": None, "sd_fresh": 0.0}
     chart = accuracy_bands(
-        [line, {**line, "who": "b"}], horizontal="k", horizontal_title="k", panels="who", panel_titles={"a": "A"},
+        [line, {**line, "who": "b"}], horizontal=("k", "k"), panels="who", panel_titles={"a": "A"},
         levels={"chance": 0.5},
     )  # fmt: skip
     drawn = chart.to_dict()

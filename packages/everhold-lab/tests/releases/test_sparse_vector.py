@@ -12,6 +12,7 @@ import pytest
 from exact_law import UNREAD, DrawNeededError, ReplayNoise, hockey_stick, lumped_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from noise_laws import discrete_laplace_pmf
 from scipy.optimize import minimize_scalar
 from scipy.stats import chisquare
 
@@ -25,7 +26,6 @@ from everhold_lab.releases.sparse_vector import (
     numeric_sparse_scales,
 )
 from everhold_lab.releases.thresholdout import thresholdout_numeric
-from everhold_lab.theory.noise_laws import discrete_laplace_pmf
 from everhold_privacy.mechanisms.selection import AboveThreshold
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
 

@@ -4,10 +4,10 @@ from collections import defaultdict
 from functools import cache
 
 import numpy as np
+from noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 
 from everhold.mechanisms import Source
 from everhold.mechanisms.evaluations import Evaluations
-from everhold_lab.theory.noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 
 UNREAD = 10**12  # stands for a fresh threshold until its value is needed
 PMFS = {"laplace": discrete_laplace_pmf, "gaussian": discrete_gaussian_pmf}

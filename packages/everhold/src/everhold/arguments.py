@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["as_float", "as_whole", "brief", "fraction", "is_text", "items_of", "positive"]
+__all__ = ["as_float", "as_whole", "brief", "fraction", "is_text", "items_of", "names_keywords", "positive"]
+
+Named = TypeVar("Named", bound=Callable[..., Any])
 
 
 def as_float(value: object) -> float:
@@ -64,3 +67,36 @@ def brief(value: object, *, longest: int = 100) -> str:
     except Exception:  # such as a whole number of more digits than Python writes
         return f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= longest else f"{text[:longest]}..."
+
+
+def names_keywords(terms: type, defaults: Mapping[str, Any]) -> Callable[[Named], Named]:
+    """Put the keywords of a typed dict into a function's signature, where `help` and notebooks look for them.
+
+    Args:
+        terms: The typed dict that the function takes as ``**terms``.
+        defaults: The value of each keyword that is left out.
+
+    Examples:
+        >>> from typing import TypedDict, Unpack
+        >>> class Size(TypedDict, total=False):
+        ...     width: int
+        >>> @names_keywords(Size, {"width": 3})
+        ... def box(height, **size: Unpack[Size]): ...
+        >>> list(inspect.signature(box).parameters)
+        ['height', 'width']
+    """
+
+    def named(function: Named) -> Named:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        more = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name],
+                annotation=getattr(kind, "__forward_arg__", kind),
+            )
+            for name, kind in terms.__annotations__.items()
+        ]  # fmt: skip
+        function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        return function
+
+    return named

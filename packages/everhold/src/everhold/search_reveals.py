@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.choice import choose
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.queries.models import CrossValidated, Judge
 
-__all__ = ["REVEALS", "Told", "ask_about", "check_reveal"]
+__all__ = ["REVEALS", "Told", "are_training_rows", "ask_about", "check_reveal", "groups_of_training"]
 
 REVEALS = ("checked", "best", "all", "nothing")
 
@@ -85,3 +87,17 @@ def _answers(holdout: Holdout, questions: Sequence[Any], guesses: Sequence[float
         if found[-1] is not None and found[-1].refused:
             break
     return found
+
+
+def are_training_rows(holdout: Holdout, labels: Any) -> bool:
+    """True if these are the labels of the holdout's own training rows, in their order."""
+    schema, given = holdout.schema, np.asarray(labels)
+    if schema.label is None or not schema.training_rows or given.shape != (schema.training_rows,):
+        return False
+    return bool(np.array_equal(given, holdout.training_rows()[1]))
+
+
+def groups_of_training(holdout: Holdout) -> Any:
+    """The group of each training row; None where the dependence names no column of groups."""
+    column = holdout.mechanism.dependence.group_column
+    return None if column is None else holdout.training_rows([column])[0][column].to_numpy()

@@ -8,13 +8,12 @@ whatever was asked before is free.
 
 from __future__ import annotations
 
-import atexit
 import time
 import traceback
 import warnings
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +23,10 @@ from everhold.charts.searches import search_chart
 from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected, warn_caller
 from everhold.families.grid import GridFamily
 from everhold.families.points import described
-from everhold.queries.models import CrossValidated, Judge, cross_validate, no_false_alarms, require_sklearn, splits_of
-from everhold.search_reveals import ask_about, check_reveal
+from everhold.queries.models import CrossValidated, Judge, cross_validate, require_sklearn, splits_of
+from everhold.sealed_scorer import SealedScorer
+from everhold.search_results import Refitted, SearchLine, checked_index, line_of, number_of, results_table, with_bar
+from everhold.search_reveals import are_training_rows, ask_about, check_reveal, groups_of_training
 
 require_sklearn("everhold.sklearn")
 
@@ -43,17 +44,12 @@ if TYPE_CHECKING:
     from typing import Self
 
     import altair as alt
-    from numpy.typing import NDArray
 
-    from everhold.answers import Answer
     from everhold.holdout import Holdout
 
 __all__ = ["SealedScorer", "SealedSearchCV"]
 
 _METRIC = "accuracy"
-_FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
-_UNTOLD = "not told"  # of one of which the choice of the best tells nothing
-_SHARED_AT_ONCE = 8  # holdouts that a worker process keeps open
 
 
 def _refitted_has(name: str) -> Callable[[SealedSearchCV], bool]:
@@ -204,17 +200,18 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             raise ValueError(f"n_iter is {brief(self.n_iter)}; expected a whole number of at least 1")
         rows, labels, groups = indexable(X, y, groups)
         judge = Judge(self.metric if self.scoring is None else self.scoring, self.holdout.schema)
-        own = _are_training_rows(self.holdout, labels)
+        own = are_training_rows(self.holdout, labels)
         if own and groups is None:
-            groups = _groups_of(self.holdout)
+            groups = groups_of_training(self.holdout)
         if isinstance(self.param_distributions, GridFamily):
             self._check_declared(self.param_distributions, own=own)
             self._ask_declared(self.param_distributions)
             return self
         splits = splits_of(self.cv, rows, labels, groups=groups, classifier=is_classifier(self.estimator))
         candidates = list(ParameterSampler(self.param_distributions, self.n_iter, random_state=self.random_state))
+        validated = partial(cross_validate, judge=judge, features=rows, labels=labels, splits=splits, fit=fit_params)
         tasks = (
-            delayed(_tried)(clone(self.estimator), params, judge, rows, labels, splits, fit_params, self.error_score)
+            delayed(_tried)(clone(self.estimator), params, validated, folds=len(splits), error_score=self.error_score)
             for params in candidates
         )
         workers = Parallel(n_jobs=self.n_jobs, pre_dispatch=self.pre_dispatch, return_as="generator")
@@ -230,20 +227,20 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     def _ask_all(self, judge: Judge, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
         """Ask about all configurations together, and keep what was said."""
         judge.greater_is_better  # noqa: B018  # refuses what is no metric before models are fitted
-        tried = [each for _, each in zip(_with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
-        fitted = [each for each in tried if not isinstance(each, _Line)]
+        tried = [each for _, each in zip(with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
+        fitted = [each for each in tried if not isinstance(each, SearchLine)]
         told, choice, seconds = (
             ask_about(self.holdout, judge, fitted, own=own, reveal=self.reveal) if fitted else ([], None, 0.0)
         )
-        answers, lines, models = iter(told), list[_Line](), list[Any]()
+        answers, lines, models = iter(told), list[SearchLine](), list[Any]()
         for params, each in zip(candidates, tried, strict=True):
-            line = replace(each, params=params) if isinstance(each, _Line) else _line_of(params, each)
-            if not isinstance(each, _Line):
+            line = replace(each, params=params) if isinstance(each, SearchLine) else line_of(params, each)
+            if not isinstance(each, SearchLine):
                 line = replace(line, answer=next(answers, None), answer_seconds=seconds / len(fitted))
                 if line.answer is not None and line.answer.refused:
                     break
             lines.append(line)
-            models.append(None if isinstance(each, _Line) else each.model)
+            models.append(None if isinstance(each, SearchLine) else each.model)
         self._keep(judge, lines, models, planned=len(candidates), choice=choice)
 
     def _check_declared(self, space: GridFamily, *, own: bool) -> None:
@@ -271,26 +268,26 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         grids = [{name: [*values] for name, values in grid.items()} for grid in space.space.grids]
         count = min(self.n_iter, space.space.size)
         points = [*ParameterSampler(grids, count, random_state=self.random_state)]
-        lines, judge = list[_Line](), Judge(space.metric, self.holdout.schema)
-        for point in _with_bar(points, shown=bool(self.verbose)):
+        lines, judge = list[SearchLine](), Judge(space.metric, self.holdout.schema)
+        for point in with_bar(points, shown=bool(self.verbose)):
             start = time.perf_counter()
             answer = self.holdout.ask(space.at(point))
             if answer.refused:
                 break
             nothing = (float("nan"),)
-            lines.append(_Line(point, nothing, nothing, nothing, 0.0, answer, time.perf_counter() - start))
-        self._keep(judge, lines, _Refitted(self.holdout, space, points), planned=count, choice=None)
+            lines.append(SearchLine(point, nothing, nothing, nothing, 0.0, answer, time.perf_counter() - start))
+        self._keep(judge, lines, Refitted(self.holdout, space, points), planned=count, choice=None)
 
-    def _keep(self, judge: Judge, lines: list[_Line], models: Any, *, planned: int, choice: Any) -> None:
+    def _keep(self, judge: Judge, lines: list[SearchLine], models: Any, *, planned: int, choice: Any) -> None:
         """The table, and the best configuration."""
         self.budget_ended_ = len(lines) < planned
         self._check(lines, planned=planned)
-        self.cv_results_ = _table(lines, greater=judge.greater_is_better)
+        self.cv_results_ = results_table(lines, greater=judge.greater_is_better)
         self.answers_ = [line.answer for line in lines]
         self.n_splits_ = len(lines[0].scores)
         self._choose(models, judge, choice, [place for place, line in enumerate(lines) if not line.fault])
 
-    def _check(self, lines: Sequence[_Line], *, planned: int) -> None:
+    def _check(self, lines: Sequence[SearchLine], *, planned: int) -> None:
         """Say what went wrong."""
         failed = [line for line in lines if line.fault]
         if failed:
@@ -318,11 +315,11 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         if choice is not None and choice.index is not None:
             self.best_index_ = fitted[choice.index]
         if callable(self.refit):
-            self.best_index_ = _checked_index(self.refit(results), len(results["params"]))
+            self.best_index_ = checked_index(self.refit(results), len(results["params"]))
         self.best_params_ = results["params"][self.best_index_]
         self.best_answer_ = self.answers_[self.best_index_] if choice is None else choice
         sign = 1.0 if judge.greater_is_better else -1.0
-        self.best_score_ = sign * _number(self.best_answer_, "value")
+        self.best_score_ = sign * number_of(self.best_answer_, "value")
         if self.refit:
             self.best_estimator_ = models[self.best_index_]
             if hasattr(self.best_estimator_, "feature_names_in_"):
@@ -376,204 +373,26 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         return tags
 
 
-@dataclass(frozen=True)
-class SealedScorer:
-    """A scorer that asks a sealed holdout about every fitted model that it is given: one question each.
-
-    The rows that it is given make the guess, so they have to be rows that the model was not fitted on. In a search with
-    five folds it is called for five models of each configuration: use one split, or `SealedSearchCV`, which asks once.
-    Called again for the same model, as for ``return_train_score=True``, it gives the same answer, free. When the budget
-    ends it raises `BudgetExhausted`; scikit-learn makes that nan and a warning, unless ``error_score="raise"``.
-
-    Attributes:
-        holdout: An open `Holdout`; a worker process opens it again by storage and name.
-        metric: What is asked; see `Holdout.evaluate`. Of a loss the negative value is the score.
-    """
-
-    holdout: Holdout
-    metric: Any = "accuracy"
-
-    def __call__(self, estimator: Any, X: Any, y: Any) -> float:  # noqa: N803
-        """The value that the holdout confirms or corrects; greater is better.
-
-        Raises:
-            BudgetExhausted: If what is left of the budget may not cover it. Nothing was charged.
-            QueryRejected: If the model cannot be asked about. Nothing was charged.
-        """
-        judge = Judge(self.metric, self.holdout.schema)
-        guess = judge.score(judge.outputs(estimator, X), np.asarray(y))
-        with no_false_alarms():
-            answer = self.holdout.ask(judge.question(estimator), guess=guess, strict=True)
-        return float(answer.value) if judge.greater_is_better else -float(answer.value)
-
-    def __deepcopy__(self, _: object) -> SealedScorer:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        opened, where = self.holdout.__reduce__()
-        return _scorer, (opened, where, self.metric)
-
-
-@lru_cache(maxsize=_SHARED_AT_ONCE)
-def _shared(opened: Callable[..., Holdout], where: tuple[Any, ...]) -> Holdout:
-    """A holdout that all scorers of this process share: a search sends a new one with every task."""
-    holdout = opened(*where)
-    atexit.register(holdout.close)
-    return holdout
-
-
-def _scorer(opened: Callable[..., Holdout], where: tuple[Any, ...], metric: Any) -> SealedScorer:
-    return SealedScorer(_shared(opened, where), metric)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One configuration: its parameters, what cross-validation and the holdout said, and how long it took."""
-
-    params: Mapping[str, Any]
-    scores: tuple[float, ...]
-    fit_seconds: tuple[float, ...]
-    score_seconds: tuple[float, ...]
-    refit_seconds: float
-    answer: Answer | None = None
-    answer_seconds: float = 0.0
-    fault: str = ""
-
-    @property
-    def source(self) -> str:
-        """The source of its answer."""
-        if self.answer is not None:
-            return self.answer.source
-        return _FAILED if self.fault else _UNTOLD
-
-    def score(self, *, greater: bool) -> float:
-        """Value of the answer, greater is better; minus infinity without an answer."""
-        if self.answer is None or self.answer.value is None:
-            return -np.inf
-        return self.answer.value if greater else -self.answer.value
-
-
-@dataclass(frozen=True, slots=True)
-class _Refitted:
-    """Models of a declared space by the place of their point; each is fitted when it is wanted."""
-
-    holdout: Holdout
-    space: GridFamily
-    points: Sequence[Mapping[str, Any]]
-
-    def __getitem__(self, place: int) -> Any:
-        return self.holdout.declared.model(self.space, self.points[place])
-
-
 def _tried(
-    estimator: Any, params: Mapping[str, Any], judge: Judge, rows: Any, labels: Any, splits: Any,
-    fit_params: Mapping[str, Any], error_score: Any,
-) -> CrossValidated | _Line:  # fmt: skip
+    estimator: Any,
+    params: Mapping[str, Any],
+    validated: Callable[[Any], CrossValidated],
+    *,
+    folds: int,
+    error_score: Any,
+) -> CrossValidated | SearchLine:
     """One configuration, cross-validated and fitted; what failed instead, unless that is to be raised."""
     try:
         estimator.set_params(**{name: clone(value, safe=False) for name, value in params.items()})
-        return cross_validate(estimator, judge, rows, labels, splits, fit=fit_params)
+        return validated(estimator)
     except Exception as fault:
         if error_score == "raise":
             raise
-        nothing = tuple(float("nan") for _ in splits)
+        nothing = (float("nan"),) * folds
         said = traceback.format_exception_only(fault)[-1].strip()
-        return _Line(params, (float(error_score),) * len(nothing), nothing, nothing, float("nan"), fault=said)
-
-
-def _line_of(params: Mapping[str, Any], tried: CrossValidated) -> _Line:
-    """A configuration that was fitted, before it is asked about."""
-    return _Line(params, tried.scores, tried.fit_seconds, tried.score_seconds, tried.refit_seconds)
-
-
-def _are_training_rows(holdout: Holdout, labels: Any) -> bool:
-    """True if these are the labels of the holdout's own training rows, in their order."""
-    schema, given = holdout.schema, np.asarray(labels)
-    if schema.label is None or not schema.training_rows or given.shape != (schema.training_rows,):
-        return False
-    return bool(np.array_equal(given, holdout.training_rows()[1]))
-
-
-def _groups_of(holdout: Holdout) -> Any:
-    """The group of each training row; None where the dependence names no column of groups."""
-    column = holdout.mechanism.dependence.group_column
-    return None if column is None else holdout.training_rows([column])[0][column].to_numpy()
-
-
-def _table(lines: Sequence[_Line], *, greater: bool) -> dict[str, Any]:
-    """All lines as scikit-learn has them: one array for each column."""
-    sign = 1.0 if greater else -1.0
-    scores = np.array([line.scores for line in lines])
-    failed = np.array([bool(line.fault) for line in lines])
-    scores[~failed] *= sign
-    table: dict[str, Any] = {}
-    for name in ("fit", "score"):
-        seconds = [getattr(line, f"{name}_seconds") for line in lines]
-        table |= {f"mean_{name}_time": np.mean(seconds, axis=1), f"std_{name}_time": np.std(seconds, axis=1)}
-    table["refit_time"] = np.array([line.refit_seconds for line in lines])
-    table |= _parameters([line.params for line in lines])
-    table |= {f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}
-    table |= {"mean_test_score": scores.mean(axis=1), "std_test_score": scores.std(axis=1)}
-    table["rank_test_score"] = _ranks(table["mean_test_score"])
-    for column, name in (("answer", "value"), ("answer_low", "low"), ("answer_high", "high")):
-        table[column] = np.array([_number(line.answer, name) for line in lines])
-    table["answer_source"] = np.array([line.source for line in lines])
-    table["answer_charged"] = np.array([0 if line.answer is None else line.answer.charged for line in lines])
-    table["answer_time"] = np.array([line.answer_seconds for line in lines])
-    table["rank_answer"] = _ranks(np.array([line.score(greater=greater) for line in lines]))
-    table["may_be_best"] = _may_be_best(sign * table["answer_low"], sign * table["answer_high"])
-    return table
-
-
-def _may_be_best(one_end: NDArray[np.float64], other_end: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Configurations whose interval reaches the highest lower end, or that have none (nan). Greater is better.
-
-    All intervals hold at once. So the best configuration has a population value of at least that end, and its upper end
-    is no smaller.
-    """
-    low, high = np.fmin(one_end, other_end), np.fmax(one_end, other_end)
-    return np.asarray(~(high < np.fmax.reduce(low)))
-
-
-def _number(answer: Answer | None, name: str) -> float:
-    number = getattr(answer, name, None)
-    return float("nan") if number is None else float(number)
-
-
-def _parameters(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """``params``, and one masked array for each parameter: masked where a configuration does not have it."""
-    table: dict[str, Any] = {"params": list(every)}
-    for name in dict.fromkeys(name for params in every for name in params):
-        column = np.ma.MaskedArray(np.empty(len(every), dtype=object), mask=True)
-        for place, params in enumerate(every):
-            if name in params:
-                column[place] = params[name]
-        table[f"param_{name}"] = column
-    return table
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Places from 1, the highest value first; nan last, and equal values on one place."""
-    filled = np.where(np.isnan(values), -np.inf, values)
-    return np.array([1 + np.count_nonzero(filled > value) for value in filled], dtype=np.int32)
-
-
-def _checked_index(index: Any, count: int) -> int:
-    if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < count:
-        raise ValueError(
-            f"refit says that configuration {brief(index)} is the best; expected a whole number from 0 to {count - 1}"
-        )
-    return int(index)
+        return SearchLine(params, (float(error_score),) * folds, nothing, nothing, float("nan"), fault=said)
 
 
 def _signed(judge: Judge, model: Any, rows: Any, labels: Any) -> float:
     value = judge.score(judge.outputs(model, rows), np.asarray(labels))
     return value if judge.greater_is_better else -value
-
-
-def _with_bar(candidates: Sequence[Any], *, shown: bool) -> Iterator[Any]:
-    """The configurations, with a progress bar on the error stream."""
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(candidates, "asking", console=Console(stderr=True), transient=True, disable=not shown)

@@ -3,11 +3,11 @@ import pickle
 
 import numpy as np
 import pytest
+from noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 from scipy import stats
 
 from everhold.exact_noise import bernoulli_exp, uniform_below
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
-from everhold_lab.theory.noise_laws import discrete_gaussian_pmf, discrete_laplace_pmf
 
 PMF = {"laplace": discrete_laplace_pmf, "gaussian": discrete_gaussian_pmf}
 SOURCES = {"secure": SecureNoise(), "keyed": KeyedNoise(bytes(range(32))), "seeded": SeededNoise(20)}

@@ -28,7 +28,8 @@ from sklearn_samples import ROWS, SPACE, TREE, Confirming, Diligent, create, mec
 
 import everhold as eh
 from everhold import BudgetExhausted, EverholdWarning, QueryRejected
-from everhold.sklearn import SealedScorer, SealedSearchCV, _Line, _table
+from everhold.search_results import SearchLine, results_table
+from everhold.sklearn import SealedScorer, SealedSearchCV
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_the_best_one_has_the_best_answer_and_says_which_others_may_be_better(ho
 def answers_of(*ends):
     """Lines of a search with these answers: value, low, high."""
     return [
-        _Line(
+        SearchLine(
             {"place": place},
             (0.5,),
             (0.0,),
@@ -96,15 +97,15 @@ def answers_of(*ends):
 
 
 def test_intervals_that_reach_the_end_of_the_range_do_not_decide_who_is_best():
-    found = _table(answers_of((0.70, 0.0, 1.0), (0.75, 0.0, 0.9), (0.80, 0.0, 0.95)), greater=True)
+    found = results_table(answers_of((0.70, 0.0, 1.0), (0.75, 0.0, 0.9), (0.80, 0.0, 0.95)), greater=True)
     assert found["rank_answer"].tolist() == [3, 2, 1]
     assert found["may_be_best"].tolist() == [True, True, True]
 
 
 def test_what_is_surely_worse_cannot_be_the_best():
     ends = (0.5, 0.4, 0.6), (0.8, 0.7, 0.9), (0.7, 0.55, 0.85)
-    assert _table(answers_of(*ends), greater=True)["may_be_best"].tolist() == [False, True, True]
-    assert _table(answers_of(*ends), greater=False)["may_be_best"].tolist() == [True, False, True]
+    assert results_table(answers_of(*ends), greater=True)["may_be_best"].tolist() == [False, True, True]
+    assert results_table(answers_of(*ends), greater=False)["may_be_best"].tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("greater", [True, False])
@@ -114,7 +115,7 @@ def test_the_truly_best_one_is_always_among_those_that_may_be(greater):
         truth, wide = rng.random(6), rng.random((2, 6)) * 0.5
         lines = answers_of(*zip(rng.random(6), truth - wide[0], truth + wide[1], strict=True))  # every interval holds
         best = np.argmax(truth if greater else -truth)
-        assert _table(lines, greater=greater)["may_be_best"][best]
+        assert results_table(lines, greater=greater)["may_be_best"][best]
 
 
 def test_a_loss_is_better_when_it_is_lower(holdout):

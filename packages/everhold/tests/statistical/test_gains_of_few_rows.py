@@ -18,7 +18,7 @@ def mechanism():
 
 def misses(mechanism, draws):
     """How often the interval of the first query misses the truth."""
-    rng, nats = np.random.default_rng(0), float(mechanism._next_nats(State())[0])
+    rng, nats = np.random.default_rng(0), float(mechanism.next_nats(State())[0])
     asked = GainDifference("recall", COUNTING)
     taken, missed = mechanism.procedure_at(asked, OF_TRUTH, nats), 0
     for _ in range(draws):

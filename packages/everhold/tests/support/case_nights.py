@@ -14,7 +14,8 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries import case_evidence
 from everhold.queries.case_challenge import look_label
 from everhold.queries.case_evidence import Evidence, UnitPlan, run_chunks
-from everhold.queries.case_results import NEW_RUNS, CaseMetric, CaseSuite
+from everhold.queries.case_metrics import CaseMetric
+from everhold.queries.case_results import NEW_RUNS, CaseSuite
 
 DISAGREEMENT = 0.2
 SLACK = 0.15

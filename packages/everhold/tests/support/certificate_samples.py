@@ -64,7 +64,7 @@ def make_sample(
         "seed": SEED if simulation else None,
     }
     released = 2 if mechanism.traits.needs_guess else 5
-    state = State(5, released, SEED, labels=mechanism.labels_of(released)[0])
+    state = State(5, released, SEED, labels=mechanism.accounts.labels_of(released)[0])
     certificate = make_certificate(
         HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
         CertifiedAccount(

@@ -5,8 +5,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-
-from everhold_lab.theory.noise_laws import discrete_laplace_pmf
+from noise_laws import discrete_laplace_pmf
 
 KINDS = ("independent", "chain", "tree", "network", "loop")
 

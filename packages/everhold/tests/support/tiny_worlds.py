@@ -4,8 +4,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-
-from everhold_lab.theory.noise_laws import discrete_laplace_pmf
+from noise_laws import discrete_laplace_pmf
 
 QUERIES = (np.array([0.0, 1.0]), np.array([1.0, 0.0]), np.array([0.25, 0.75]), np.array([0.0, 0.5]))
 """Queries on a binary row, as the pair (value at 0, value at 1)."""

@@ -219,7 +219,7 @@ def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> 
     confirmed, surprise = TRUTH, 1.0
     while surprise - confirmed > mechanism.row_step:
         guess = (confirmed + surprise) / 2.0
-        if mechanism.told_of_guess(procedure, guess, nats)[0] <= least:
+        if mechanism.intervals.of_guess(procedure, guess, nats)[0] <= least:
             confirmed = guess
         else:
             surprise = guess

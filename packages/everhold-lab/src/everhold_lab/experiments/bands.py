@@ -27,8 +27,7 @@ _SERIES = {
 def accuracy_bands(
     rows: Sequence[Row],
     *,
-    horizontal: str,
-    horizontal_title: str,
+    horizontal: tuple[str, str],
     panels: str,
     panel_titles: Mapping[str, str],
     levels: Mapping[str, float] | None = None,
@@ -39,8 +38,7 @@ def accuracy_bands(
     Args:
         rows: Lines of a summary, with ``training``, ``reported`` and ``fresh`` (None where there is none), each with
             its standard deviation as ``sd_training`` and so on.
-        horizontal: The key on the horizontal axis.
-        horizontal_title: Title of that axis.
+        horizontal: The key on the horizontal axis, and the title of that axis.
         panels: The key that tells the panels from each other.
         panel_titles: Title of each panel by value of that key, in the order in which they stand; rows of others are
             left out.
@@ -59,7 +57,7 @@ def accuracy_bands(
     limits: Any = alt.Undefined if domain is None else list(domain)
     scale = alt.Scale(zero=False, nice=domain is None, domain=limits)
     colour = alt.Scale(domain=names, range=colours)
-    x = alt.X("at:Q", title=horizontal_title, axis=alt.Axis(tickCount=6))
+    x = alt.X("at:Q", title=horizontal[1], axis=alt.Axis(tickCount=6))
     band = alt.Chart().mark_area(opacity=_BAND_OPACITY, clip=True).encode(
         x=x, y=alt.Y("low:Q", title="accuracy", scale=scale, axis=alt.Axis(format=".0%")), y2="high:Q",
         color=alt.Color("series:N", scale=colour, legend=legend),
@@ -69,7 +67,7 @@ def accuracy_bands(
         color=alt.Color("series:N", scale=colour, legend=legend),
         strokeDash=alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
     )  # fmt: skip
-    values = alt.InlineData(values=_points(rows, horizontal=horizontal, panels=panels, panel_titles=panel_titles))
+    values = alt.InlineData(values=_points(rows, horizontal=horizontal[0], panels=panels, panel_titles=panel_titles))
     layers = [*_level_lines(levels or {}), band, line]
     drawn = (
         alt.layer(*layers, data=values)

@@ -278,7 +278,7 @@ class Dwork2015(Experiment):
     def _picture(self, lines: Sequence[Row], signal: bool) -> Picture:
         name, title = _WHAT[signal]
         chart: Any = accuracy_bands(
-            lines, horizontal="k", horizontal_title="number of attributes that vote", panels="analyst",
+            lines, horizontal=("k", "number of attributes that vote"), panels="analyst",
             panel_titles=ANALYSTS, domain=_PAPER_AXIS,
         )  # fmt: skip
         return Picture(name=f"dwork2015-{name}", title=title, caption=self._caption(signal), chart=chart)

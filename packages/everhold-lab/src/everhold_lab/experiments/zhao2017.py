@@ -285,7 +285,7 @@ def _bands(
     lines = [line for line in summary if line["signal"] == signal]
     present = {value: title for value, title in titles.items() if any(line[panels] == value for line in lines)}
     chart = accuracy_bands(
-        lines, horizontal="k", horizontal_title="number of attributes that vote", panels=panels, panel_titles=present
+        lines, horizontal=("k", "number of attributes that vote"), panels=panels, panel_titles=present
     )
     caption = "Means over all repetitions; bands are one standard deviation to each side."
     return Picture(name, what, f"{caption} A missing line: the holdout refused to answer.", chart)

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import scipy
 
+from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.presentation import Presentation
 from everhold.privacy.curves import ZeroConcentratedCurve
@@ -49,6 +50,30 @@ class Chosen:
     index: int
     regret: float
     charged: int
+
+
+class CreditAccounting(Accounting["PrivacyBudget"]):
+    """Every answer has a price of its own, in credits."""
+
+    def reachable(self, state: State) -> bool:
+        """Not more of either than were planned."""
+        return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.credits
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """Of credits any number."""
+        return charges <= self.mechanism.credits
+
+    def charges_left(self, state: State) -> int:
+        """Credits."""
+        return self.mechanism.credits - state.charged
+
+    @staticmethod
+    def mispriced(*, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
+        """An answer costs at least one credit."""
+        if not taken + lost <= charged <= CREDITS * queries:
+            yield "the credits that were charged are fewer than the answers, or more than there were"
+        if not taken and charged != lost:
+            yield "credits were charged, and no answer was taken from the sealed rows"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +139,11 @@ class PrivacyBudget(GaussianNoise):
         sells_tolerances=True,
         statistics="everhold_privacy.queries.statistic_purchase:bought",
     )
+
+    @classmethod
+    def accounting(cls) -> type[Accounting[Any]]:
+        """See `Mechanism.accounting`."""
+        return CreditAccounting
 
     @cached_property
     def credits(self) -> int:
@@ -201,26 +231,7 @@ class PrivacyBudget(GaussianNoise):
 
     def affords(self, state: State, price: int) -> int:
         """Number of further queries of this price, at least 1, that are answered."""
-        return max(min(self.queries - state.asked, self._charges_left(state) // price), 0)
-
-    def _charges_left(self, state: State) -> int:
-        return self.credits - state.charged
-
-    def reachable(self, state: State) -> bool:
-        """Every answer has a price of its own."""
-        return state.asked <= self.queries and state.charged <= self.credits
-
-    def losable(self, *, questions: int, charges: int) -> bool:
-        """Of credits any number."""
-        return charges <= self.credits
-
-    @classmethod
-    def mispriced(cls, *, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
-        """An answer costs at least one credit."""
-        if not taken + lost <= charged <= CREDITS * queries:
-            yield "the credits that were charged are fewer than the answers, or more than there were"
-        if not taken and charged != lost:
-            yield "credits were charged, and no answer was taken from the sealed rows"
+        return max(min(self.queries - state.asked, self.accounts.charges_left(state) // price), 0)
 
     def can_pay(self, state: State, price: int) -> bool:
         """True if one more question of this price would be answered."""
@@ -334,7 +345,7 @@ class PrivacyBudget(GaussianNoise):
 
     def remaining(self, state: State) -> dict[str, int]:
         """Questions and credits left."""
-        left = max(self._charges_left(state), 0)
+        left = max(self.accounts.charges_left(state), 0)
         return {"questions": max(self.queries - state.asked, 0) if left else 0, "credits": left}
 
 

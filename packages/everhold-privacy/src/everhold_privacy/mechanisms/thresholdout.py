@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import scipy
 
+from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, Source, State, Traits, usable_scales
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits
 from everhold.mechanisms.presentation import Presentation
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Thresholdout"]
 
+Drafted = TypeVar("Drafted", bound="Thresholdout")
+
 
 @dataclass(frozen=True, slots=True)
 class _Error:
@@ -41,6 +44,28 @@ class _Error:
     @property
     def total(self) -> float:
         return self.excess + self.leak.total + self.exceedance / self.beta
+
+
+class EpochAccounting(Accounting["Thresholdout"]):
+    """Some answers spend an overfit, which ends an epoch."""
+
+    def reachable(self, state: State) -> bool:
+        """Not more of either than were planned."""
+        return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.overfits
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """A recovery ends an epoch without a question, or all epochs that were left."""
+        return charges <= self.mechanism.overfits
+
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """The epoch in progress ends and counts as one: its threshold may be lost, and never comes into force again."""
+        after = super().after_loss(state, asked=asked, charged=charged, noise=noise)
+        ended = min(after.charged + 1, self.mechanism.overfits)
+        return State(after.asked, ended, self.mechanism.threshold_noise(noise))
+
+    def charges_left(self, state: State) -> int:
+        """Overfits."""
+        return self.mechanism.overfits - state.charged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +107,11 @@ class Thresholdout(ChecksGuesses, Transferred):
     )
     traits: ClassVar[Traits] = replace(ChecksGuesses.traits, reads_leakage=True)
 
+    @classmethod
+    def accounting(cls) -> type[Accounting[Any]]:
+        """See `Mechanism.accounting`."""
+        return EpochAccounting
+
     def __post_init__(self) -> None:
         super().__post_init__()
         usable_scales(self, "threshold_scale", "comparison_scale", "answer_scale")
@@ -122,24 +152,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         tuned = replace(
             draft, threshold_scale=best.threshold, comparison_scale=best.comparison, answer_scale=best.answer
         )
-        return tuned._with_least_threshold(slack)
-
-    @property
-    def confirms_within(self) -> float:
-        """The threshold."""
-        return self.threshold
-
-    def _with_least_threshold(self, slack: float) -> Self:
-        """The least T whose error E leaves ``E <= T (1-c)/(1+c)``; then the radius T + E is least, too."""
-        leak = self._leak()
-        candidate = self
-        for _ in range(40):  # a contraction: E barely depends on T
-            threshold = candidate._error(leak, require_two_sided=True).total * (1.0 + slack) / (1.0 - slack)
-            settled = abs(threshold - candidate.threshold) <= 1e-12 * threshold
-            candidate = replace(candidate, threshold=threshold)
-            if settled:
-                break
-        return candidate
+        return _with_least_threshold(tuned, slack)
 
     def curve(self) -> PureCurve:
         """B-fold composition of the pure loss of one epoch, ``Delta (1/s1 + 2/s3 + 1/s2)`` (S1)."""
@@ -151,10 +164,6 @@ class Thresholdout(ChecksGuesses, Transferred):
         """The epochs so far, with the one in progress, which has told of its threshold."""
         epochs = min(state.charged + 1, self.overfits) if state.asked else 0
         return replace(self, overfits=epochs).curve() if epochs else PureCurve(0.0)
-
-    def _leak(self) -> LeakageBound:
-        curve = self.dependence.leakage(self.curve(), self.rows)
-        return leakage_bound(curve, confidence=self.statement_confidence)
 
     def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
         """S1's error beyond the threshold, at its best x; covers needless spending wherever the threshold allows it."""
@@ -182,9 +191,10 @@ class Thresholdout(ChecksGuesses, Transferred):
 
     def start(self, noise: Noise) -> State:
         """The first noisy threshold."""
-        return State(carried_noise=self._threshold_noise(noise))
+        return State(carried_noise=self.threshold_noise(noise))
 
-    def _threshold_noise(self, noise: Noise) -> int:
+    def threshold_noise(self, noise: Noise) -> int:
+        """Noise on the threshold of an epoch, in grid steps."""
         return int(noise.laplace(self.scale_on_grid(self.threshold_scale), 1, stream="threshold")[0])
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
@@ -209,25 +219,9 @@ class Thresholdout(ChecksGuesses, Transferred):
                 values = np.array([(int(totals[done]) + released) / self.steps])
                 interval = self.transferred(values, margin=margin, epsilon=epsilon)
                 replies.put(slice(done, done + 1), values, interval, Source.HOLDOUT)
-                state = State(state.asked + 1, state.charged + 1, self._threshold_noise(noise))
+                state = State(state.asked + 1, state.charged + 1, self.threshold_noise(noise))
                 done += 1
         return state, replies
-
-    def reachable(self, state: State) -> bool:
-        """Some answers spend an overfit."""
-        return state.asked <= self.queries and state.charged <= self.overfits
-
-    def losable(self, *, questions: int, charges: int) -> bool:
-        """A recovery ends an epoch without a question, or all epochs that were left."""
-        return charges <= self.overfits
-
-    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """The epoch in progress ends and counts as one: its threshold may be lost, and never comes into force again."""
-        after = super().after_loss(state, asked=asked, charged=charged, noise=noise)
-        return State(after.asked, min(after.charged + 1, self.overfits), self._threshold_noise(noise))
-
-    def _charges_left(self, state: State) -> int:
-        return self.overfits - state.charged
 
     def _margin_and_epsilon(self) -> tuple[float, float]:
         error = _cached_error(self)
@@ -269,4 +263,21 @@ class Thresholdout(ChecksGuesses, Transferred):
 
 @lru_cache(maxsize=256)
 def _cached_error(mechanism: Thresholdout) -> _Error:
-    return mechanism._error(mechanism._leak())
+    return mechanism._error(_leak(mechanism))
+
+
+def _leak(mechanism: Thresholdout) -> LeakageBound:
+    curve = mechanism.dependence.leakage(mechanism.curve(), mechanism.rows)
+    return leakage_bound(curve, confidence=mechanism.statement_confidence)
+
+
+def _with_least_threshold(candidate: Drafted, slack: float) -> Drafted:
+    """The least T whose error E leaves ``E <= T (1-c)/(1+c)``; then the radius T + E is least, too."""
+    leak = _leak(candidate)
+    for _ in range(40):  # a contraction: E barely depends on T
+        threshold = candidate._error(leak, require_two_sided=True).total * (1.0 + slack) / (1.0 - slack)
+        settled = abs(threshold - candidate.threshold) <= 1e-12 * threshold
+        candidate = replace(candidate, threshold=threshold)
+        if settled:
+            break
+    return candidate

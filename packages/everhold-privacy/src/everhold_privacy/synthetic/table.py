@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.display import Display
 from everhold.values.evaluation import UNIT
 from everhold.values.universe import Universe
+from everhold.values.weighted_cells import WeightedCells
 from everhold_privacy.guarantees.transfer import transferred_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from everhold.values.query_family import QueryFamily
-    from everhold.values.universe import Value
+    from numpy.typing import ArrayLike
 
 __all__ = ["SyntheticTable"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SyntheticTable(Display):
+class SyntheticTable(WeightedCells):
     """Weights that were made once from the sealed rows, with what they promise; compared by identity.
 
     With probability `confidence`, the table's mean of *every* question of the family it was made for is within `radius`
@@ -33,8 +29,6 @@ class SyntheticTable(Display):
     of every mixture of these questions and their complements. Nothing is promised about other questions.
 
     Attributes:
-        universe: The cells.
-        weights: Shape (cells,), non-negative, summing to 1; read-only.
         method: How it was made.
         rows: Number of sealed rows.
         questions: Number of questions of the family.
@@ -48,8 +42,6 @@ class SyntheticTable(Display):
         simulated: Whether the noise can be reproduced, so that nothing is private.
     """
 
-    universe: Universe
-    weights: NDArray[np.float64] = field(repr=False)
     method: str
     rows: int
     questions: int
@@ -89,39 +81,12 @@ class SyntheticTable(Display):
             )
         return min(float(values @ self.weights), 1.0)
 
-    def means(self, queries: QueryFamily) -> NDArray[np.float64]:
-        """The table's mean of every question of a family, shape (questions,)."""
-        if queries.cells != self.universe.cells:
-            raise ValueError(f"the questions are about {queries.cells} cells; expected {self.universe.cells}")
-        return queries.means(self.weights)
-
     def interval(self, vector: ArrayLike) -> tuple[float, float]:
         """Population values that the table's mean does not exclude, for a question of the family (S2)."""
         low, high = transferred_interval(
             self.mean(vector), margin=self.margin, epsilon=self.tilt, rounded_down=1.0 / UNIT
         )
         return float(low), float(high)
-
-    def sample(self, rows: int, seed: int) -> dict[str, list[Value]]:
-        """Rows drawn at random by the weights, as columns; they are as public as the table.
-
-        Args:
-            rows: How many, at least 1.
-            seed: A non-negative integer.
-        """
-        if operator.index(rows) < 1:
-            raise ValueError(f"rows is {rows}; expected a whole number of at least 1")
-        cells = np.random.default_rng(seed).choice(self.universe.cells, size=rows, p=self.weights / self.weights.sum())
-        return self.universe.decode(cells)
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each cell that has any weight: its labels and its weight."""
-        cells = np.flatnonzero(self.weights)
-        columns = self.universe.decode(cells)
-        return [
-            {**dict(zip(columns, labels, strict=True)), "weight": weight}
-            for *labels, weight in zip(*columns.values(), self.weights[cells].tolist(), strict=True)
-        ]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SyntheticTable:

@@ -241,7 +241,7 @@ def test_with_a_slack_near_guesses_are_no_surprises(slack):
     mechanism = GuessAndCheck.tuned(rows=3_000, queries=50, overfits=3, slack=slack)
     beyond, delta = mechanism.promise().spends_only_beyond, auc_sensitivity(positives=1_400, negatives=1_400)
     procedure = BoundedDifferences(rows=3_000, sensitivity=delta, training=3_000, spread=0.001)
-    reach = procedure.reach(float(mechanism._next_nats(State())[0]))
+    reach = procedure.reach(float(mechanism.next_nats(State())[0]))
     charged = {}
     for far in (0.999 * beyond, beyond + 3 * reach):
         for truth, side in ((0.5, 1), (0.5, -1), (0.9, -1), (0.1, 1)):

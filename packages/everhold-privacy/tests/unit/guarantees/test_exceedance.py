@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from noise_laws import discrete_laplace_pmf
 from scipy.optimize import minimize_scalar
 
-from everhold_lab.theory.noise_laws import discrete_laplace_pmf
 from everhold_privacy.guarantees.exceedance import (
     comparison_exceedance,
     gaussian_exceedance,

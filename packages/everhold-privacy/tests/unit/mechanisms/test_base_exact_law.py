@@ -6,9 +6,9 @@ from functools import cache
 import numpy as np
 import pytest
 from exact_law import ExactLaw, hockey_stick, largest_excess
+from noise_laws import discrete_laplace_pmf
 
 from everhold.mechanisms import Source
-from everhold_lab.theory.noise_laws import discrete_laplace_pmf
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
 

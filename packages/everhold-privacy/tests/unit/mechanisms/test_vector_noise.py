@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from noise_laws import discrete_gaussian_pmf
 from scipy.integrate import quad
 from scipy.stats import chi
 
 from everhold.mechanisms import State
 from everhold.randomness import SeededNoise
-from everhold_lab.theory.noise_laws import discrete_gaussian_pmf
 from everhold_privacy.guarantees.exceedance import (
     gaussian_exceedance,
     gaussian_norm_allowance,

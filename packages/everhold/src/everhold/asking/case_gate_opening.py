@@ -16,7 +16,8 @@ from everhold.errors import QueryRejected
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
 from everhold.queries.case_challenge import challenger_digest, claims_in_words
-from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, limits_for, metrics_for, runs_in
+from everhold.queries.case_metrics import limits_for, metrics_for
+from everhold.queries.case_results import NEW_CASES, NEW_RUNS, CaseSuite, runs_in
 from everhold.queries.challenge import check_gates
 from everhold.sealing.configuration import GROWS
 
@@ -44,7 +45,7 @@ class CaseRules:
         challenges: Most challenges of this gate; None for no limit but the budget.
         units: ``"cases"`` for new cases, ``"runs"`` for new runs of these cases.
         ranges: Low and high of each column; 0 and 1 by default.
-        lower: Metrics of which less is better; by default those of `everhold.queries.case_results.LOWER`.
+        lower: Metrics of which less is better; by default those of `everhold.queries.case_metrics.LOWER`.
         at_most: Guards against numbers, by a column, a difference or a ratio of columns.
         at_least: The same.
     """

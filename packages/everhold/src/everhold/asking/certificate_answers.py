@@ -166,8 +166,8 @@ class _Shelf:
         numbers = reading.in_units(answer["value"], answer["low"], answer["high"], row_step=step)
         sealed = self.told.get(entry.sequence)
         return _fact(
-            [entry], numbers, reading.in_units(*sealed or (None, None, None), row_step=step), entry.question,
-            measure=reading.measure, asked=entry.description["shown"], source=answer["source"],
+            [entry], numbers, reading.in_units(*sealed or (None, None, None), row_step=step), measure=reading.measure,
+            asked=entry.description["shown"], question=entry.question, source=answer["source"],
         )  # fmt: skip
 
     def _of_question(self, question: Query[Any] | str) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class _Shelf:
         )
         return _fact(
             entries, (answer.value, answer.low, answer.high), (answer.sealed, answer.sealed_low, answer.sealed_high),
-            answer.question, measure=_measure(ready), asked=answer.shown, source=answer.source,
+            measure=_measure(ready), asked=answer.shown, question=answer.question, source=answer.source,
         )  # fmt: skip
 
 
@@ -222,9 +222,9 @@ Told3 = tuple[float | None, float | None, float | None]
 
 
 def _fact(
-    entries: Sequence[Entry], told: Told3, sealed: Told3, question: str, *, measure: str, asked: str, source: str
+    entries: Sequence[Entry], told: Told3, sealed: Told3, *, asked: str, source: str, **named: str
 ) -> dict[str, Any]:
-    """One answer as the certificate states it."""
+    """One answer as the certificate states it, with the names of its measure and its question."""
     if None in told and None in sealed:
         silent = "it was asked silently, and nothing is told of it before the study is unsealed"
         raise QueryRejected(
@@ -236,9 +236,9 @@ def _fact(
     spans = {} if not about else {"rows": list(about[0])}
     unsealed = {} if None in sealed else {"unsealed": dict(zip(names, map(_plain, sealed), strict=True))}
     return {
-        "measure": measure,
+        "measure": named["measure"],
         "asked": asked,
-        "question": question,
+        "question": named["question"],
         "entries": [entry.sequence for entry in entries],
         "source": source,
         "by_position": any(ABOUT in entry.description for entry in entries),

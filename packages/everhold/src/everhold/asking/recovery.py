@@ -55,7 +55,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
     state = state_from(head.state, record.configuration)
     noise = noise_for(record, state, [act], key=key)
     try:
-        after = mechanism.after_loss(state, asked=asked, charged=charged, noise=noise)
+        after = mechanism.accounts.after_loss(state, asked=asked, charged=charged, noise=noise)
     except ValueError as reason:
         raise _cannot(str(reason)) from None
     if known is not None:  # labels that were always told are none of the charges

@@ -102,7 +102,7 @@ def _spending_findings(kind: type[Mechanism], account: Mapping[str, Any], *, los
     taken, standing = by_source.get("holdout", 0), by_source.get("standing", 0)
     taken += sum(len(gate["promotions"]) for gate in account.get("gates", ()))
     taken += account.get("open_challenges", {}).get("futile", 0)
-    yield from kind.mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
+    yield from kind.accounting().mispriced(charged=account["charged"], taken=taken, lost=lost, queries=queries)
     if by_source.get("silent", 0) and not kind.traits.unsealable:
         yield "there are silent answers, and with this mechanism nothing is ever told of them"
     if standing and "standing" not in kind.traits.sources:

@@ -327,7 +327,7 @@ def left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, in
 
 def earlier_left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict[str, int]:
     """`left_of` as certificates of earlier versions have it."""
-    left = mechanism.earlier_remaining(state)
+    left = mechanism.accounts.earlier_remaining(state)
     return dict.fromkeys(left, 0) if closed else left
 
 

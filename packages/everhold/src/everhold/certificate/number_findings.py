@@ -42,17 +42,17 @@ def _opened(account: Mapping[str, Any]) -> int:
 
 def unreachable_findings(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
     """True if the mechanism can have answered and lost what the account says, whatever was asked."""
-    if not mechanism.reachable(state_of(document)):
+    if not mechanism.accounts.reachable(state_of(document)):
         yield "the mechanism never answers and charges as much as is said"
     account = document["account"]
     yield from _family_findings(account, mechanism)
     lost = account.get("lost")
-    if lost is not None and not mechanism.losable(questions=lost["questions"], charges=lost["charges"]):
+    if lost is not None and not mechanism.accounts.losable(questions=lost["questions"], charges=lost["charges"]):
         yield "the lost answers cannot have been charged what is said"
     by_source = account["by_source"]
     forced = by_source.get("chosen", 0) + by_source.get("declared", 0) + _opened(account)
-    least, most = mechanism.labels_of(by_source["holdout"], forced=forced)
-    fewest, dearest = mechanism.lost_labels_of(0 if lost is None else lost["charges"])
+    least, most = mechanism.accounts.labels_of(by_source["holdout"], forced=forced)
+    fewest, dearest = mechanism.accounts.lost_labels_of(0 if lost is None else lost["charges"])
     if not least + fewest <= account.get("labels", 0) <= most + dearest:
         yield "what surprises told cannot have cost what is said"
 

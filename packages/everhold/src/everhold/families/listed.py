@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from everhold.arguments import as_float, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
-from everhold.queries.mean import MeanQuery
+from everhold.queries.mean import MeanQuery, in_one_line
 from everhold.queries.means import OneMean, RowwiseQuery
 from everhold.queries.question import MOST_SHOWN, Query, digest
-from everhold.queries.texts import in_one_line
 
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler

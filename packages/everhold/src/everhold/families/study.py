@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from everhold.arguments import brief
+from everhold.arguments import brief, names_keywords
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.families.listed import ListedFamily
@@ -21,7 +21,7 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.declared import label_nats
 from everhold.planning import Plan
 from everhold.planning import plan as plan_mechanisms
-from everhold.planning.request import USUAL_VALUE
+from everhold.planning.request import USUAL_TERMS, USUAL_VALUE, PlanTerms
 from everhold.planning.widths import width_at
 
 if TYPE_CHECKING:
@@ -124,6 +124,13 @@ class StudyPlan(Display):
         return self.explain()
 
 
+class _PlanWish(PlanTerms, total=False):
+    queries: int | None
+    radius: float | None
+    at: float
+    disagreement: float | None
+
+
 @overload
 def plan(
     *, queries: int, rows: int | None = None, overfits: int | None = None, confidence: float = 0.95,
@@ -141,6 +148,7 @@ def plan(
 ) -> StudyPlan: ...  # fmt: skip
 
 
+@names_keywords(_PlanWish, {**USUAL_TERMS, "queries": None, "radius": None, "at": USUAL_VALUE, "disagreement": None})
 def plan(
     *, protocol: Protocol | Mapping[str, Any] | Path | str | None = None, rows: int | None = None, **wish: Any
 ) -> Plan | StudyPlan:  # fmt: skip
@@ -148,9 +156,11 @@ def plan(
 
     Args:
         protocol: With it, the widths that each declared family and all other queries have: see `plan_study`.
-        rows: Number of sealed rows.
-        wish: Further arguments of `plan_study` with a protocol, else of `everhold.planning.plan`, which compares all
-            mechanisms for a number of queries.
+        rows: Number of sealed rows; without a protocol it may be left out where a radius is given.
+        **wish: ``queries``, the number of adaptive queries; ``overfits``, the answers that may come from the sealed
+            rows; ``confidence``; ``dependence`` of the rows; and ``training_rows`` that guesses are made from. Without
+            a protocol, also ``slack``, ``radius``, ``at``, ``disagreement`` and ``alike``, as for
+            `everhold.planning.plan`, which compares all mechanisms.
 
     Raises:
         QueryRejected: If the protocol cannot be planned. Nothing is changed.
@@ -233,7 +243,7 @@ def _number(family: Family, nats: float) -> int | None:
 
 def _exact(mechanism: GuessAndCheck, value: float, nats: float) -> float:
     """Half-width of what the sealed rows say of a yes-or-no query whose sealed share is the value."""
-    procedure = mechanism.yes_no_at(value, nats, None)
+    procedure = mechanism.quotes.yes_no_at(value, nats, None)
     ends = procedure.interval(value, nats) if isinstance(procedure, OfMeans) else procedure.expected(value, nats)
     return (min(ends[1] + mechanism.rounding, 1.0) - max(ends[0] - mechanism.rounding, 0.0)) / 2.0
 

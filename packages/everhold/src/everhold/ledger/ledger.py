@@ -334,7 +334,7 @@ class Ledger:
         digest, rows, added = asked.digest.copy(), [], {}
         for sequence, (index, outcome) in enumerate(taken.items(), before.sequence + 1):
             question = questions[index]
-            answer = canonical(self._answer(question.fingerprint, outcome))
+            answer = canonical(_stored(outcome, self, question.fingerprint))
             fields: dict[str, Any] = {
                 "sequence": sequence,
                 "question": question.fingerprint,
@@ -362,17 +362,16 @@ class Ledger:
             raise Unavailable("the ledger moved on while the question was answered; nothing was charged; ask again")
         return Head(**{**after, "state": json.loads(state)}), added
 
-    def _answer(self, question: str, outcome: Outcome) -> dict[str, Any]:
-        """An answer as the entry holds it."""
-        if outcome.sealed is None:
-            return outcome.answer
-        return {
-            **outcome.answer,
-            SEALED_VALUE: sealed(outcome.sealed, key=self.seal_key, holdout=self.holdout, question=question),
-        }
-
 
 def _follow(head_file: HeadFile | None, head: Head, known: Reached | None) -> None:
     """Move the head file on to a committed head, before anything is returned that rests on it."""
     if head_file is not None and known is not None and known < (reached := Reached.of(head)):
         head_file.advance(reached)
+
+
+def _stored(outcome: Outcome, ledger: Ledger, question: str) -> dict[str, Any]:
+    """An answer as the entry holds it."""
+    if outcome.sealed is None:
+        return outcome.answer
+    value = sealed(outcome.sealed, key=ledger.seal_key, holdout=ledger.holdout, question=question)
+    return {**outcome.answer, SEALED_VALUE: value}

@@ -38,12 +38,16 @@ _TRAITS = frozenset(trait.name for trait in dataclasses.fields(Traits))
 
 def _wrong_with(name: str, kind: Any) -> str:
     """Attributes that an extension's class lacks under this name; empty if none."""
+    from everhold.mechanisms.accounting import Accounting
+
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return "it is no subclass of everhold.mechanisms.Mechanism."
     if inspect.isabstract(kind):
         return f"it does not define {', '.join(sorted(kind.__abstractmethods__))}."
     if former := sorted(trait for trait in _TRAITS if hasattr(kind, trait)):
         return f"it has the attributes {', '.join(former)}; expected them in traits = Traits({former[0]}=..., ...)."
+    if moved := sorted(rule for rule in vars(Accounting) if not rule.startswith("_") and hasattr(kind, rule)):
+        return f"it has {', '.join(moved)}; expected them in the class that its method accounting returns."
     called = getattr(kind, "name", None)
     return "" if called == name else f"its name is {called!r}; expected that of its entry point."
 

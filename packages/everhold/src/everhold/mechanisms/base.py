@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.dependence import DependenceModel, Groups, Independent
+from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
-from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, OfMeans
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.presentation import Presentation
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from everhold.mechanisms.accounting import Accounting
     from everhold.randomness import Noise
     from everhold.values.base import BoundQuery
 
@@ -160,6 +160,18 @@ class Mechanism(ABC):
         """Half-width that rounding rows to the grid and noise to whole steps adds (docs/theory, the grid)."""
         return 2.0 * self.row_step
 
+    @cached_property
+    def accounts(self) -> Accounting[Any]:
+        """Its rules for the counts in a ledger."""
+        return self.accounting()(self)
+
+    @classmethod
+    def accounting(cls) -> type[Accounting[Any]]:
+        """Kind of its rules for counts; here every answer costs one query. Certificates and recoveries need them."""
+        from everhold.mechanisms.accounting import Accounting  # no answer does
+
+        return Accounting
+
     @property
     def parts(self) -> int:
         """Into how many disjoint parts the rows are split, each for one question."""
@@ -200,22 +212,6 @@ class Mechanism(ABC):
         radius = self.promise().radius
         return (min(at + radius, 1.0) - max(at - radius, 0.0)) / 2.0
 
-    def bets_on_groups(self, at: float, alike: float | None, *, training_rows: int) -> GroupBetting | None:
-        """The bet on groups that a yes-or-no question is planned with; None where the rows are in no known groups."""
-        if alike is None or not isinstance(self.dependence, Groups) or not self.dependence.counts:
-            return None
-        times = self.rows / self.dependence.rows  # of sizes that are only shares; 1 where the rows are known
-        sizes = tuple((size, number * times) for size, number in self.dependence.counts)
-        return GroupBetting.planned(sizes, at=at, alike=alike, training_rows=training_rows)
-
-    @property
-    def confirms_within(self) -> float | None:
-        """Threshold: how far guess and sealed average may be apart, but for noise, for the guess to be the answer.
-
-        In units of a mean over [0, 1]; None where guesses are not confirmed, or not all by the same number.
-        """
-        return None
-
     def _promised(self, radius: float, details: dict[str, float], **more: Any) -> Promise:
         """A promise of its statement, with the confidence and the assumptions that all share."""
         return Promise(self.statement, radius, self.confidence, self.assumptions(), details, **more)
@@ -223,17 +219,6 @@ class Mechanism(ABC):
     def assumptions(self) -> tuple[str, ...]:
         """In plain words, what has to be true of the rows."""
         return (self.dependence.describe(),)
-
-    def rows_worth(self) -> str:
-        """Cost of the rows' dependence, or the mechanism's needs of them, in words for an analyst."""
-        if self.traits.one_law:
-            return "It holds only if all sealed rows are of one law (independent and identically distributed)."
-        if self.dependence.binomial_tails:
-            return ""
-        if self.traits.reads_leakage:
-            return "Sealed rows that tell about each other make it wider than it would be for independent ones."
-        worth = int(self.effective_rows(self.rows))
-        return f"As they depend on each other, the {self.rows:,} sealed rows are worth {worth:,} independent ones."
 
     def why_not(self, bound: BoundQuery) -> str:
         """Why a question cannot be asked of it, whatever is left; empty if it can, and most take all."""
@@ -273,10 +258,6 @@ class Mechanism(ABC):
         """Half-widths of coming answers to a yes-or-no question whose guess is 1/2, by what happens before; public."""
         return {}
 
-    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
-        """True if there is room for so many silent questions after one more with such a procedure; public."""
-        return state.asked + 1 + silent <= self.queries
-
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
         """The procedure of a question at its node; here always the one in force."""
         return self.in_force(procedure)
@@ -288,71 +269,6 @@ class Mechanism(ABC):
     def remaining(self, state: State) -> dict[str, int]:
         """Remaining budget, by name."""
         return {"questions": max(self.queries - state.asked, 0)}
-
-    def earlier_remaining(self, state: State) -> dict[str, int]:
-        """`remaining` as earlier versions counted it, for their certificates; mostly the same."""
-        return self.remaining(state)
-
-    def reachable(self, state: State) -> bool:
-        """True if any course of questions and losses leads to these counts; here every answer costs one question.
-
-        From public state alone, to check what a ledger says was asked and charged.
-        """
-        return state.asked == state.charged <= self.queries
-
-    def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
-        """The least and the most that labels cost, in millionths of a nat; here nothing.
-
-        Args:
-            surprises: Number of surprises.
-            forced: Number of labels that were always told, of whatever price (S9).
-        """
-        return 0, 0
-
-    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
-        """The least and the most that so many lost labels were counted for, in millionths of a nat; here nothing."""
-        return 0, 0
-
-    @classmethod
-    def mispriced(cls, *, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
-        """Why these charges cannot be those of so many answers, in words; here each from the holdout costs 1.
-
-        Args:
-            charged: In all.
-            taken: Answers that came from the sealed rows.
-            lost: Charges for answers that the ledger lost.
-            queries: That were planned.
-        """
-        if charged != taken + lost:
-            yield "what was charged is not the number of answers that were taken from the sealed rows"
-
-    def losable(self, *, questions: int, charges: int) -> bool:
-        """True if so many answers can have been lost at this charge (`after_loss`); here each costs one question."""
-        return questions == charges
-
-    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """The state that goes on after answers of which only the number is known: the ledger lost them.
-
-        An analyst who has seen them may use them, so they count like all others.
-
-        Args:
-            state: The last state that is known.
-            asked: Questions that were answered since; None if unknown, and then all that are left count as spent.
-            charged: What they were charged; None likewise.
-            noise: Source of randomness, for what has to be drawn anew.
-
-        Raises:
-            ValueError: If nothing can be promised any more.
-        """
-        left = self.queries - state.asked
-        return state.after(
-            asked=left if asked is None else min(asked, left),
-            charged=self._charges_left(state) if charged is None else charged,
-        )
-
-    def _charges_left(self, state: State) -> int:
-        """The most that can still be charged; here every answer costs one."""
-        return self.queries - state.asked
 
     @cached_property
     def procedure(self) -> OfMeans:

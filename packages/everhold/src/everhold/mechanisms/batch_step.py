@@ -79,7 +79,7 @@ class BatchStep:
         low, high = procedure.span(means, means, nats)
         self.sealed[places, 1], self.sealed[places, 2] = low - mechanism.rounding, high + mechanism.rounding
         if not self.questions.silent:
-            told = mechanism.told_of_guesses(procedure, self.questions.guesses[places] / mechanism.steps, nats)
+            told = mechanism.intervals.of_guesses(procedure, self.questions.guesses[places] / mechanism.steps, nats)
             self.told[places] = np.transpose(told)
             self.surprise[places] = self._sticks_out(places)
 
@@ -94,7 +94,7 @@ class BatchStep:
         low, high = procedure.interval(self._summary(place), nats)
         self.sealed[place, 1:] = low - mechanism.rounding, high + mechanism.rounding
         if not (self.questions.silent or self._is_challenge(place)):
-            self.told[place] = mechanism.told_of_guess(procedure, self._guess(place), nats)
+            self.told[place] = mechanism.intervals.of_guess(procedure, self._guess(place), nats)
             self.surprise[place] = self._sticks_out(np.array([place]))[0]
 
     def _look_at_challenges(self) -> None:

@@ -5,35 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.description_length import QuestionTree
-from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding, OfMeans
-from everhold.mechanisms.base import REFUSED, Promise, Quote, Replies, State, Traits, whole
+from everhold.mechanisms.base import Promise, Quote, Replies, State, Traits, whole
 from everhold.mechanisms.batch_step import BatchStep
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits, with_best_grid
-from everhold.mechanisms.described import (
-    MOST_TEXT_BITS,
-    USUAL_TEXT_BITS,
-    Description,
-    check_text_bits,
-    narrower,
-)
-from everhold.mechanisms.labels import (
-    CHEAPEST,
-    DEAREST,
-    EARLIER_DEAREST,
-    ArcsineCells,
-    Offsets,
-    in_millionths,
-    widest_told,
-)
+from everhold.mechanisms.described import MOST_TEXT_BITS, Description, check_text_bits
+from everhold.mechanisms.guess_intervals import GuessQuotes, ToldIntervals, ToleranceRoom
+from everhold.mechanisms.labels import ArcsineCells
 from everhold.mechanisms.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -42,11 +27,19 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.guarantees.intervals.means import Ends
+    from everhold.mechanisms.accounting import Accounting
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
-__all__ = ["DESCRIPTION_LENGTH", "ChecksGuesses", "Expected", "GuessAndCheck", "check_slack", "planned_overfits"]
+__all__ = [
+    "DESCRIPTION_LENGTH",
+    "MOST_AT_ONCE",
+    "ChecksGuesses",
+    "GuessAndCheck",
+    "check_slack",
+    "leading",
+    "planned_overfits",
+]
 
 DESCRIPTION_LENGTH = (
     "Without noise, and with coarse answers, only so many courses of questions and answers are possible. All "
@@ -57,32 +50,12 @@ DESCRIPTION_LENGTH = (
 )
 """Explanation of S8 in a certificate."""
 
-Numbers = TypeVar("Numbers", float, "NDArray[np.float64]")
+MOST_AT_ONCE = 10_000
+"""The most questions of one step."""
 
-_MOST_OVERFITS_COUNTED = 2**16
-_FIRST_CHUNK = 64
-_AHEAD = 5  # surprises
-_MOST_AT_ONCE = 10_000  # questions of one step
-_TRIED = 65  # numbers of surprises
-_SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _MOST_ALLOWED = 100.0
 _ACCEPTED = 1.25  # times the expected width of means alone, for bets
 _LATER = {"share": 0.0, "endless": False, "text_bits": 0}  # what versions without these parameters did
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The intervals that the next answer to a question is expected to have, in units of a mean over [0, 1].
-
-    Attributes:
-        confirmed: If its guess holds; exact.
-        released: If it does not, and the sealed mean is as far off as just makes a surprise.
-        unsealed: When the study is over.
-    """
-
-    confirmed: tuple[float, float]
-    released: tuple[float, float]
-    unsealed: tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +175,13 @@ class GuessAndCheck(ChecksGuesses):
             raise ValueError(f"endless is {brief(self.endless)}; expected True or False, and False with a slack")
         check_text_bits(self.text_bits)
 
+    @classmethod
+    def accounting(cls) -> type[Accounting[Any]]:
+        """See `Mechanism.accounting`."""
+        from everhold.mechanisms.guess_accounting import GuessAccounting
+
+        return GuessAccounting
+
     @cached_property
     def beta(self) -> float:
         """Probability that is left for the tree to fail: what declared families do not have."""
@@ -255,11 +235,7 @@ class GuessAndCheck(ChecksGuesses):
         return cls.tuned(overfits=overfits, slack=slack, training_rows=training_rows, **wish)
 
     def _tuned(self) -> Self:
-        return replace(self, tolerance=self._least_tolerance())
-
-    def _least_tolerance(self) -> float:
-        last = self._last_concentration
-        return max(self._widest_honest + last, 2.0 * last / (1.0 - self.slack) if self.slack else 0.0) + self.rounding
+        return replace(self, tolerance=self.room.least_tolerance())
 
     @cached_property
     def tree(self) -> QuestionTree:
@@ -283,61 +259,35 @@ class GuessAndCheck(ChecksGuesses):
         """Effective number of independent rows that guesses are made from, worth as much each as sealed ones."""
         return self.effective_rows(self.training_rows or self.rows)
 
+    @cached_property
+    def room(self) -> ToleranceRoom:
+        """Room that the tolerance leaves."""
+        return ToleranceRoom(self)
+
+    @cached_property
+    def intervals(self) -> ToldIntervals:
+        """Intervals that are told of guesses and surprises."""
+        return ToldIntervals(self)
+
+    @cached_property
+    def quotes(self) -> GuessQuotes:
+        """Bounds and expectations of coming answers."""
+        return GuessQuotes(self)
+
     def nats(self, asked: ArrayLike, charged: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
         """ln(1 / level) of question number ``asked`` after so many surprises, whose labels cost so many nats."""
         weight = self.tree.log_inverse_weight(asked=asked, surprises=charged, labels=labels)
         return weight - math.log(self.beta)
 
-    def _next_nats(self, state: State, count: int = 1) -> NDArray[np.float64]:
+    def next_nats(self, state: State, count: int = 1) -> NDArray[np.float64]:
         """Those of the next questions as long as none is a surprise, shape (count,)."""
         return self.nats(state.asked + 1 + np.arange(count), state.charged, state.labels / 1e6)
-
-    def concentration(self, nats: ArrayLike) -> NDArray[np.float64]:
-        """Half-width that no interval of a mean exceeds at a level, whatever the sealed mean is."""
-        return self._concentration(nats)
-
-    def _concentration(self, nats: ArrayLike) -> NDArray[np.float64]:
-        """At least the half-width of what a sealed mean leaves possible: Hoeffding's, which no procedure exceeds."""
-        return hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=nats)
-
-    @cached_property
-    def _widest_honest(self) -> float:
-        """The furthest that a sealed mean may be from what is told of it: a guess of 1/2, or half a cell."""
-        low, _ = self.procedure.honest(0.5, self.allowance)
-        return max(0.5 - float(low), 0.25 * math.pi / self.grid)
-
-    @property
-    def _last_concentration(self) -> float:
-        """Largest concentration within the plan: at its last question, after the dearest number of surprises."""
-        most = min(self.overfits, self.queries - 1)
-        dearest = self.queries * self.grid / (self.grid + 1.0)  # there C(m, f+1) G^f is largest
-        surprises = np.clip(np.round(dearest + np.arange(-2.0, 3.0)), 0.0, most)
-        labels = surprises * self.cells.cost / 1e6
-        return float(np.max(self._concentration(self.nats(self.queries, surprises, labels))))
-
-    def _allowed(self, concentration: ArrayLike) -> NDArray[np.float64]:
-        """Largest distance of sealed means from the told value: honest guesses, and those within the slack."""
-        spared = self.slack * (self.tolerance - self.rounding) + np.asarray(concentration) if self.slack else 0.0
-        return np.maximum(self._widest_honest, spared)
-
-    def _has_room(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """True if the next question is answered: within the plan, or where an endless one still says something."""
-        room = self._within_plan(nats)
-        if self.endless:
-            room = room | (self._concentration(nats) + self.rounding < _SAYS_NOTHING)
-        return np.asarray(room)
-
-    def _within_plan(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """True if the answer to the hardest question would still be within the tolerance."""
-        concentration = self._concentration(nats)
-        room = self.tolerance - self.rounding - concentration - self._allowed(concentration)
-        return np.asarray(room >= -1e-12)  # the tuned tolerance leaves exactly no room at the end of the plan
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Step by step (S9): all questions of one at the levels of its start; mostly one step is enough."""
         replies, done = Replies.refused(len(evaluations)), 0
         while count := self.surely_answers(state, len(evaluations) - done):
-            step = BatchStep.of(self, evaluations.some([*range(done, done + count)]), self._next_nats(state, count))
+            step = BatchStep.of(self, evaluations.some([*range(done, done + count)]), self.next_nats(state, count))
             state, done = step.tell(replies, done, state), done + count
         return state, replies
 
@@ -374,253 +324,59 @@ class GuessAndCheck(ChecksGuesses):
         (low, high), (least, most) = (each.expected(place, nats) for each in (procedure, self.procedure))
         return procedure if high - low <= _ACCEPTED * (most - least) else self.procedure
 
-    def expected(
-        self, state: State, guess: float, procedure: Procedure | None = None, described: Description | None = None
-    ) -> Expected:
-        """Expected form of the next answer to a query with this guess, from public facts.
-
-        Args:
-            state: Before.
-            guess: In units of a mean over [0, 1].
-            procedure: The question's; by default that of any mean of values in [0, 1].
-            described: The level and the procedure that it has by its description, if it has one.
-        """
-        procedure, nats = self._next_event(state, guess, procedure, described)
-        confirmed, likely = self.told_of_guess(procedure, guess, nats), procedure.expected(guess, nats)
-        if isinstance(procedure, OfMeans):
-            furthest = procedure.honest(guess, self.allowance)[1]
-            released = self._told_of_cell(procedure, math.floor(float(furthest) * self.steps), nats)
-        else:
-            usual = Offsets.of(procedure, guess, nats).usual
-            released = guess - usual - self.rounding, guess + usual + self.rounding
-        return Expected(confirmed, released, (likely[0] - self.rounding, likely[1] + self.rounding))
-
-    def _next_event(
-        self, state: State, guess: float, procedure: Procedure | None, described: Description | None
-    ) -> tuple[Procedure, float]:
-        """Procedure and ln(1 / level) of the next question."""
-        nats = float(self._next_nats(state)[0])
-        return narrower(self.procedure_at(procedure or self.procedure, guess, nats), nats, described)
-
     @cached_property
     def cells(self) -> ArcsineCells:
         """Labels of a surprise about a sealed mean."""
         return ArcsineCells(self.grid, self.steps)
 
-    def _told_of_cell(self, procedure: OfMeans, total: int, nats: float) -> tuple[float, float]:
-        low, high = procedure.span(*self.cells.told(total), nats)
-        return float(low) - self.rounding, float(high) + self.rounding
-
-    def told_of_guess(self, procedure: Procedure, guess: float, nats: float) -> tuple[float, float]:
-        """The interval that a confirmed guess is told with; public."""
-        if isinstance(procedure, OfMeans):
-            low, high = self.told_of_guesses(procedure, np.array([guess]), np.array([nats]))
-            return float(low[0]), float(high[0])
-        reach = self.allowance * procedure.standard_error(guess)
-        if self.slack and isinstance(
-            procedure, BoundedDifferences
-        ):  # whatever near guesses leave possible, as of means
-            reach = max(reach, self.slack * (self.tolerance - self.rounding) + procedure.reach(nats))
-        least, most = procedure.expected(guess, nats)
-        least, most = least - reach, most + reach
-        if procedure.of_all_rows:
-            ends = self._rounded(np.array([guess]), np.array([least]), np.array([most]), np.array([nats]))
-            return float(ends[0][0]), float(ends[1][0])
-        return float(max(least - self.rounding, 0.0)), float(min(most + self.rounding, 1.0))
-
-    def told_of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
-        """`told_of_guess` for questions whose intervals are functions of the sealed mean, shape (questions,) each.
-
-        It is the interval that a sealed mean like the guess would have, and beyond it as far on either side as honest
-        guesses are off. With a slack it holds whatever such means leave possible (S8, no needless surprises).
-        """
-        low, high = procedure.span(guesses, guesses, nats)
-        least, most = procedure.honest(guesses, self.allowance)
-        low, high = low - (guesses - least), high + (most - guesses)
-        if self.slack:
-            spared = self._allowed(concentration := self._concentration(nats)) + concentration
-            low, high = np.minimum(low, guesses - spared), np.maximum(high, guesses + spared)
-        return self._rounded(guesses, low, high, nats)
-
-    def _rounded(
-        self, guesses: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64],
-        nats: NDArray[np.float64],
-    ) -> Ends:  # fmt: skip
-        """Both ends with what the grid hides, and within the tolerance as long as the plan lasts."""
-        reach = np.where(self._within_plan(nats), self.tolerance, 1.0)
-        told = np.maximum(low - self.rounding, np.maximum(guesses - reach, 0.0))
-        return told, np.minimum(np.minimum(high + self.rounding, guesses + reach), 1.0)
-
-    def reachable(self, state: State) -> bool:
-        """Before the last step there was room for its last answer; there is no other limit.
-
-        What labels cost may be left out. How many of the surprises were in the last step is tried for a few numbers:
-        none, one, all, and those after which as many labels are left as can be.
-        """
-        if not 0 <= state.charged <= state.asked:
-            return False
-        if not state.asked:
-            return True
-        least, most = max(state.charged - _MOST_AT_ONCE, 0), min(state.charged, state.asked - 1)
-        without_labels = state.charged - state.labels // self._dearest_label
-        spread = np.linspace(least, most, _TRIED).astype(np.int64)
-        before = np.clip(np.concatenate([spread, [state.charged - 1, without_labels - 1, without_labels]]), least, most)
-        last = (state.charged - before) * self._dearest_label  # the labels of the last step at their dearest
-        labels = np.maximum(state.labels - last, 0) / 1e6
-        return bool(np.any(self._has_room(self.nats(state.asked, before, labels))))
-
-    def losable(self, *, questions: int, charges: int) -> bool:
-        """Some answers are surprises."""
-        return charges <= questions
-
-    def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
-        """See `Mechanism.labels_of`: of cells, or of offsets from a guess."""
-        most = math.inf if forced else surprises * self._dearest_label
-        return surprises * min(self.cells.cost, in_millionths(CHEAPEST)), most
-
-    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
-        """See `Mechanism.lost_labels_of`: the dearest label of an earlier version, or of this one."""
-        return surprises * in_millionths(max(math.log(self.grid), EARLIER_DEAREST)), surprises * self._dearest_label
-
-    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
-        if asked is None or charged is None:
-            raise ValueError("the number of answers is lost, too, and the next interval depends on it")
-        return state.after(asked=asked, charged=charged, labels=charged * self._dearest_label)
-
-    @property
-    def _dearest_label(self) -> int:
-        """The most that one label can cost, in millionths of a nat."""
-        return in_millionths(max(math.log(self.grid), DEAREST))
-
     def promise(self) -> Promise:
         """The tolerance: it holds whatever happens, until the room for surprises is used up."""
-        last = self._last_concentration
-        quiet = float(self._concentration(self.nats(self.queries, 0, 0.0)))
+        last = self.room.last_concentration
+        quiet = float(self.room.concentration(self.nats(self.queries, 0, 0.0)))
         details = {
-            "concentration": last, "concentration_without_surprise": quiet, "reach": float(self._allowed(last))
+            "concentration": last, "concentration_without_surprise": quiet, "reach": float(self.room.allowed(last))
         }  # fmt: skip
         beyond = self.slack * (self.tolerance - self.rounding) - self.rounding if self.slack else None
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
 
     def expected_radius(self, at: float, alike: float | None = None) -> float:
         """That of a confirmed answer to a yes-or-no question, the last planned one, if no guess was a surprise."""
-        quiet = float(self.nats(self.queries, 0, 0.0))
-        low, high = self.told_of_guess(self.yes_no_at(at, quiet, alike), at, quiet)
-        return float(high - low) / 2.0
-
-    def yes_no_at(self, at: float, nats: float, alike: float | None) -> Procedure:
-        """The procedure in force of a planned yes-or-no question; `alike` is as for `expected_radius`."""
-        bets = self.bets_on_groups(at, alike, training_rows=self.training_rows or self.rows)
-        return self.yes_no_procedure if bets is None else self.procedure_at(bets, at, nats)
+        return self.quotes.expected_radius(at, alike)
 
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """Those of the next step that have room, whatever is a surprise in it (S9)."""
-        return _leading(self._has_room(self._next_nats(state, min(most, _MOST_AT_ONCE))))
-
-    def _label_of(self, procedures: Sequence[Procedure] | None) -> int:
-        """The most that a label of a question with one of these procedures costs, in millionths of a nat."""
-        if procedures is None:  # a promotion tells no interval
-            return 0
-        of_means = bool(procedures) and all(isinstance(self.in_force(each), OfMeans) for each in procedures)
-        return self.cells.cost if of_means else self._dearest_label
-
-    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
-        """See `Mechanism.leaves_room`: the next answer may be a surprise or not."""
-        surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures)])
-        nats = self.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
-        return bool(np.all(self._has_room(nats)))
+        return leading(self.room.answers(self.next_nats(state, min(most, MOST_AT_ONCE))))
 
     def quote(
         self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,
         described: Description | None = None,
     ) -> Quote:  # fmt: skip
         """Bounds if the guess holds and if it does not; the width unsealed is that of sealed rows like the guess."""
-        hardest = self._quote_of_hardest(state)
-        if hardest.refused or guess is None or procedure is None:
-            return hardest
-        expected = self.expected(state, guess, procedure, described)
-        procedure, nats = self._next_event(state, guess, procedure, described)
-        released = float(self._concentration(nats)) + self.rounding + 0.25 * math.pi / self.grid
-        if not isinstance(procedure, OfMeans):
-            released = widest_told(
-                procedure.widest_if_honest(nats) + self.rounding, procedure.frame[1] - procedure.frame[0]
-            )
-        confirmed, unsealed = farthest(guess, expected.confirmed), _half(expected.unsealed)
-        return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
-
-    def _quote_of_hardest(self, state: State) -> Quote:
-        """Of a yes-or-no question whose guess is 1/2."""
-        nats = self._next_nats(state)
-        if not self._has_room(nats)[0]:
-            return REFUSED
-        concentration = float(self._concentration(nats)[0]) + self.rounding
-        confirmed = concentration + float(self._allowed(concentration - self.rounding))
-        return Quote(confirmed, concentration + 0.25 * math.pi / self.grid, 0, 1, refused=False)
+        return self.quotes.of_next(state, guess, procedure, described)
 
     def outlook(self, state: State) -> dict[str, float]:
-        """See `Mechanism.outlook`: of the next answer, the one after `_AHEAD` more surprises, and a usual text."""
-        later = state.after(asked=_AHEAD, charged=_AHEAD, labels=_AHEAD * self.cells.cost)
-        found = {"now": state, f"after {_AHEAD} more surprises": later}
-        told = {name: self.quote(at, guess=0.5, procedure=self.yes_no_procedure).radius for name, at in found.items()}
-        if self.text_bits >= USUAL_TEXT_BITS:
-            text = Description(self.of_text(USUAL_TEXT_BITS * math.log(2.0)), self.yes_no_procedure)
-            told[f"a text of {USUAL_TEXT_BITS} bits"] = self.quote(
-                state, guess=0.5, procedure=self.yes_no_procedure, described=text
-            ).radius
-        return {name: radius for name, radius in told.items() if radius is not None}
+        """See `Mechanism.outlook`."""
+        return self.quotes.outlook(state)
 
     def remaining(self, state: State) -> dict[str, int]:
         """Planned questions left, and planned surprises left, which fall by what is charged and by nothing else.
 
         No question is left when the tolerance has no room for another answer.
         """
-        refused = self._quote_of_hardest(state).refused
+        refused = self.quotes.of_hardest(state).refused
         return {
             "questions": 0 if refused else max(self.queries - state.asked, 0),
             "overfits": max(self.overfits - state.charged, 0),
         }
 
-    def earlier_remaining(self, state: State) -> dict[str, int]:
-        """See `Mechanism.earlier_remaining`: earlier versions counted the surprises that the tolerance survives."""
-        return {
-            **self.remaining(state),
-            "overfits": _surprises_left(self, state.asked, state.charged, state.labels),
-        }
 
-
-@lru_cache(maxsize=4096)
-def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: int) -> int:
-    found, chunk = 0, _FIRST_CHUNK
-    while found < _MOST_OVERFITS_COUNTED:  # few are left as a rule: look at few first
-        more = found + np.arange(1, chunk + 1)
-        last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned questions are over
-        cost = (labels + more * mechanism.cells.cost) / 1e6
-        kept = _leading(mechanism._has_room(mechanism.nats(last, charged + more, cost)))
-        found += kept
-        if kept < chunk:
-            break
-        chunk *= 4
-    return min(found, _MOST_OVERFITS_COUNTED)
+def leading(flags: NDArray[np.bool_]) -> int:
+    """Number of true flags at the beginning."""
+    return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))
 
 
 def _bets_on_means(procedure: Procedure) -> bool:
     """True if it is about a mean over all rows, and as wide as the sealed values spread."""
     return procedure.of_all_rows and not procedure.width_is_known
-
-
-def _half(interval: tuple[float, float]) -> float:
-    """Half of what an interval has of [0, 1]."""
-    return (min(interval[1], 1.0) - max(interval[0], 0.0)) / 2.0
-
-
-def farthest(value: float, interval: tuple[float, float]) -> float:
-    """The farthest distance from a value to what an interval has of [0, 1]."""
-    return max(value - max(interval[0], 0.0), min(interval[1], 1.0) - value)
-
-
-def _leading(flags: NDArray[np.bool_]) -> int:
-    """Number of true flags at the beginning."""
-    return len(flags) if bool(np.all(flags)) else int(np.argmin(flags))

@@ -13,6 +13,7 @@ from everhold.arguments import as_whole, brief
 from everhold.guarantees.concentration import hoeffding_radius
 from everhold.guarantees.intervals.means import ClopperPearson, Hoeffding
 from everhold.mechanisms.base import REFUSED, Mechanism, Promise, Quote, Replies, Source, State, Traits
+from everhold.mechanisms.guess_intervals import bets_on_groups
 from everhold.mechanisms.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.accounting import Accounting
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
@@ -82,6 +84,13 @@ class Silent(Mechanism):
             )
 
     @classmethod
+    def accounting(cls) -> type[Accounting[Any]]:
+        """See `Mechanism.accounting`."""
+        from everhold.mechanisms.accounting import NothingCharged
+
+        return NothingCharged
+
+    @classmethod
     def recommendable(cls) -> bool:
         """Never by default: analysts expect answers."""
         return False
@@ -130,7 +139,7 @@ class Silent(Mechanism):
         """That of the first yes-or-no question, once it is unsealed."""
         rows, nats = self.effective_rows(self.rows), float(self.nats(1))
         kind = ClopperPearson if self.dependence.binomial_tails else Hoeffding
-        bets = self.bets_on_groups(at, alike, training_rows=self.rows)
+        bets = bets_on_groups(self, at, alike, training_rows=self.rows)
         low, high = (bets or kind(rows=rows, training=rows)).expected(at, nats)
         return (high - low) / 2.0 + self.rounding
 
@@ -147,15 +156,3 @@ class Silent(Mechanism):
         nats = float(self.nats(state.asked + 1))
         reach = float(hoeffding_radius(rows=self.effective_rows(self.rows), log_inverse_level=nats)) + self.rounding
         return Quote(None, None, 0, 0, refused=False, radius_unsealed=reach)
-
-    def reachable(self, state: State) -> bool:
-        """Nothing is ever charged."""
-        return state.charged == 0 <= state.asked <= self.queries
-
-    def losable(self, *, questions: int, charges: int) -> bool:
-        """Nothing is ever charged."""
-        return charges == 0
-
-    def _charges_left(self, state: State) -> int:
-        """Nothing is ever charged."""
-        return 0

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.mechanisms.guess_and_check import GuessAndCheck
 
-__all__ = ["FIRST_SHARE", "Suffix", "narrowest", "opens", "radius_of", "share_of", "since", "together", "tree_of"]
-
-FIRST_SHARE = 0.5
-"""Part of the probability of failure that the tree of all rows leaves to later ones, in a holdout that may grow."""
+__all__ = ["Suffix", "narrowest", "opens", "radius_of", "share_of", "since", "together", "tree_of"]
 
 _NOTHING = State()
 _NEW = 0.25  # part of all rows that must have arrived since the latest tree opened

@@ -113,7 +113,7 @@ def plan_growth(
 
 def _widths(mechanism: GuessAndCheck, state: State, at: float) -> tuple[float, float]:
     """Half-widths of the next answer: told of a guess that holds, and unsealed."""
-    expected = mechanism.expected(state, at, mechanism.yes_no_procedure)
+    expected = mechanism.quotes.expected(state, at, mechanism.yes_no_procedure)
     return _half(expected.confirmed), _half(expected.unsealed)
 
 

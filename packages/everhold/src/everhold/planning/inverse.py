@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
+from everhold.arguments import names_keywords
 from everhold.dependence import Independent
 from everhold.mechanisms import MECHANISMS, answering
 from everhold.planning.bounds import BOUNDS
@@ -14,6 +15,7 @@ from everhold.planning.request import (
     LEAST_RADIUS,
     MOST_QUERIES,
     MOST_ROWS,
+    USUAL_TERMS,
     PlanRequest,
     PlanTerms,
     check_radius,
@@ -58,6 +60,7 @@ class _Session(TypedDict):
     slack: float
 
 
+@names_keywords(PlanTerms, USUAL_TERMS)
 def rows_needed(
     *, radius: float, queries: int, at: float | None = None, **terms: Unpack[PlanTerms]
 ) -> dict[str, int | None]:
@@ -71,7 +74,7 @@ def rows_needed(
         queries: Number of adaptive questions.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
-        **terms: ``overfits``, ``confidence`` and so on, as for `plan`; see `PlanTerms`.
+        **terms: ``overfits``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
 
     Returns:
         Mechanism to rows, exactly: with one row less the radius is above the wish. None where more rows are needed
@@ -95,6 +98,7 @@ def rows_needed(
     return needed
 
 
+@names_keywords(PlanTerms, USUAL_TERMS)
 def queries_allowed(*, radius: float, rows: int, at: float | None = None, **terms: Unpack[PlanTerms]) -> dict[str, int]:
     """For each mechanism, the largest number of questions whose best radius is within the wished one.
 
@@ -106,7 +110,7 @@ def queries_allowed(*, radius: float, rows: int, at: float | None = None, **term
         rows: Number of sealed rows.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
-        **terms: ``overfits``, ``confidence`` and so on, as for `plan`; see `PlanTerms`.
+        **terms: ``overfits``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
 
     Returns:
         Mechanism to questions, exactly: with one question more the radius is above the wish. 0 where not even one

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from everhold.arguments import brief
+from everhold.arguments import brief, names_keywords
 from everhold.dependence import DependenceModel, Independent
 from everhold.display import Display
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
@@ -15,7 +15,15 @@ from everhold.planning.advice import explanation
 from everhold.planning.bounds import BOUNDS
 from everhold.planning.inverse import by_mechanism, queries_allowed_by, reaches, rows_needed_by
 from everhold.planning.lines import VACUOUS, PlanLine, PublishedLine, line_of, published_line_of
-from everhold.planning.request import MOST_QUERIES, USUAL_VALUE, PlanRequest, PlanTerms, check_radius, check_value
+from everhold.planning.request import (
+    MOST_QUERIES,
+    USUAL_TERMS,
+    USUAL_VALUE,
+    PlanRequest,
+    PlanTerms,
+    check_radius,
+    check_value,
+)
 from everhold.planning.steps import Steps, steps_of
 from everhold.planning.widths import Widths, sealed_units, vacuous_in_words, widths_of
 
@@ -209,6 +217,7 @@ class Plan(Display):
         return self.explain()
 
 
+@names_keywords(PlanTerms, USUAL_TERMS)
 def plan(
     *,
     rows: int | None = None,

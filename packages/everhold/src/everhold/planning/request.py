@@ -18,6 +18,7 @@ __all__ = [
     "LEAST_RADIUS",
     "MOST_QUERIES",
     "MOST_ROWS",
+    "USUAL_TERMS",
     "USUAL_VALUE",
     "PlanRequest",
     "PlanTerms",
@@ -63,6 +64,10 @@ class PlanTerms(TypedDict, total=False):
     dependence: DependenceModel | None
     training_rows: int | None
     alike: float | None
+
+
+USUAL_TERMS = PlanTerms(overfits=None, confidence=0.95, slack=0.0, dependence=None, training_rows=None, alike=None)
+"""Terms of a plan about which nothing is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,8 +117,8 @@ def widths_of(mechanism: GuessAndCheck, alike: float | None = None) -> Widths:
 def width_at(mechanism: GuessAndCheck, value: float, surprises: int, alike: float | None = None) -> Width:
     """Of a yes-or-no question with this true value, the last planned one, after so many surprises."""
     nats = _last_nats(mechanism, surprises)
-    procedure = mechanism.yes_no_at(value, nats, alike)
-    confirmed = mechanism.told_of_guess(procedure, value, nats)
+    procedure = mechanism.quotes.yes_no_at(value, nats, alike)
+    confirmed = mechanism.intervals.of_guess(procedure, value, nats)
     if not isinstance(procedure, OfMeans):
         usual = Offsets.of(procedure, value, nats).usual + mechanism.rounding
         low, high = procedure.expected(value, nats)
@@ -181,7 +181,7 @@ def surprises_until(mechanism: GuessAndCheck, width: float, at: float, alike: fl
 
     def wider(surprises: int) -> bool:
         nats = _last_nats(mechanism, surprises)
-        return _half(*mechanism.told_of_guess(mechanism.yes_no_at(at, nats, alike), at, nats)) > width
+        return _half(*mechanism.intervals.of_guess(mechanism.quotes.yes_no_at(at, nats, alike), at, nats)) > width
 
     dearest = min(most, math.floor(mechanism.queries * mechanism.grid / (mechanism.grid + 1.0)))
     if not wider(dearest):

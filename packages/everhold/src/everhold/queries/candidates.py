@@ -138,6 +138,10 @@ class Compared:
         totals = np.array([each.estimate for each in self.prepared], dtype=np.float64)
         return np.where(totals >= 0.0, totals / self.mechanism.steps, math.nan)
 
+    def turned(self, low: Any, high: Any) -> tuple[Any, Any]:
+        """Ends of a mean that grows with the answers as those of row values, and the other way round."""
+        return (low, high) if self.rises else (1.0 - high, 1.0 - low)
+
     def named(self) -> str:
         """The number of candidates, and the first of them by name."""
         names = "; ".join(each.bound.shown for each in self.prepared[:MOST_SHOWN_NAMES])
@@ -214,7 +218,7 @@ def ends_of(
 def widest(procedures: Sequence[Procedure], nats: float, mechanism: GuessAndCheck) -> float:
     """The farthest that an end of one of the intervals can be from the sealed mean; a public bound."""
     reach = [
-        float(mechanism.concentration(nats))
+        float(mechanism.room.concentration(nats))
         if isinstance(procedure, OfMeans)
         else 2.0 * procedure.widest_if_honest(nats)
         for procedure, _ in alike(procedures)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.claims import GateClaim, UnitValues
-    from everhold.queries.case_results import CaseMetric, CaseSuite
+    from everhold.queries.case_metrics import CaseMetric
+    from everhold.queries.case_results import CaseSuite
 
 __all__ = ["EARLY_PART", "Evidence", "UnitPlan", "run_chunks"]
 

@@ -7,16 +7,16 @@ one case, in order. Whatever is missing, unknown, doubled, crashed or no number 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import as_float, brief
+from everhold.arguments import brief
 from everhold.errors import CaseRejected, QueryRejected
 from everhold.guarantees.intervals.claims import GateClaim
+from everhold.queries.case_metrics import CaseMetric, CaseRatio
 
 if TYPE_CHECKING:
     from typing import Self
@@ -25,16 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CASE",
-    "LOWER",
     "NEW_CASES",
     "NEW_RUNS",
     "RUN",
-    "CaseMetric",
-    "CaseRatio",
     "CaseSuite",
     "ids_in",
-    "limits_for",
-    "metrics_for",
     "runs_by_case",
     "runs_in",
 ]
@@ -48,91 +43,7 @@ NEW_CASES = "new cases"
 NEW_RUNS = "these cases, new runs"
 """Population: new runs of these very cases. A run is one unit."""
 
-LOWER = frozenset({
-    "cost", "duration", "error", "errors", "failures", "latency", "loss", "price", "seconds", "time", "tokens",
-    "toxicity", "violations",
-})  # fmt: skip
-"""Names of metrics of which less is better, unless ``lower=`` names others."""
-
-_DIFFERENCE, _RATIO = " - ", " / "
 _MOST_NAMED = 3  # cases that a message names
-_MOST_RUNS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class CaseMetric:
-    """A number for each run of a case.
-
-    Attributes:
-        name: Its column.
-        low: Smaller numbers count as this.
-        high: Larger numbers count as this.
-        lower: True if less is better.
-        yes_no: True if every number is 0 or 1.
-        parts: For a weighted sum of columns: column, weight, low and high of each.
-    """
-
-    name: str
-    low: float = 0.0
-    high: float = 1.0
-    lower: bool = False
-    yes_no: bool = False
-    parts: tuple[tuple[str, float, float, float], ...] = ()
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise QueryRejected(
-                f"the range of the metric {brief(self.name)} is {brief((self.low, self.high))}; expected two numbers "
-                "(low, high), low below high; nothing was charged"
-            )
-
-    @property
-    def width(self) -> float:
-        """High minus low."""
-        return self.high - self.low
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that it reads."""
-        return tuple(part[0] for part in self.parts) or (self.name,)
-
-    def value(self, numbers: Sequence[float]) -> float:
-        """Its number from those of its columns; each counts within its own range."""
-        if not self.parts:
-            return numbers[0]
-        parts = zip(self.parts, numbers, strict=True)
-        return sum(weight * min(max(number, low), high) for (_, weight, low, high), number in parts)
-
-    def described(self) -> dict[str, Any]:
-        """As plain JSON data."""
-        plain = asdict(self)
-        parts = plain.pop("parts")
-        return {**plain, "parts": [list(part) for part in parts]} if parts else plain
-
-    @classmethod
-    def read(cls, described: Mapping[str, Any]) -> Self:
-        """The inverse of `described`."""
-        return cls(**{**described, "parts": tuple(tuple(part) for part in described.get("parts", ()))})
-
-    def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Numbers in [0, 1], more is better."""
-        inside = (np.clip(values, self.low, self.high) - self.low) / self.width
-        return 1.0 - inside if self.lower else inside
-
-
-@dataclass(frozen=True, slots=True)
-class CaseRatio:
-    """A ratio of the means of two columns, such as the cost of a success.
-
-    Attributes:
-        top: Name of the metric above.
-        bottom: Name of the metric below.
-        lower: True if less is better.
-    """
-
-    top: str
-    bottom: str
-    lower: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,106 +249,3 @@ def _column_number(run: Any, name: str, metric: CaseMetric, case: Any) -> float:
 
 def _rejected(case: Any, fault: str, why: str) -> CaseRejected:
     return CaseRejected(f"case {brief(case)} {why}; nothing was charged", case=case, fault=fault)
-
-
-def metrics_for(
-    better: Iterable[str], guards: Iterable[str], *, ranges: Mapping[str, Any], lower: Iterable[str] | None,
-    limits: Iterable[str] = (),
-) -> tuple[list[CaseMetric], dict[str, CaseRatio]]:  # fmt: skip
-    """The metrics of claims, each once, and the ratios of two of them; what is 0 or 1 throughout is seen later.
-
-    A ratio is lower-better if its name is in ``lower``, or, without ``lower``, if its numerator's is in `LOWER`.
-    """
-    names = list(dict.fromkeys([*better, *guards]))
-    less = LOWER if lower is None else frozenset(lower)
-    columns = {part for name in [*names, *limits] for part in re.split(" [-/] ", name)}
-    known = {*names, *(name.partition(_RATIO)[0] for name in names if _RATIO in name)}
-    if unknown := (set(ranges) - columns | (set() if lower is None else less)) - known:
-        raise QueryRejected(
-            f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}; nothing was "
-            "charged"
-        )
-    ratios = {name: _ratio(name, ranges, less) for name in names if _RATIO in name}
-    read = [name for name in names if name not in ratios]
-    read += [column for ratio in ratios.values() for column in (ratio.top, ratio.bottom)]
-    return [_metric(name, ranges, lower=name in less) for name in dict.fromkeys(read)], ratios
-
-
-def _ratio(name: str, ranges: Mapping[str, Any], lower: Container[str]) -> CaseRatio:
-    """The two columns of a ratio, whose numbers are never below 0."""
-    top, _, bottom = name.partition(_RATIO)
-    if any(sign in part for sign in (_DIFFERENCE, _RATIO) for part in (top, bottom)) or not (top and bottom):
-        raise QueryRejected(
-            f"{brief(name)} cannot be compared with another version; expected a ratio of two columns, 'a / b'; nothing "
-            "was changed"
-        )
-    for column in (top, bottom):
-        if _metric(column, ranges, lower=False).low < 0.0:
-            raise QueryRejected(
-                f"{brief(column)} of the ratio {brief(name)} can be below 0; expected a range from 0 or more; nothing "
-                "was changed"
-            )
-    return CaseRatio(top, bottom, lower=name in lower or top in lower)
-
-
-def limits_for(
-    at_most: Mapping[str, float], at_least: Mapping[str, float], *, ranges: Mapping[str, Any]
-) -> tuple[list[CaseMetric], dict[str, float]]:
-    """Guards against fixed numbers: a metric for each, and the number that its mean has to be above.
-
-    A ratio of means is at most m if the mean of m * denominator - numerator is at least 0.
-
-    Args:
-        at_most: By a column, a difference ``"a - b"`` or a ratio ``"a / b"``.
-        at_least: The same.
-        ranges: Of columns, 0 to 1 by default.
-
-    Raises:
-        QueryRejected: If a number is none, or beyond what the ranges allow. Nothing was changed.
-    """
-    metrics, limits = [], {}
-    wished = [(name, number, -1.0, "at most") for name, number in at_most.items()]
-    for name, given, sign, word in wished + [(name, number, 1.0, "at least") for name, number in at_least.items()]:
-        number = as_float(given)
-        top, slash, bottom = name.partition(_RATIO)
-        parts = [(column, sign * weight, a, b) for column, weight, a, b in _sum_of(top, ranges)]
-        if slash:
-            parts += [(column, -sign * number * weight, a, b) for column, weight, a, b in _sum_of(bottom, ranges)]
-        low, high = (sum(pick(weight * a, weight * b) for _, weight, a, b in parts) for pick in (min, max))
-        floor = 0.0 if slash else sign * number
-        if not (math.isfinite(number) and low < floor < high):
-            raise QueryRejected(
-                f"{name} {word} {brief(given)} cannot be a claim; expected a finite number inside of what the ranges "
-                "allow; nothing was changed"
-            )
-        metrics.append(CaseMetric(f"{name} {word} {number:g}", low, high, parts=tuple(parts)))
-        limits[metrics[-1].name] = floor
-    return metrics, limits
-
-
-def _metric(name: str, ranges: Mapping[str, Any], *, lower: bool) -> CaseMetric:
-    """A column, or a difference of two."""
-    if _DIFFERENCE not in name:
-        low, high = ranges.get(name, (0.0, 1.0))
-        return CaseMetric(name, float(low), float(high), lower=lower)
-    parts = _sum_of(name, ranges)
-    ends = [sum(pick(weight * a, weight * b) for _, weight, a, b in parts) for pick in (min, max)]
-    low, high = ranges.get(name, ends)
-    return CaseMetric(name, float(low), float(high), lower=lower, parts=tuple(parts))
-
-
-def _sum_of(name: str, ranges: Mapping[str, Any]) -> list[tuple[str, float, float, float]]:
-    """The columns of ``"a"`` or ``"a - b"`` with their weights and ranges."""
-    first, minus, second = name.partition(_DIFFERENCE)
-    columns = [first, *([second] if minus else [])]
-    if not all(columns) or any(sign in second for sign in (_DIFFERENCE, _RATIO)) or _RATIO in first:
-        raise QueryRejected(
-            f"{brief(name)} cannot be read; expected a column, a difference 'a - b' or a ratio 'a / b'; nothing was "
-            "changed"
-        )
-    found = []
-    for column, weight in zip(columns, (1.0, -1.0), strict=False):
-        low, high = map(float, ranges.get(column, (0.0, 1.0)))
-        checked = CaseMetric(column, low, high)
-        found.append((column, weight, checked.low, checked.high))
-    return found

@@ -131,6 +131,11 @@ class ChoiceQuery(Query[Choice]):
         return ChoicePlan(compiler.schema, mechanism, compared, self.best, int(self.most), pairs)
 
 
+def _outwards(low: float, high: float, *, turned: bool) -> tuple[float, float]:
+    """Ends of a value that is larger when it is better, as those of a mean of row values."""
+    return (1.0 - high, 1.0 - low) if turned else (low, high)
+
+
 @dataclass(frozen=True)
 class ChoicePlan(OneEntry[Choice]):
     """A choice that is ready to be made: one place, with the events of corollary M1.
@@ -168,16 +173,12 @@ class ChoicePlan(OneEntry[Choice]):
     @property
     def beside(self) -> dict[str, Any]:
         """The units of its value."""
-        return {READING: self._reading.to_list()}
+        return {READING: Reading.of(self.compared.bound[0]).to_list()}
 
     @property
     def by_position(self) -> bool:
         """See `OneEntry.by_position`."""
         return self.compared.by_position
-
-    @property
-    def _reading(self) -> Reading:
-        return Reading.of(self.compared.bound[0])
 
     @property
     def _turned(self) -> bool:
@@ -214,23 +215,16 @@ class ChoicePlan(OneEntry[Choice]):
         least_told, top_told, cost = around.told(min(least, top), top)
         ends = max(least_told, 0.0), min(top_told, 1.0)
         label += cost
-        told = {"chosen": chosen, **self._in_ledger(*ends)}
+        low_told, high_told = _outwards(*ends, turned=self._turned)
+        told = {"chosen": chosen, "value": (low_told + high_told) / 2.0, "low": low_told, "high": high_told}
         told["regret"], cost = self._regret(chosen, pairs, levels, ends)
-        sealed = (float(bound.means[chosen[0]]), *self._outwards(float(lowers[0]), top))
+        sealed = (float(bound.means[chosen[0]]), *_outwards(float(lowers[0]), top, turned=self._turned))
         return told, label + cost, sealed
 
     @property
     def _goodness(self) -> Any:
         """Training estimates, larger is better."""
         return 1.0 - self.compared.estimates if self._turned else self.compared.estimates
-
-    def _in_ledger(self, low: float, high: float) -> dict[str, float]:
-        """Ends of a value that is larger when it is better, as a mean of row values."""
-        low, high = self._outwards(low, high)
-        return {"value": (low + high) / 2.0, "low": low, "high": high}
-
-    def _outwards(self, low: float, high: float) -> tuple[float, float]:
-        return (1.0 - high, 1.0 - low) if self._turned else (low, high)
 
     def _around(self, winner: int, levels: ChoiceLevels) -> Around:
         """Public expectation of the interval that is told of a winner."""
@@ -271,7 +265,7 @@ class ChoicePlan(OneEntry[Choice]):
         """The candidates and their regret in their own units."""
         if answer is None:
             return Choice(index=None, candidate=None, value=None, low=None, high=None, regret=None, **paid)
-        value, low, high = self._reading.in_units(
+        value, low, high = Reading.of(self.compared.bound[0]).in_units(
             answer["value"], answer["low"], answer["high"], row_step=self.mechanism.row_step
         )
         chosen = tuple(answer["chosen"])

@@ -16,10 +16,10 @@ from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.queries.arm_difference import OneArmDifference, difference_of_arms
 from everhold.queries.derived import BoundDerived, Derived, Estimate, estimate_between
+from everhold.queries.mean import parsed
 from everhold.queries.question import Query, QuerySpec
 from everhold.queries.ratio import ratio
 from everhold.queries.shares import ShareQuery, in_ends
-from everhold.queries.texts import parsed
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 

@@ -13,9 +13,9 @@ from everhold.queries.arm_difference import OneArmDifference
 from everhold.queries.contrast import WORDS, Contrast, ContrastQuery, How, Value, has_value
 from everhold.queries.derived import BoundDerived, Estimate, JointMeans
 from everhold.queries.difference import as_rowwise
+from everhold.queries.mean import parsed
 from everhold.queries.question import Query, QuerySpec
 from everhold.queries.statistic import evaluated
-from everhold.queries.texts import parsed
 
 if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
@@ -157,11 +157,8 @@ def _name(value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _made(
-    how: How, event: RowwiseQuery | str, arm: str, treated: Value, control: Value, given: str | None, by: str | None,
-    groups: Sequence[Value] | None,
-) -> ContrastQuery | ContrastsQuery:  # fmt: skip
-    whole = ContrastQuery(how, as_rowwise(event), arm, treated, control, given)
+def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | None) -> ContrastQuery | ContrastsQuery:
+    """The contrast itself, or the same in each group."""
     if by is None:
         if groups is not None:
             raise QueryRejected("groups are given without by; expected the column they belong to; nothing was charged")
@@ -212,7 +209,7 @@ def risk_difference(
         >>> risk_difference("died", arm="treatment", treated="B", control="A").how
         'difference'
     """
-    return _made("difference", event, arm, treated, control, given, by, groups)
+    return _in_groups(ContrastQuery("difference", as_rowwise(event), arm, treated, control, given), by, groups)
 
 
 @overload
@@ -255,4 +252,4 @@ def risk_ratio(
         >>> risk_ratio("died", arm="treatment", treated="B", control="A", by="centre").by
         'centre'
     """
-    return _made("ratio", event, arm, treated, control, given, by, groups)
+    return _in_groups(ContrastQuery("ratio", as_rowwise(event), arm, treated, control, given), by, groups)

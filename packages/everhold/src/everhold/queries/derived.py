@@ -159,7 +159,7 @@ class JointMeans(Means[Result]):
         new = [fingerprint for fingerprint, entry in known.items() if entry is None]
         prices, worst, quiet, unlucky = [], [], state, state
         one_step = self.mechanism.traits.batch_is_one_step and len(new) <= min(self.at_once, IN_ONE_TRANSACTION)
-        label = int(self.mechanism.labels_of(1)[1])
+        label = int(self.mechanism.accounts.labels_of(1)[1])
         for fingerprint in new:
             prices.append(self.price(parts[fingerprint], quiet))
             worst.append(self.price(parts[fingerprint], unlucky))

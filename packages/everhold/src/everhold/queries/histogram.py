@@ -12,9 +12,8 @@ from everhold.answers import Shares
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
 from everhold.queries.derived import BoundDerived, Estimate, JointMeans
-from everhold.queries.mean import MeanQuery
+from everhold.queries.mean import MeanQuery, parsed
 from everhold.queries.question import Query, QuerySpec
-from everhold.queries.texts import parsed
 
 if TYPE_CHECKING:
     from everhold.queries.means import RowwiseQuery

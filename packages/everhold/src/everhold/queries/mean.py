@@ -1,7 +1,8 @@
-"""The mean of a text expression or of a function of single rows."""
+"""The mean of a text expression or of a function of single rows, and how texts of analysts are read and shown."""
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, overload
@@ -10,17 +11,37 @@ from everhold.arguments import brief, is_text
 from everhold.errors import QueryRejected
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import QuerySpec
-from everhold.queries.texts import in_one_line, parsed
 from everhold.values.base import BoundQuery, RowFunction, Schema
-from everhold.values.expressions import ColumnKind, Expression, RowValue
+from everhold.values.expressions import ColumnKind, Expression, RowValue, parse
 from everhold.values.expressions.tree import Node, Operation
 
 if TYPE_CHECKING:
     from everhold.queries.conditional_mean import ConditionalMean
 
-__all__ = ["MeanQuery", "StatisticalQuery", "bound_mean", "in_words", "is_condition", "mean"]
+__all__ = ["MeanQuery", "StatisticalQuery", "bound_mean", "in_one_line", "in_words", "is_condition", "mean", "parsed"]
 
 _LONGEST_NAME = 1_000
+_QUOTED_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|\s+""")
+
+
+def parsed(text: str, schema: Schema) -> Expression:
+    """A text expression over the columns of a holdout, without the row ids.
+
+    Raises:
+        QueryRejected: If it is none, or reads the row ids. Nothing is charged.
+    """
+    expression = parse(text, schema.columns)
+    if schema.row_id in expression.columns():
+        raise QueryRejected(
+            f"the question reads {schema.row_id!r}, the column of row ids; expected a question about other columns: "
+            "ids are public and name these very rows, so that no answer to it is about others; nothing was charged"
+        )
+    return expression
+
+
+def in_one_line(text: str) -> str:
+    """An expression as people read it: with single spaces, except in what is quoted."""
+    return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text).strip()
 
 
 @dataclass(frozen=True, slots=True)

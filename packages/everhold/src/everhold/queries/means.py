@@ -22,7 +22,7 @@ from everhold.ledger.declarations import DECLARED
 from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
-from everhold.queries.procedures import how_made, what_narrows
+from everhold.queries.procedures import how_made, rows_worth, what_narrows
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying
 from everhold.queries.readings import READING, Reading
 
@@ -110,6 +110,15 @@ class Prepared:
     def is_member(self) -> bool:
         """True for a member of a declared family."""
         return not math.isnan(self.declared)
+
+
+def _made_by(mean: Prepared, kept: Mapping[str, Any], mechanism: Mechanism) -> Procedure | None:
+    """The procedure that made a stored interval; None if it is no longer known."""
+    if mean.procedure is None:
+        return None
+    by = kept.get("node", {}).get("by")
+    candidates = [mean.procedure, mechanism.in_force(mean.procedure), mechanism.procedure]
+    return next((each for each in candidates if by in (None, each.name, *each.earlier_names)), None)
 
 
 @dataclass(frozen=True)
@@ -275,10 +284,10 @@ class Means(QueryPlan[Result]):
         reading = Reading.of(bound)
         value, low, high = reading.in_units(kept["value"], kept["low"], kept["high"], row_step=step)
         sealed, sealed_low, sealed_high = reading.in_units(*entry.sealed or (None, None, None), row_step=step)
-        made, narrower = self.mechanism.rows_worth(), ""
+        made, narrower = rows_worth(self.mechanism), ""
         by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
         statement = "S10" if kept["source"] == DECLARED or by_description else told.statement
-        if (procedure := self._made_by(mean, kept)) is not None:
+        if (procedure := _made_by(mean, kept, self.mechanism)) is not None:
             needed = f" {made}" if self.mechanism.traits.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
             narrower = what_narrows(procedure, self.mechanism, kept["source"])
@@ -291,19 +300,11 @@ class Means(QueryPlan[Result]):
             sealed, sealed_low, sealed_high, narrower,
         )  # fmt: skip
 
-    def _made_by(self, mean: Prepared, kept: Mapping[str, Any]) -> Procedure | None:
-        """The procedure that made a stored interval; None if it is no longer known."""
-        if mean.procedure is None:
-            return None
-        by = kept.get("node", {}).get("by")
-        candidates = [mean.procedure, self.mechanism.in_force(mean.procedure), self.mechanism.procedure]
-        return next((each for each in candidates if by in (None, each.name, *each.earlier_names)), None)
-
     def refusal(self, question: str, told: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
         """The answer to what was refused, of which the ledger knows nothing."""
         return Answer(
             None, None, None, "refused", 0, told.remaining, question, False, told.statement,
-            self.mechanism.confidence, self.mechanism.traits.adaptive, self.mechanism.rows_worth(), told.analyst, about,
+            self.mechanism.confidence, self.mechanism.traits.adaptive, rows_worth(self.mechanism), told.analyst, about,
             shown,
         )  # fmt: skip
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from everhold.arguments import brief
 from everhold.errors import DependenceWarning, QueryRejected
-from everhold.queries.metrics import LabelQuery, matrix_of
+from everhold.queries.label_query import LabelQuery, matrix_of
 from everhold.queries.ranking_scores import RankingQuery
 from everhold.queries.score_query import ScoreQuery
 from everhold.queries.scored_rows import ScoredRows
@@ -171,7 +171,7 @@ def splits_of(cv: Any, features: Any, labels: Any, *, groups: Any = None, classi
 
 def cross_validate(
     estimator: Any, judge: Judge, features: Any, labels: Any, splits: Splits, *,
-    fit: Mapping[str, Any] | None = None, keep: bool = True,
+    fit: Mapping[str, Any] | None = None,
 ) -> CrossValidated:  # fmt: skip
     """Fit clones on the parts and the estimator itself on all rows.
 
@@ -182,7 +182,6 @@ def cross_validate(
         labels: Shape (rows,).
         splits: Row numbers to fit on and to predict, for each fold.
         fit: More arguments of ``fit``; those with one entry for each row are cut like the rows.
-        keep: Whether the predictions themselves are kept.
     """
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing as taken
@@ -201,8 +200,7 @@ def cross_validate(
     estimator.fit(features, labels, **more)
     refit_seconds = time.perf_counter() - start
     scores, sizes, fits, scorings = zip(*found, strict=True)
-    together = _in_order(told, rows) if keep else None
-    return CrossValidated(estimator, together, scores, sizes, fits, scorings, refit_seconds)
+    return CrossValidated(estimator, _in_order(told, rows), scores, sizes, fits, scorings, refit_seconds)
 
 
 def _by_row(given: Any, rows: int) -> bool:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, estimate_between
-from everhold.queries.mean import MeanQuery, bound_mean
+from everhold.queries.mean import MeanQuery, bound_mean, in_one_line
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import QuerySpec
-from everhold.queries.texts import in_one_line
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.parse import MAX_DEPTH, MAX_NODES
@@ -150,8 +149,8 @@ class Variance(DerivedQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class Covariance(DerivedQuery):
-    """The covariance of two conditions or clipped numbers; made by `covariance`.
+class OfTwo(DerivedQuery):
+    """A statistic of two conditions or clipped numbers.
 
     Attributes:
         of: The mean of the first text.
@@ -161,38 +160,45 @@ class Covariance(DerivedQuery):
     of: MeanQuery
     and_of: MeanQuery
 
+    name: ClassVar[str]
+
     def spec(self) -> QuerySpec:
-        """See `Question.made`."""
-        return _made("covariance", self.of, self.and_of)
+        """See `Query.spec`."""
+        one, other = self.of, self.and_of
+        ranges = {"low": one.low, "high": one.high, "other_low": other.low, "other_high": other.high}
+        return QuerySpec(self.name, one.text, {"other": other.text, **ranges})
+
+    def _bound(
+        self, x: _Variable, y: _Variable, combine: Callable[[Sequence[Estimate]], Estimate], *more: RowwiseQuery
+    ) -> BoundDerived:
+        """Its parts are both means, the mean product, and more."""
+        return BoundDerived(
+            name=f"a {self.name}",
+            description={"kind": self.name},
+            parts=(self.of, self.and_of, _product(x, y), *more),
+            combine=combine,
+            shown=f"{self.name} of {self.of.text} and {self.and_of.text}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Covariance(OfTwo):
+    """The covariance of two conditions or clipped numbers; made by `covariance`."""
+
+    name: ClassVar[str] = "covariance"
 
     def bind(self, schema: Schema) -> BoundDerived:
         """Three questions: both means and the mean product."""
         x, y = (_Variable.read(mean, schema) for mean in (self.of, self.and_of))
         area = _area(x, y)
-        return BoundDerived(
-            name="a covariance",
-            description={"kind": "covariance"},
-            parts=(self.of, self.and_of, _product(x, y)),
-            combine=lambda parts: _scaled(_covariance(*parts), area, least=-math.inf),
-            shown=f"covariance of {self.of.text} and {self.and_of.text}",
-        )
+        return self._bound(x, y, lambda parts: _scaled(_covariance(*parts), area, least=-math.inf))
 
 
 @dataclass(frozen=True, slots=True)
-class Correlation(DerivedQuery):
-    """Pearson's correlation of two conditions or clipped numbers; made by `correlation`.
+class Correlation(OfTwo):
+    """Pearson's correlation of two conditions or clipped numbers; made by `correlation`."""
 
-    Attributes:
-        of: The mean of the first text.
-        and_of: The mean of the second text.
-    """
-
-    of: MeanQuery
-    and_of: MeanQuery
-
-    def spec(self) -> QuerySpec:
-        """See `Question.made`."""
-        return _made("correlation", self.of, self.and_of)
+    name: ClassVar[str] = "correlation"
 
     def bind(self, schema: Schema) -> BoundDerived:
         """Three questions, and one more for each number among the two."""
@@ -204,18 +210,7 @@ class Correlation(DerivedQuery):
             spread_x, spread_y = (rest.pop(0) if asked else _NO_SPREAD for asked in spreads)
             return _correlation(parts[0], parts[1], parts[2], spread_x, spread_y)
 
-        return BoundDerived(
-            name="a correlation",
-            description={"kind": "correlation"},
-            parts=(self.of, self.and_of, _product(x, y), *spreads[0], *spreads[1]),
-            combine=combine,
-            shown=f"correlation of {self.of.text} and {self.and_of.text}",
-        )
-
-
-def _made(kind: str, one: MeanQuery, other: MeanQuery) -> QuerySpec:
-    ranges = {"low": one.low, "high": one.high, "other_low": other.low, "other_high": other.high}
-    return QuerySpec(kind, one.text, {"other": other.text, **ranges})
+        return self._bound(x, y, combine, *spreads[0], *spreads[1])
 
 
 def _variance(mean: Estimate, spread: Estimate = _NO_SPREAD) -> Estimate:

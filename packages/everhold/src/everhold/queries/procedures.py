@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "check_confirms_statistics", "check_independent", "how_made", "needs_of", "procedure_for", "statistic_procedure",
-    "takes_ratios", "takes_spreads", "takes_statistics", "what_narrows",
+    "check_confirms_statistics", "check_independent", "how_made", "needs_of", "procedure_for", "rows_worth",
+    "statistic_procedure", "takes_ratios", "takes_spreads", "takes_statistics", "what_narrows",
 ]  # fmt: skip
 
 
@@ -196,6 +196,18 @@ def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -
     if not isinstance(procedure, BoundedDifferences | GroupBetting | Hoeffding) or worth >= rows:
         return said
     return f"{said} For this question your {rows:,} rows are worth {int(worth):,} independent ones."
+
+
+def rows_worth(mechanism: Mechanism) -> str:
+    """Cost of the rows' dependence, or the mechanism's needs of them, in words for an analyst."""
+    if mechanism.traits.one_law:
+        return "It holds only if all sealed rows are of one law (independent and identically distributed)."
+    if mechanism.dependence.binomial_tails:
+        return ""
+    if mechanism.traits.reads_leakage:
+        return "Sealed rows that tell about each other make it wider than it would be for independent ones."
+    worth = int(mechanism.effective_rows(mechanism.rows))
+    return f"As they depend on each other, the {mechanism.rows:,} sealed rows are worth {worth:,} independent ones."
 
 
 def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str:

@@ -14,11 +14,10 @@ from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.mechanisms.forced_labels import steps_nats
 from everhold.queries.candidates import SealedValues, ends_of, look_at
-from everhold.queries.mean import MeanQuery
+from everhold.queries.mean import MeanQuery, in_one_line, parsed
 from everhold.queries.means import Prepared
 from everhold.queries.question import Query, QuerySpec, digest
 from everhold.queries.results import OneEntry, Paid, checks_guesses
-from everhold.queries.texts import in_one_line, parsed
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ class QuantilePlan(OneEntry[Quantile]):
         every = len(self.edges)
         coarse = np.unique(np.linspace(0, every - 1, min(every, _COARSE)).astype(np.int64))
         counted = self._look(sealed, coarse)
-        reach = float(self.mechanism.concentration(_FARTHEST_NATS))
+        reach = float(self.mechanism.room.concentration(_FARTHEST_NATS))
         shares = counted.values.means
         first = int(np.searchsorted(shares, self.level - reach)) - 1
         last = int(np.searchsorted(shares, self.level + reach, side="right"))
@@ -248,7 +247,7 @@ class QuantilePlan(OneEntry[Quantile]):
         below = _leading(len(seen.edges), lambda place: not ends(place)[0] > self.level)
         low = int(seen.edges[above - 1]) if above else -1
         high = int(seen.edges[below]) if below < len(seen.edges) else last
-        told = {"edges": [low, high], "within": self._level_error(nats)}
+        told = {"edges": [low, high], "within": self.bound(nats)}
         numbers = dict(zip(("value", "low", "high"), map(_finite, self._numbers(low, high)), strict=True))
         return {**told, **numbers}, self._label(low, high, nats), None
 
@@ -266,7 +265,8 @@ class QuantilePlan(OneEntry[Quantile]):
         last = int(np.searchsorted(self.below, high, side="right"))
         return first, last - first, max((last - first) / 8.0, 0.5)
 
-    def _level_error(self, nats: float) -> float:
+    def bound(self, nats: float) -> float:
+        """The half-width in terms of the level."""
         low, high = self._procedure(nats).expected(self.level, nats)
         return max(self.level - low, high - self.level) + self.mechanism.rounding
 
@@ -275,10 +275,6 @@ class QuantilePlan(OneEntry[Quantile]):
         ends = np.concatenate([[-math.inf], self.edges, [math.inf]])
         middle = min(max((low + high) // 2, 0), len(self.edges) - 1)
         return float(self.edges[middle]), float(ends[low + 1]), float(ends[high + 1])
-
-    def bound(self, nats: float) -> float:
-        """The half-width in terms of the level."""
-        return self._level_error(nats)
 
     def told_width(self, answer: Mapping[str, Any]) -> float:
         """The half-width in terms of the level, as it was told."""

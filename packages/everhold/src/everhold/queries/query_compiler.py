@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
     from everhold.queries.guesses import Surprises
-    from everhold.queries.metrics import LabelQuery
+    from everhold.queries.label_query import LabelQuery
     from everhold.queries.row_spans import RowSpan
     from everhold.sealing.row_store import RowStore
     from everhold.sealing.table import StoredRows

@@ -142,7 +142,7 @@ class Pricing:
 
         def with_room_left(state: State, count: int) -> int:
             """One at once, as long as there is room for what has to come afterwards."""
-            return min(sure(state, count), 1) if mechanism.leaves_room(state, keeping, procedures) else 0
+            return min(sure(state, count), 1) if mechanism.accounts.leaves_room(state, keeping, procedures) else 0
 
         return cls(most, with_room_left)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.queries.identity import behaviour_digest
-from everhold.queries.metrics import LabelQuery
+from everhold.queries.label_query import LabelQuery
 from everhold.queries.predictions import probabilities
 from everhold.queries.question import QuerySpec
 from everhold.queries.rates import f1_ratio

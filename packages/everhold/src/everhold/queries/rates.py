@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from everhold.errors import QueryRejected
-from everhold.queries.mean import MeanQuery
-from everhold.queries.metrics import LabelQuery, subject_of
+from everhold.queries.label_query import LabelQuery, subject_of
+from everhold.queries.mean import MeanQuery, in_one_line
 from everhold.queries.predictions import check_classes
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.question import QueryPlan, QuerySpec
 from everhold.queries.rules import label_node, rule_node
 from everhold.queries.shares import ShareQuery, WithinQuery
-from everhold.queries.texts import in_one_line
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation

@@ -12,10 +12,10 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.queries.identity import behaviour_digest, content_digest
-from everhold.queries.metrics import LabelQuery, subject_of
+from everhold.queries.label_query import LabelQuery, subject_of
+from everhold.queries.mean import in_one_line
 from everhold.queries.question import QuerySpec
 from everhold.queries.rules import between, finite, known_or, label_node, rule_node
-from everhold.queries.texts import in_one_line
 from everhold.values.base import BoundQuery, RowFunction, Schema, Table
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation

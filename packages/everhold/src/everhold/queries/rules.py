@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
+from everhold.queries.mean import parsed
 from everhold.queries.predictions import known_classes
-from everhold.queries.texts import parsed
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
 

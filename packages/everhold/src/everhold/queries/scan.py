@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AllAbove", "FirstAbove", "ScanPlan", "ScanQuery", "all_above", "first_above"]
 
+_FREE = (
+    "No surprise is charged; each candidate takes one of the planned queries. More sealed rows bring both limits "
+    "closer to the threshold."
+)
 _MOST_QUERIES = 10_000  # of one step
 _DOUBT = 2.0  # standard errors of chances are taken to be so many times larger
 
@@ -58,6 +62,14 @@ class _Above(Paid):
     threshold: float
     low: float | None
     high: float | None
+
+    @property
+    def _least(self) -> str:
+        return f"at least {at_least(self.low or 0.0)}"
+
+    @property
+    def _most(self) -> str:
+        return f"at most {at_most(self.high or 0.0)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,19 +98,15 @@ class FirstAbove(_Above):
         if self.found is None:
             return None
         what = f"candidate {self.index}: {self.asked}, the first above" if self.found else "none above"
-        sides = [f"it is at least {at_least(self.low or 0.0)}"] if self.found else []
-        sides += [f"those before it at most {at_most(self.high or 0.0)}"] if self.index else []
-        sides += [f"all are at most {at_most(self.high or 0.0)}"] if not self.found else []
+        sides = [f"it is {self._least}"] if self.found else [f"all are {self._most}"]
+        sides += [f"those before it {self._most}"] if self.index else []
         return f"{what} {self.threshold:g}: {', '.join(sides)}"
 
     def _meaning(self) -> str:
-        found = f"{self.asked} is at least {at_least(self.low or 0.0)}"
-        before = f"each candidate before it is at most {at_most(self.high or 0.0)}" if self.index else ""
-        none = f"every candidate is at most {at_most(self.high or 0.0)}"
-        return (
-            f"{' and '.join(filter(None, (found, before))) if self.found else none}. No surprise is charged; each "
-            "candidate takes one of the planned queries. More sealed rows bring both limits closer to the threshold."
-        )
+        if not self.found:
+            return f"every candidate is {self._most}. {_FREE}"
+        before = f" and each candidate before it is {self._most}" if self.index else ""
+        return f"{self.asked} is {self._least}{before}. {_FREE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,18 +134,12 @@ class AllAbove(_Above):
     def _found(self) -> str | None:
         if self.indices is None:
             return None
-        return (
-            f"{len(self.indices):,} of {self.of:,} above {self.threshold:g}: at least {at_least(self.low or 0.0)}, the "
-            f"others at most {at_most(self.high or 0.0)}"
-        )
+        found = f"{len(self.indices):,} of {self.of:,} above {self.threshold:g}"
+        return f"{found}: {self._least}, the others {self._most}"
 
     def _meaning(self) -> str:
-        return (
-            f"the {len(self.indices or ()):,} candidates that were found above {self.threshold:g} are at least "
-            f"{at_least(self.low or 0.0)}, and all others at most {at_most(self.high or 0.0)}. No surprise is charged; "
-            "each candidate takes one of the planned queries. More sealed rows bring both limits closer to the "
-            "threshold."
-        )
+        found = f"the {len(self.indices or ()):,} candidates that were found above {self.threshold:g}"
+        return f"{found} are {self._least}, and all others {self._most}. {_FREE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         return QuerySpec(kind, self._queries(), {"threshold": self.threshold})
 
     def _queries(self) -> list[RowwiseQuery]:
-        found = listed(self.candidates, what="candidates", most=_MOST_QUERIES)
-        return [question_of(candidate, None) for candidate in found]
+        return [question_of(each, None) for each in listed(self.candidates, what="candidates", most=_MOST_QUERIES)]
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -215,8 +216,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
     @property
     def shown(self) -> str:
         """The scan as people read it."""
-        which = "the first" if self.first else "all"
-        return f"{which} above {self.threshold:g} of {self.compared.named()}"
+        return f"{'the first' if self.first else 'all'} above {self.threshold:g} of {self.compared.named()}"
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
@@ -250,8 +250,9 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         end = int(np.argmax(above)) + 1 if self.first and np.any(above) else len(above)
         outcomes = []
         for place in range(len(above)):
-            told = self._told(bool(above[place]), low, high) if place < end else (None, None)
-            ends = self._turned(float(lows[place]), float(highs[place]))
+            side = (low, 1.0) if above[place] else (0.0, high)
+            told = self.compared.turned(*side) if place < end else (None, None)
+            ends = self.compared.turned(float(lows[place]), float(highs[place]))
             answer = {
                 "value": None, "low": told[0], "high": told[1], "source": CHOSEN,
                 "above": bool(above[place]) if place < end else None,
@@ -276,7 +277,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
             low[some], high[some] = ends_of(
                 [procedures[one] for one in some], here, level, rounding=self.mechanism.rounding
             )
-        return (low, high) if self.compared.rises else (1.0 - high, 1.0 - low)
+        return self.compared.turned(low, high)
 
     def _limits(
         self, procedures: Sequence[Procedure], nats: NDArray[np.float64], above: NDArray[np.bool_],
@@ -288,19 +289,15 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
             return low, high, 0.0  # no sealed interval sticks out: they follow from the threshold alone
         found = above if not self.first else above & (np.cumsum(above) == 1)
         before = ~above if not self.first else np.cumsum(above) == 0
-        down, first = self._beyond(self._at - low, self._at - np.min(lows[found], initial=1.0))
-        up, second = self._beyond(high - self._at, np.max(highs[before], initial=0.0) - self._at)
+        down, first = _beyond(self._at - low, self._at - np.min(lows[found], initial=1.0))
+        up, second = _beyond(high - self._at, np.max(highs[before], initial=0.0) - self._at)
         return max(self._at - down, 0.0), min(self._at + up, 1.0), first + second
-
-    def _beyond(self, expected: float, found: float) -> tuple[float, float]:
-        expected = max(expected, 2.0**-30)
-        return Around(0.0, expected).told_above(max(found, expected))
 
     def _expected(self, procedures: Sequence[Procedure], nats: float) -> tuple[float, float]:
         """The widest interval of sealed rows that are exactly at the threshold; of means no others are farther."""
         at, rounding = self._at if self.compared.rises else 1.0 - self._at, self.mechanism.rounding
         distinct = [*dict.fromkeys(each for each in procedures if isinstance(each, OfMeans))] or procedures[:1]
-        ends = [self._turned(*each.expected(at, nats)) for each in distinct]
+        ends = [self.compared.turned(*each.expected(at, nats)) for each in distinct]
         low, high = min(low for low, _ in ends) - rounding, max(high for _, high in ends) + rounding
         return max(low, 0.0), min(high, 1.0)
 
@@ -315,13 +312,6 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         rare = 0.25 / len(procedures)
         return np.asarray(np.clip(chances, rare, 1.0 - rare))
 
-    def _turned(self, low: float, high: float) -> tuple[float, float]:
-        """Ends of a mean that grows with the answers as those of row values, and the other way round."""
-        return (low, high) if self.compared.rises else (1.0 - high, 1.0 - low)
-
-    def _told(self, above: bool, low: float, high: float) -> tuple[float, float]:
-        return self._turned(low, 1.0) if above else self._turned(0.0, high)
-
     def present(self, told: ExecutionResult) -> FirstAbove | AllAbove:
         """The candidates that were found."""
         entries = [entry for entry in told.entries if entry is not None]
@@ -334,7 +324,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         }  # fmt: skip
         answers = [] if refused else [entry.answer for entry in entries]
         found = tuple(place for place, answer in enumerate(answers) if answer["above"])
-        low, high = self._in_units(answers)
+        low, high = _in_units(Reading.of(self.compared.bound[0]), answers, row_step=self.mechanism.row_step)
         names = tuple(self.compared.bound[place].shown for place in found)
         if not self.first:
             return AllAbove(
@@ -345,19 +335,6 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
             asked=names[0] if found else None, low=low, high=high, **shared,
         )  # fmt: skip
 
-    def _in_units(self, answers: Sequence[Mapping[str, Any]]) -> tuple[float | None, float | None]:
-        """The limits of both sides in the candidates' units; of a side without candidates the threshold's own."""
-        reading = Reading.of(self.compared.bound[0])
-        sides: list[float | None] = []
-        for above in (True, False):
-            told = [answer for answer in answers if answer["above"] is above]
-            ends = [
-                reading.in_units(None, each["low"], each["high"], row_step=self.mechanism.row_step) for each in told
-            ]
-            end = [each[1] if above else each[2] for each in ends]
-            sides.append((min if above else max)([one for one in end if one is not None], default=None))
-        return sides[0], sides[1]
-
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """The largest distance beyond the threshold at which a candidate can be on the wrong side."""
         before = all(entry is not None for entry in stored)
@@ -365,6 +342,23 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         procedures = self.compared.procedures(nats)
         within = self.compared.width * widest(procedures, nats, self.mechanism)
         return QuotedPrice(digest(self._description), within, within, 0, 0, False, before, {})
+
+
+def _beyond(expected: float, found: float) -> tuple[float, float]:
+    expected = max(expected, 2.0**-30)
+    return Around(0.0, expected).told_above(max(found, expected))
+
+
+def _in_units(
+    reading: Reading, answers: Sequence[Mapping[str, Any]], *, row_step: float
+) -> tuple[float | None, float | None]:
+    """The limits of both sides in the candidates' units; of a side without candidates the threshold's own."""
+    sides: list[float | None] = []
+    for above in (True, False):
+        told = [(None, answer["low"], answer["high"]) for answer in answers if answer["above"] is above]
+        ends = [reading.in_units(*each, row_step=row_step)[1 if above else 2] for each in told]
+        sides.append((min if above else max)([end for end in ends if end is not None], default=None))
+    return sides[0], sides[1]
 
 
 def first_above(candidates: Iterable[Any], threshold: float, **former: Any) -> Any:

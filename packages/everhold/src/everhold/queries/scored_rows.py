@@ -9,7 +9,7 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 from everhold.queries.identity import behaviour_digest
-from everhold.queries.metrics import LabelQuery, subject_of
+from everhold.queries.label_query import LabelQuery, subject_of
 from everhold.queries.predictions import check_classes, check_known, probabilities
 from everhold.queries.trials import observed
 from everhold.sealing.probe import sealed_values

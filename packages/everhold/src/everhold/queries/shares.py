@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from everhold.errors import QueryRejected
 from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, ratio
+from everhold.queries.label_query import LabelQuery
 from everhold.queries.means import OneMean, RowwiseQuery
-from everhold.queries.metrics import LabelQuery
 from everhold.queries.paired import PairedQuery
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.question import QuerySpec

@@ -20,9 +20,10 @@ from everhold.queries.area import AreaQuery
 from everhold.queries.area_difference import AreaDifference
 from everhold.queries.conditions import check_where
 from everhold.queries.difference import DifferenceQuery, difference
+from everhold.queries.label_query import LabelQuery
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, OneMean, RowwiseQuery
-from everhold.queries.metrics import LabelQuery, PredictionQuery
+from everhold.queries.metrics import PredictionQuery
 from everhold.queries.models import Judge, cross_validated
 from everhold.queries.outcome_difference import OutcomeDifference
 from everhold.queries.question import Query, QueryPlan

@@ -7,7 +7,6 @@ Its largest error over all counts is one event, however many counts there are (L
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_whole, brief
-from everhold.display import Display, at_most
+from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.guarantees.intervals.betting import GroupBetting
@@ -29,6 +28,7 @@ from everhold.queries.universe_checks import check_universe, check_universe_colu
 from everhold.values.query_family import QueryMatrix
 from everhold.values.universe import Universe
 from everhold.values.universe_documents import universe_from
+from everhold.values.weighted_cells import WeightedCells
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
-    from everhold.values.query_family import QueryFamily
-    from everhold.values.universe import Value
 
 __all__ = ["CountTable", "Synthesis", "SynthesisPlan", "TableQuery", "synthesize"]
 
@@ -47,20 +45,16 @@ _MOST_COUNTS, _MOST_CELLS, _MOST_MARKS = 2_000, 10_000, 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountTable(Display):
+class CountTable(WeightedCells):
     """Public weights over cells; every count of the family that it was made for is within `radius` of the population's.
 
     Attributes:
-        universe: The cells.
-        weights: Shape (cells,), non-negative, summing to 1; read-only.
         counts: Number of counts that it promises.
         marks: Number of counts of the sealed rows that corrected it.
         radius: Largest error of a count's share, of all of them at once.
         confidence: Probability with which all statements of the holdout hold together.
     """
 
-    universe: Universe
-    weights: NDArray[np.float64] = field(repr=False)
     counts: int
     marks: int
     radius: float
@@ -69,31 +63,6 @@ class CountTable(Display):
     def mean(self, vector: ArrayLike) -> float:
         """The table's mean of one query, given by its values in the cells, shape (cells,)."""
         return float(np.asarray(vector, dtype=np.float64) @ self.weights)
-
-    def means(self, queries: QueryFamily) -> NDArray[np.float64]:
-        """The table's mean of every query of a family, shape (queries,)."""
-        return queries.means(self.weights)
-
-    def sample(self, rows: int, seed: int) -> dict[str, list[Value]]:
-        """Rows drawn at random by the weights, as columns; they are as public as the table.
-
-        Args:
-            rows: How many, at least 1.
-            seed: A non-negative integer.
-        """
-        if operator.index(rows) < 1:
-            raise ValueError(f"rows is {rows}; expected a whole number of at least 1")
-        cells = np.random.default_rng(seed).choice(self.universe.cells, size=rows, p=self.weights / self.weights.sum())
-        return self.universe.decode(cells)
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each cell that has any weight: its labels and its weight."""
-        cells = np.flatnonzero(self.weights)
-        columns = self.universe.decode(cells)
-        return [
-            {**dict(zip(columns, labels, strict=True)), "weight": weight}
-            for *labels, weight in zip(*columns.values(), self.weights[cells].tolist(), strict=True)
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

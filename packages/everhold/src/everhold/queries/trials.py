@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.queries.identity import behaviour_digest
-from everhold.queries.metrics import EstimatedValues
+from everhold.queries.label_query import EstimatedValues
 from everhold.sealing.probe import (
     check_rows_alone,
     made_up_rows,

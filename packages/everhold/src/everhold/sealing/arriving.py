@@ -183,10 +183,7 @@ def seal_arrival(
                     check_equal_rows(connection, schema.columns, row_id=schema.row_id)
             line(2)
         if earlier.series is not None and "holdout" in paths:
-            check_follows(
-                folder, earlier.series, schema, arriving=paths["holdout"], earlier=earlier.sealed,
-                training=earlier.training, rows=made["holdout"],
-            )  # fmt: skip
+            check_follows(folder, earlier.series, earlier, arriving=paths["holdout"], rows=made["holdout"])
         _check_new(earlier, number, paths)
         for path in paths.values():
             _keep(path)

@@ -9,42 +9,37 @@ from everhold.sealing.files import SealedFiles
 from everhold.sealing.structure import FileStructure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from everhold.dependence.series.base import SeriesModel
-    from everhold.values.base import Schema
+    from everhold.sealing.arriving import EarlierFiles
 
 __all__ = ["check_follows"]
 
 
-def check_follows(
-    folder: Path, model: SeriesModel, schema: Schema, *, arriving: Path, earlier: Sequence[Path],
-    training: Sequence[Path], rows: int,
-) -> None:  # fmt: skip
+def check_follows(folder: Path, model: SeriesModel, earlier: EarlierFiles, *, arriving: Path, rows: int) -> None:
     """Check that rows go on where the sealed ones of one series end.
 
     Args:
         folder: Private folder of the rows, for what does not fit into memory.
         model: Of the series.
-        schema: Of the holdout.
+        earlier: Files of the holdout's rows.
         arriving: File of the rows that arrive.
-        earlier: Files of the sealed rows.
-        training: Files of the training rows.
         rows: Number of the rows that arrive.
 
     Raises:
         HoldoutRejected: If they do not. Nothing was appended.
     """
+    schema = earlier.schema
     facts = SealedFiles(
         rows=rows, training_rows=schema.rows, columns=dict(schema.columns), label_kind=None, label_classes=None,
         fingerprint="", training_fingerprint="",
     )  # fmt: skip
     try:
-        with FileStructure(folder, facts, {"holdout": [arriving], "training": [*earlier]}) as structure:
+        with FileStructure(folder, facts, {"holdout": [arriving], "training": [*earlier.sealed]}) as structure:
             model.check_follows(structure)
-        if training:
-            with FileStructure(folder, facts, {"holdout": [arriving], "training": [*training]}) as structure:
+        if earlier.training:
+            with FileStructure(folder, facts, {"holdout": [arriving], "training": [*earlier.training]}) as structure:
                 model.check_training_before(structure)
     except DependenceError as error:
         raise HoldoutRejected(

@@ -5,21 +5,24 @@ from __future__ import annotations
 import hmac
 import io
 import os
+import secrets
 import zipfile
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from everhold.errors import IntegrityError
+from everhold.errors import EverholdError, IntegrityError
 from everhold.private_files import create_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Self
 
     from numpy.typing import NDArray
 
-__all__ = ["packed", "read_arrays", "unpacked", "write_durably"]
+__all__ = ["ArrayFiles", "packed", "read_arrays", "unpacked", "write_durably"]
 
 _SEAL_BYTES = 32
 
@@ -89,3 +92,85 @@ def write_durably(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFiles:
+    """Files of one holdout that hold an array each, by name.
+
+    Attributes:
+        folder: The private folder of its rows.
+        holdout: Identifier of the holdout.
+    """
+
+    folder: Path
+    holdout: str
+    _key: bytes = field(repr=False)
+
+    purpose: ClassVar[bytes]
+    """Makes their key of the holdout's."""
+
+    prefix: ClassVar[str]
+    """Of the names of files."""
+
+    array: ClassVar[str]
+    """Name of the array in a file."""
+
+    whose: ClassVar[str]
+    done: ClassVar[str]
+    """Words for an error; see `read_arrays`."""
+
+    called: ClassVar[str]
+    remedy: ClassVar[str]
+    """Words for an error: what cannot be kept, and what to do."""
+
+    @classmethod
+    def of(cls, folder: Path, *, holdout: str, seal_key: bytes) -> Self:
+        """The files in this folder; nothing is read or written yet."""
+        return cls(folder, holdout, hmac.digest(seal_key, cls.purpose, "sha256"))
+
+    def keep(self, name: str, values: NDArray[Any]) -> None:
+        """Write an array durably, readable by its owner alone; what is there under its name is replaced.
+
+        Args:
+            name: Hexadecimal digits and hyphens.
+            values: Numbers or text, no objects.
+
+        Raises:
+            EverholdError: If it cannot be written.
+        """
+        path = self.folder / f"{secrets.token_hex(8)}.new"
+        try:
+            write_durably(path, packed({self.array: values}, key=self._key, bound_to=self._bound_to(name)))
+            path.replace(self._path(name))
+        except OSError as fault:
+            path.unlink(missing_ok=True)
+            raise self.not_kept(fault) from None
+
+    def not_kept(self, fault: OSError) -> EverholdError:
+        """What to raise where nothing can be written."""
+        return EverholdError(
+            f"{self.called} cannot be kept beside the sealed rows: {fault.strerror}; expected a writable folder with "
+            f"room; {self.remedy}"
+        )
+
+    def find(self, name: str) -> NDArray[Any]:
+        """An array that was kept.
+
+        Raises:
+            IntegrityError: If its file is missing or was altered. Nothing is charged.
+        """
+        return read_arrays(
+            self._path(name), key=self._key, bound_to=self._bound_to(name), needed=self.array, whose=self.whose,
+            done=self.done,
+        )[self.array]  # fmt: skip
+
+    def has(self, name: str) -> bool:
+        """True if there is a file under a name."""
+        return self._path(name).exists()
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{self.prefix}-{name}"
+
+    def _bound_to(self, name: str) -> bytes:
+        return f"{self.holdout}\n{name}\n".encode()

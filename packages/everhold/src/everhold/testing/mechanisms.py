@@ -97,8 +97,8 @@ class MechanismContract:
                 assert max(value - low, high - value) <= radius + 1e-12
             assert after.asked == before.asked + 1
             assert charged == self.price * int(source == Source.HOLDOUT)
-            assert mechanism.reachable(State(after.asked, after.charged))
-            assert mechanism.reachable(replace(after, carried_noise=0))
+            assert mechanism.accounts.reachable(State(after.asked, after.charged))
+            assert mechanism.accounts.reachable(replace(after, carried_noise=0))
         assert replies[:, 4].sum() == states[-1].charged
 
     @given(means=MEANS, seed=st.integers(0, 1000))
@@ -132,9 +132,9 @@ class MechanismContract:
         refused = replies[:, 3] == Source.REFUSED
         assert refused.any()
         assert np.all(np.diff(refused.astype(int)) >= 0)  # once refused, always refused
-        assert mechanism.reachable(states[-1])
+        assert mechanism.accounts.reachable(states[-1])
         if not mechanism.traits.batch_is_one_step:
-            assert not mechanism.reachable(states[-1].after(charged=mechanism.traits.most_charged))
+            assert not mechanism.accounts.reachable(states[-1].after(charged=mechanism.traits.most_charged))
         again, more = mechanism.answer_many(states[-1], self.evaluations(mechanism, means[:2]), SeededNoise(3))
         assert again == states[-1]
         assert np.all(more.sources == Source.REFUSED)

@@ -294,11 +294,6 @@ class Pair:
     second: BoundQuery
     apart: Apart | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def of_yes_no(self) -> bool:
-        """True if the row values of both are 0 or 1 by type."""
-        return self.first.yes_no and self.second.yes_no
-
 
 def same_length(values: object, rows: int, *, what: str) -> NDArray[Any]:
     """A one-dimensional array with one value for each row; refuses any other shape."""

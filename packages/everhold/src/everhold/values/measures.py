@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Pair
 
-__all__ = ["DIFFERENCES", "MEASURES", "POINTS", "RATES", "measure_of", "mirrored"]
+__all__ = ["MEASURES", "POINTS", "RATES", "measure_of", "mirrored"]
 
 RATES = frozenset({"right", "wrong", "share", "precision", "recall"})
 """Measures that are shares of rows, and read as per cent."""
 
 POINTS = frozenset({"right more", "wrong more", "points"})
 """Measures that are differences of shares, and read as percentage points."""
-
-DIFFERENCES = POINTS | {"loss more", "difference"}
-"""Measures that are differences of any kind."""
 
 _DIFFERENCES = {"right": "right more", "wrong": "wrong more", "share": "points", "loss": "loss more"}
 _SHARES_OF_COUNTS = {"predicted": "precision", "actual": "recall"}

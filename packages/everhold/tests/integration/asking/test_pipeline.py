@@ -26,6 +26,7 @@ UNUSED = (  # what a text does not use
     "queries/challenge.py",
     "queries/prediction_columns.py",
     "queries/predictions.py",
+    "queries/label_query.py",
     "queries/metrics.py",
 )
 

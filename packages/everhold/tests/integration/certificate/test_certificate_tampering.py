@@ -236,7 +236,7 @@ def spent(mechanism, sources, lost, uncharged=0):
         answered + questions,
         sources.get("holdout", 0) * mechanism.traits.most_charged + charges + uncharged,
     )
-    labels = mechanism.labels_of(sources.get("holdout", 0))[0] + mechanism.labels_of(charges)[1]
+    labels = mechanism.accounts.labels_of(sources.get("holdout", 0))[0] + mechanism.accounts.labels_of(charges)[1]
     account = {
         "asked": asked, "charged": charged, "left": mechanism.remaining(State(asked, charged, labels=labels)),
         "by_source": {name: sources.get(name, 0) for name in SOURCES},
@@ -261,8 +261,8 @@ def said_again(folder, certificate, key, **changes):
     return report.findings
 
 
-CHEAP, DEAR = GUESS_AND_CHECK.labels_of(1)
-LOST = GUESS_AND_CHECK.lost_labels_of(1)[0]  # as earlier versions counted it
+CHEAP, DEAR = GUESS_AND_CHECK.accounts.labels_of(1)
+LOST = GUESS_AND_CHECK.accounts.lost_labels_of(1)[0]  # as earlier versions counted it
 LABELS = {  # of so many surprises and lost charges, with what they are said to have told, in millionths of a nat
     "nothing was told": (1, 0, 0, False),
     "less than any label": (2, 0, 2 * CHEAP - 1, False),

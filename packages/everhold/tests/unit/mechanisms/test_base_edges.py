@@ -4,9 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
+from noise_laws import discrete_laplace_exceedance
 
 from everhold.mechanisms import GuessAndCheck
-from everhold_lab.theory.noise_laws import discrete_laplace_exceedance
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
 

@@ -37,6 +37,15 @@ class Former(Tenths):
     adaptive: ClassVar[bool] = False
 
 
+class FormerCounts(Tenths):
+    """One that has a rule for counts itself, where nothing would ask for it."""
+
+    name: ClassVar[str] = "counts"
+
+    def losable(self, *, questions, charges):
+        return True
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
@@ -44,6 +53,7 @@ class Former(Tenths):
         ("abstract", "Abstract", r"abstract.*does not define answer_many, promise, tuned"),
         ("other", "Tenths", r"other.*its name is 'tenths'"),
         ("former", "Former", r"former.*attributes adaptive; expected them in traits = Traits\(adaptive="),
+        ("counts", "FormerCounts", r"counts.*it has losable; expected .* that its method accounting returns"),
         ("gone", "Gone", r"gone.*cannot be loaded"),
         ("silent", "Tenths", r"silent.*name of one of everhold's own"),
     ],

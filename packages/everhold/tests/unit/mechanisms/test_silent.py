@@ -98,12 +98,14 @@ def test_every_interval_holds_where_one_level_for_each_alone_would_not():
 
 def test_counts_that_it_can_have_come_to():
     mechanism = Silent(rows=ROWS, queries=3)
-    assert mechanism.reachable(State(asked=3))
-    assert not mechanism.reachable(State(asked=4))
-    assert not mechanism.reachable(State(asked=2, charged=1))
-    assert mechanism.losable(questions=2, charges=0)
-    assert not mechanism.losable(questions=2, charges=1)
-    assert mechanism.after_loss(State(asked=1), asked=None, charged=None, noise=SeededNoise(0)) == State(asked=3)
+    assert mechanism.accounts.reachable(State(asked=3))
+    assert not mechanism.accounts.reachable(State(asked=4))
+    assert not mechanism.accounts.reachable(State(asked=2, charged=1))
+    assert mechanism.accounts.losable(questions=2, charges=0)
+    assert not mechanism.accounts.losable(questions=2, charges=1)
+    assert mechanism.accounts.after_loss(State(asked=1), asked=None, charged=None, noise=SeededNoise(0)) == State(
+        asked=3
+    )
 
 
 def test_plain_data_and_back_and_no_plan_has_it():

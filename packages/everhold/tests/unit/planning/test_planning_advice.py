@@ -54,7 +54,7 @@ def test_after_so_many_surprises_the_other_mechanism_is_really_narrower():
         widths = []
         for before in (surprises - 1, surprises):
             nats = float(checked.nats(1_000, before, before * checked.cells.cost / 1e6))
-            low, high = checked.told_of_guess(checked.yes_no_procedure, value, nats)
+            low, high = checked.intervals.of_guess(checked.yes_no_procedure, value, nats)
             widths.append((high - low) / 2)
         assert widths[0] <= noise.expected_radius(value) < widths[1]
 

@@ -4,11 +4,13 @@ import json
 import math
 import warnings
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 import pytest
 from planning_samples import GRID, wish
 
+import everhold as eh
 from everhold.dependence import Groups
 from everhold.errors import VacuousGuaranteeWarning
 from everhold.holdout import Holdout
@@ -19,7 +21,9 @@ from everhold.planning.request import (
     LEAST_RADIUS,
     MOST_QUERIES,
     MOST_ROWS,
+    USUAL_TERMS,
     PlanRequest,
+    PlanTerms,
     _remembered,
     tuned_mechanism,
 )
@@ -141,7 +145,7 @@ def test_the_optimum_of_guess_and_check_is_a_true_minimum(slack):
     def keeps_the_plan(grid):
         other = replace(tuned, grid=grid, tolerance=tuned.tolerance * (1 - 1e-6))
         surprises = np.arange(6)
-        return bool(np.all(other._within_plan(other.nats(200, surprises, surprises * math.log(grid)))))
+        return bool(np.all(other.room.within_plan(other.nats(200, surprises, surprises * math.log(grid)))))
 
     assert not any(map(keeps_the_plan, range(1, 400) if slack else [tuned.grid]))  # cells are chosen only with a slack
 
@@ -343,3 +347,15 @@ def test_the_same_plan_is_tuned_once_and_every_holdout_has_a_mechanism_by_itself
     assert _remembered.cache_info().hits == hits + 1
     unhashable = PlanRequest(rows=777, queries=33, dependence=Unhashable(2))
     assert tuned_mechanism("gaussian", unhashable).dependence is unhashable.dependence
+
+
+@pytest.mark.parametrize("called", [eh.plan, plan, rows_needed, queries_allowed])
+def test_signatures_name_every_term_with_the_default_that_it_has(called):
+    shown = signature(called).parameters
+    assert {name: shown[name].default for name in PlanTerms.__annotations__} == USUAL_TERMS
+    assert PlanRequest.from_terms(rows=50, queries=20, **USUAL_TERMS) == PlanRequest.from_terms(rows=50, queries=20)
+
+
+def test_signatures_of_series_name_what_every_series_takes():
+    for model in (eh.MarkovChain, eh.GaussianAR1):
+        assert {"order_by", "state", "groups", "gap", "miss"} <= signature(model).parameters.keys()

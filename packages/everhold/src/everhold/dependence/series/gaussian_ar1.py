@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from everhold.arguments import names_keywords
 from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
 from everhold.dependence.series.coupling import GaussianCoupling
 from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
+from everhold.dependence.series.settings import UNDECLARED, SeriesSettings
 from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import RowStructure
     from everhold.dependence.series.coupling import Coupling
-    from everhold.dependence.series.settings import SeriesSettings
 
 __all__ = ["GaussianAR1"]
 
@@ -72,6 +73,7 @@ class GaussianAR1(SeriesModel):
 
     correlation: float
 
+    @names_keywords(SeriesSettings, UNDECLARED)
     def __init__(self, correlation: float, **settings: Unpack[SeriesSettings]) -> None:
         number = isinstance(correlation, (int, float, np.number)) and not isinstance(correlation, bool)
         if not number or not -1.0 < correlation < 1.0:

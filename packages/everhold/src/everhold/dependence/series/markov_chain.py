@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from everhold.arguments import names_keywords
 from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
 from everhold.dependence.series.chain_arguments import (
     MOST_STATES,
@@ -21,6 +22,7 @@ from everhold.dependence.series.chain_arguments import (
 from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling
 from everhold.dependence.series.fitting import as_text, bound_transitions, count_transitions, missed, ordered_runs
 from everhold.dependence.series.mixing import Chain, Contraction, chain_influences
+from everhold.dependence.series.settings import UNDECLARED, SeriesSettings
 from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import RowStructure
     from everhold.dependence.series.coupling import Coupling
-    from everhold.dependence.series.settings import SeriesSettings
 
 __all__ = ["MarkovChain"]
 
@@ -98,6 +99,7 @@ class MarkovChain(SeriesModel):
     initial: Literal["stationary"] | tuple[float, ...]
     uncertainty: tuple[float, ...] | None
 
+    @names_keywords(SeriesSettings, UNDECLARED)
     def __init__(
         self,
         transition: Iterable[Iterable[float]],

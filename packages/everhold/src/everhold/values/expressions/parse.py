@@ -237,12 +237,14 @@ def _subtracted(operands: Nodes, *_: object) -> Node:
 
 
 def _compared(
-    sign: str, operation: Operation, operands: Nodes, _: exp.Expr, columns: Columns, *,
-    swapped: bool = False, negated: bool = False,
-) -> Node:  # fmt: skip
+    sign: str, operation: Operation, operands: Nodes, _: exp.Expr, columns: Columns, *, swapped: bool = False
+) -> Node:
     _common_kind(operands, sign, columns, ordered=operation is Operation.LESS)
-    node = Node.of(operation, *(operands[::-1] if swapped else operands))
-    return Node.of(Operation.NOT, node) if negated else node
+    return Node.of(operation, *(operands[::-1] if swapped else operands))
+
+
+def _negated(build: Callable[..., Node], operands: Nodes, item: exp.Expr, columns: Columns) -> Node:
+    return Node.of(Operation.NOT, build(operands, item, columns))
 
 
 def _between(operands: Nodes, _: exp.Expr, columns: Columns) -> Node:
@@ -345,11 +347,11 @@ _FORMS: dict[type[exp.Expr], _Form] = {
     _HOUR: _Form(_hour, arguments=_LIST),
     exp.DayOfWeekIso: _Form(partial(_times, "isodow", Operation.DAY_OF_WEEK)),
     exp.EQ: _Form(partial(_compared, "=", Operation.EQUAL)),
-    exp.NEQ: _Form(partial(_compared, "<>", Operation.EQUAL, negated=True)),
+    exp.NEQ: _Form(partial(_negated, partial(_compared, "<>", Operation.EQUAL))),
     exp.LT: _Form(partial(_compared, "<", Operation.LESS)),
     exp.GT: _Form(partial(_compared, ">", Operation.LESS, swapped=True)),
-    exp.LTE: _Form(partial(_compared, "<=", Operation.LESS, swapped=True, negated=True)),
-    exp.GTE: _Form(partial(_compared, ">=", Operation.LESS, negated=True)),
+    exp.LTE: _Form(partial(_negated, partial(_compared, "<=", Operation.LESS, swapped=True))),
+    exp.GTE: _Form(partial(_negated, partial(_compared, ">=", Operation.LESS))),
     exp.Like: _Form(_like, arguments=_PAIR | {"negate"}),
     exp.Between: _Form(_between, arguments=frozenset({"this", "low", "high"})),
     exp.In: _Form(_member, arguments=_LIST),

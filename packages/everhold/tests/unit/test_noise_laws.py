@@ -3,14 +3,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
-
-from everhold_lab.theory.noise_laws import (
+from noise_laws import (
     discrete_gaussian_exceedance,
     discrete_gaussian_pmf,
     discrete_laplace_exceedance,
     discrete_laplace_pmf,
 )
+from scipy.stats import norm
 
 SCALES = st.floats(0.05, 500)
 

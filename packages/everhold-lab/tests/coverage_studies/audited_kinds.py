@@ -264,7 +264,7 @@ class KindBoard:
         self._violated |= bool(np.any((replies.lows > TRUTH) | (replies.highs < TRUTH)))
         self._worst = max(self._worst, float(np.max(np.abs(replies.values - TRUTH)[answered], initial=0.0)))
         for place in np.flatnonzero(answered & ~charged).tolist():
-            plain = mechanism.told_of_guess(mechanism.procedure, float(guesses[place]), float(replies.nats[place]))
+            plain = mechanism.intervals.of_guess(mechanism.procedure, float(guesses[place]), float(replies.nats[place]))
             self._widths.append(((replies.highs[place] - replies.lows[place]) / 2.0, (plain[1] - plain[0]) / 2.0))
         return replies.values
 

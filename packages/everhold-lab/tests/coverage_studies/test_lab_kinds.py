@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from audited_kinds import KINDS, KindBoard, play_kind, usual_procedure
 
 from everhold_lab.analysts import HillClimbingAnalyst, HonestAnalyst
-from everhold_lab.audit.kinds import KINDS, KindBoard, play_kind, usual_procedure
 
 RULES = 44
 

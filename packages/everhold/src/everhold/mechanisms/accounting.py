@@ -1,0 +1,110 @@
+"""Rules of a mechanism for the counts in a ledger: what can be asked, charged and lost, from public state alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.base import Mechanism
+    from everhold.mechanisms.records import State
+    from everhold.randomness import Noise
+
+__all__ = ["Accounting", "NothingCharged"]
+
+Accounted = TypeVar("Accounted", bound="Mechanism")
+
+
+class Accounting(Generic[Accounted]):
+    """Rules where every answer costs one query; a mechanism with other prices names a subclass.
+
+    Args:
+        mechanism: Whose counts they are.
+    """
+
+    def __init__(self, mechanism: Accounted) -> None:
+        self.mechanism = mechanism
+
+    def reachable(self, state: State) -> bool:
+        """True if any course of questions and losses leads to these counts, to check what a ledger says."""
+        return state.asked == state.charged <= self.mechanism.queries
+
+    def charges_left(self, state: State) -> int:
+        """The most that can still be charged."""
+        return self.mechanism.queries - state.asked
+
+    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
+        """True if there is room for so many silent questions after one more with such a procedure."""
+        return state.asked + 1 + silent <= self.mechanism.queries
+
+    def earlier_remaining(self, state: State) -> dict[str, int]:
+        """`Mechanism.remaining` as earlier versions counted it, for their certificates; mostly the same."""
+        return self.mechanism.remaining(state)
+
+    def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
+        """The least and the most that labels cost, in millionths of a nat; here nothing.
+
+        Args:
+            surprises: Number of surprises.
+            forced: Number of labels that were always told, of whatever price (S9).
+        """
+        return 0, 0
+
+    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
+        """The least and the most that so many lost labels were counted for, in millionths of a nat; here nothing."""
+        return 0, 0
+
+    @staticmethod
+    def mispriced(*, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
+        """Why these charges cannot be those of so many answers, in words.
+
+        Args:
+            charged: In all.
+            taken: Answers that came from the sealed rows.
+            lost: Charges for answers that the ledger lost.
+            queries: That were planned.
+        """
+        if charged != taken + lost:
+            yield "what was charged is not the number of answers that were taken from the sealed rows"
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """True if so many answers can have been lost at this charge (`after_loss`)."""
+        return questions == charges
+
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """The state that goes on after answers of which only the number is known: the ledger lost them.
+
+        An analyst who has seen them may use them, so they count like all others.
+
+        Args:
+            state: The last state that is known.
+            asked: Questions that were answered since; None if unknown, and then all that are left count as spent.
+            charged: What they were charged; None likewise.
+            noise: Source of randomness, for what has to be drawn anew.
+
+        Raises:
+            ValueError: If nothing can be promised any more.
+        """
+        left = self.mechanism.queries - state.asked
+        return state.after(
+            asked=left if asked is None else min(asked, left),
+            charged=self.charges_left(state) if charged is None else charged,
+        )
+
+
+class NothingCharged(Accounting["Mechanism"]):
+    """Rules where no answer costs anything."""
+
+    def reachable(self, state: State) -> bool:
+        """As many questions as were planned."""
+        return state.charged == 0 <= state.asked <= self.mechanism.queries
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """No charge can be lost."""
+        return charges == 0
+
+    def charges_left(self, state: State) -> int:
+        """None."""
+        return 0

@@ -1,0 +1,109 @@
+"""Counts of guess and check: surprises and what their labels cost are paid for when they happen (S8)."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.guarantees.intervals.means import OfMeans
+from everhold.mechanisms.accounting import Accounting
+from everhold.mechanisms.guess_and_check import MOST_AT_ONCE, leading
+from everhold.mechanisms.labels import CHEAPEST, DEAREST, EARLIER_DEAREST, in_millionths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms.records import State
+    from everhold.randomness import Noise
+
+__all__ = ["GuessAccounting"]
+
+_MOST_OVERFITS_COUNTED = 2**16
+_FIRST_CHUNK = 64
+_TRIED = 65  # numbers of surprises
+
+
+class GuessAccounting(Accounting["GuessAndCheck"]):
+    """Every answer may be a surprise, and the label of a surprise has a price of its own."""
+
+    def reachable(self, state: State) -> bool:
+        """Before the last step there was room for its last answer; there is no other limit.
+
+        What labels cost may be left out. How many of the surprises were in the last step is tried for a few numbers:
+        none, one, all, and those after which as many labels are left as can be.
+        """
+        if not 0 <= state.charged <= state.asked:
+            return False
+        if not state.asked:
+            return True
+        least, most = max(state.charged - MOST_AT_ONCE, 0), min(state.charged, state.asked - 1)
+        without_labels = state.charged - state.labels // self.dearest_label
+        spread = np.linspace(least, most, _TRIED).astype(np.int64)
+        before = np.clip(np.concatenate([spread, [state.charged - 1, without_labels - 1, without_labels]]), least, most)
+        last = (state.charged - before) * self.dearest_label  # the labels of the last step at their dearest
+        labels = np.maximum(state.labels - last, 0) / 1e6
+        return bool(np.any(self.mechanism.room.answers(self.mechanism.nats(state.asked, before, labels))))
+
+    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
+        """The next answer may be a surprise or not."""
+        surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures)])
+        nats = self.mechanism.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
+        return bool(np.all(self.mechanism.room.answers(nats)))
+
+    def earlier_remaining(self, state: State) -> dict[str, int]:
+        """Earlier versions counted the surprises that the tolerance survives."""
+        survived = _surprises_left(self.mechanism, state.asked, state.charged, state.labels)
+        return {**self.mechanism.remaining(state), "overfits": survived}
+
+    def labels_of(self, surprises: int, *, forced: int = 0) -> tuple[int, float]:
+        """Of cells, or of offsets from a guess."""
+        most = math.inf if forced else surprises * self.dearest_label
+        return surprises * min(self.mechanism.cells.cost, in_millionths(CHEAPEST)), most
+
+    def lost_labels_of(self, surprises: int) -> tuple[int, int]:
+        """The dearest label of an earlier version, or of this one."""
+        earlier = in_millionths(max(math.log(self.mechanism.grid), EARLIER_DEAREST))
+        return surprises * earlier, surprises * self.dearest_label
+
+    def losable(self, *, questions: int, charges: int) -> bool:
+        """Some answers are surprises."""
+        return charges <= questions
+
+    def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
+        """With both counts it goes on as if nothing had been lost; lost labels count as the dearest there are (S8)."""
+        if asked is None or charged is None:
+            raise ValueError("the number of answers is lost, too, and the next interval depends on it")
+        return state.after(asked=asked, charged=charged, labels=charged * self.dearest_label)
+
+    @property
+    def dearest_label(self) -> int:
+        """The most that one label can cost, in millionths of a nat."""
+        return in_millionths(max(math.log(self.mechanism.grid), DEAREST))
+
+    def _label_of(self, procedures: Sequence[Procedure] | None) -> int:
+        """The most that a label of a question with one of these procedures costs, in millionths of a nat."""
+        if procedures is None:  # a promotion tells no interval
+            return 0
+        in_force = [self.mechanism.in_force(each) for each in procedures]
+        of_means = bool(in_force) and all(isinstance(each, OfMeans) for each in in_force)
+        return self.mechanism.cells.cost if of_means else self.dearest_label
+
+
+@lru_cache(maxsize=4096)
+def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: int) -> int:
+    found, chunk = 0, _FIRST_CHUNK
+    while found < _MOST_OVERFITS_COUNTED:  # few are left as a rule: look at few first
+        more = found + np.arange(1, chunk + 1)
+        last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned questions are over
+        cost = (labels + more * mechanism.cells.cost) / 1e6
+        kept = leading(mechanism.room.answers(mechanism.nats(last, charged + more, cost)))
+        found += kept
+        if kept < chunk:
+            break
+        chunk *= 4
+    return min(found, _MOST_OVERFITS_COUNTED)

@@ -1,0 +1,289 @@
+"""Intervals of guess and check: the room for them, those that are told, and those that coming answers will have (S8).
+
+All of them are public: they are decided before the sealed rows are looked at, or told.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everhold.dependence import Groups
+from everhold.guarantees.concentration import hoeffding_radius
+from everhold.guarantees.intervals.betting import GroupBetting
+from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
+from everhold.guarantees.intervals.means import OfMeans
+from everhold.mechanisms.described import USUAL_TEXT_BITS, Description, narrower
+from everhold.mechanisms.labels import Offsets, widest_told
+from everhold.mechanisms.records import REFUSED, Quote
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.guarantees.intervals.means import Ends
+    from everhold.mechanisms.base import Mechanism
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
+    from everhold.mechanisms.records import State
+
+__all__ = ["Expected", "GuessQuotes", "ToldIntervals", "ToleranceRoom", "bets_on_groups"]
+
+_SAYS_NOTHING = 0.5  # half-width of an interval of everything
+_AHEAD = 5  # surprises
+
+
+class ToleranceRoom:
+    """Half-widths of the hardest question, a yes-or-no question with a guess of 1/2, beside the tolerance.
+
+    Args:
+        mechanism: Whose tolerance it is.
+    """
+
+    def __init__(self, mechanism: GuessAndCheck) -> None:
+        self.mechanism = mechanism
+
+    def concentration(self, nats: ArrayLike) -> NDArray[np.float64]:
+        """At least the half-width of what a sealed mean leaves possible: Hoeffding's, which no procedure exceeds."""
+        return hoeffding_radius(rows=self._rows, log_inverse_level=nats)
+
+    @cached_property
+    def _rows(self) -> float:
+        return self.mechanism.effective_rows(self.mechanism.rows)
+
+    @cached_property
+    def widest_honest(self) -> float:
+        """The furthest that a sealed mean may be from what is told of it: a guess of 1/2, or half a cell."""
+        low, _ = self.mechanism.procedure.honest(0.5, self.mechanism.allowance)
+        return max(0.5 - float(low), 0.25 * math.pi / self.mechanism.grid)
+
+    @property
+    def last_concentration(self) -> float:
+        """Largest concentration within the plan: at its last question, after the dearest number of surprises."""
+        mechanism = self.mechanism
+        most = min(mechanism.overfits, mechanism.queries - 1)
+        dearest = mechanism.queries * mechanism.grid / (mechanism.grid + 1.0)  # there C(m, f+1) G^f is largest
+        surprises = np.clip(np.round(dearest + np.arange(-2.0, 3.0)), 0.0, most)
+        labels = surprises * mechanism.cells.cost / 1e6
+        return float(np.max(self.concentration(mechanism.nats(mechanism.queries, surprises, labels))))
+
+    def least_tolerance(self) -> float:
+        """The smallest tolerance that lasts for the plan."""
+        last, slack = self.last_concentration, self.mechanism.slack
+        needed = max(self.widest_honest + last, 2.0 * last / (1.0 - slack) if slack else 0.0)
+        return needed + self.mechanism.rounding
+
+    def allowed(self, concentration: ArrayLike) -> NDArray[np.float64]:
+        """Largest distance of sealed means from the told value: honest guesses, and those within the slack."""
+        slack, tolerance = self.mechanism.slack, self.mechanism.tolerance - self.mechanism.rounding
+        return np.maximum(self.widest_honest, slack * tolerance + np.asarray(concentration) if slack else 0.0)
+
+    def answers(self, nats: ArrayLike) -> NDArray[np.bool_]:
+        """True if a question is answered: within the plan, or where an endless holdout still says something."""
+        room = self.within_plan(nats)
+        if self.mechanism.endless:
+            room = room | (self.concentration(nats) + self.mechanism.rounding < _SAYS_NOTHING)
+        return np.asarray(room)
+
+    def within_plan(self, nats: ArrayLike) -> NDArray[np.bool_]:
+        """True if the answer to the hardest question would still be within the tolerance."""
+        concentration = self.concentration(nats)
+        room = self.mechanism.tolerance - self.mechanism.rounding - concentration - self.allowed(concentration)
+        return np.asarray(room >= -1e-12)  # the tuned tolerance leaves exactly no room at the end of the plan
+
+
+class ToldIntervals:
+    """Intervals in units of a mean over [0, 1], at a level of exp(-nats).
+
+    Args:
+        mechanism: Whose they are.
+    """
+
+    def __init__(self, mechanism: GuessAndCheck) -> None:
+        self.mechanism = mechanism
+
+    def of_cell(self, procedure: OfMeans, total: int, nats: float) -> tuple[float, float]:
+        """The interval of a surprise whose sealed sum is in the cell of this one."""
+        low, high = procedure.span(*self.mechanism.cells.told(total), nats)
+        return float(low) - self.mechanism.rounding, float(high) + self.mechanism.rounding
+
+    def of_guess(self, procedure: Procedure, guess: float, nats: float) -> tuple[float, float]:
+        """The interval that a confirmed guess is told with; public."""
+        if isinstance(procedure, OfMeans):
+            low, high = self.of_guesses(procedure, np.array([guess]), np.array([nats]))
+            return float(low[0]), float(high[0])
+        mechanism = self.mechanism
+        reach = mechanism.allowance * procedure.standard_error(guess)
+        if mechanism.slack and isinstance(procedure, BoundedDifferences):
+            # whatever near guesses leave possible, as of means
+            spared = mechanism.slack * (mechanism.tolerance - mechanism.rounding)
+            reach = max(reach, spared + procedure.reach(nats))
+        least, most = procedure.expected(guess, nats)
+        least, most = least - reach, most + reach
+        if procedure.of_all_rows:
+            ends = self._rounded(np.array([guess]), np.array([least]), np.array([most]), np.array([nats]))
+            return float(ends[0][0]), float(ends[1][0])
+        return float(max(least - mechanism.rounding, 0.0)), float(min(most + mechanism.rounding, 1.0))
+
+    def of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
+        """`of_guess` for questions whose intervals are functions of the sealed mean, shape (questions,) each.
+
+        It is the interval that a sealed mean like the guess would have, and beyond it as far on either side as honest
+        guesses are off. With a slack it holds whatever such means leave possible (S8, no needless surprises).
+        """
+        low, high = procedure.span(guesses, guesses, nats)
+        least, most = procedure.honest(guesses, self.mechanism.allowance)
+        low, high = low - (guesses - least), high + (most - guesses)
+        if self.mechanism.slack:
+            room = self.mechanism.room
+            spared = room.allowed(concentration := room.concentration(nats)) + concentration
+            low, high = np.minimum(low, guesses - spared), np.maximum(high, guesses + spared)
+        return self._rounded(guesses, low, high, nats)
+
+    def _rounded(
+        self, guesses: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64],
+        nats: NDArray[np.float64],
+    ) -> Ends:  # fmt: skip
+        """Both ends with what the grid hides, and within the tolerance as long as the plan lasts."""
+        rounding = self.mechanism.rounding
+        reach = np.where(self.mechanism.room.within_plan(nats), self.mechanism.tolerance, 1.0)
+        told = np.maximum(low - rounding, np.maximum(guesses - reach, 0.0))
+        return told, np.minimum(np.minimum(high + rounding, guesses + reach), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The intervals that the next answer to a question is expected to have, in units of a mean over [0, 1].
+
+    Attributes:
+        confirmed: If its guess holds; exact.
+        released: If it does not, and the sealed mean is as far off as just makes a surprise.
+        unsealed: When the study is over.
+    """
+
+    confirmed: tuple[float, float]
+    released: tuple[float, float]
+    unsealed: tuple[float, float]
+
+
+class GuessQuotes:
+    """Bounds and expectations of coming answers.
+
+    Args:
+        mechanism: Whose answers they are.
+    """
+
+    def __init__(self, mechanism: GuessAndCheck) -> None:
+        self.mechanism = mechanism
+
+    def yes_no_at(self, at: float, nats: float, alike: float | None) -> Procedure:
+        """The procedure in force of a planned yes-or-no question; `alike` is as for `Mechanism.expected_radius`."""
+        mechanism = self.mechanism
+        bets = bets_on_groups(mechanism, at, alike, training_rows=mechanism.training_rows or mechanism.rows)
+        return mechanism.yes_no_procedure if bets is None else mechanism.procedure_at(bets, at, nats)
+
+    def expected_radius(self, at: float, alike: float | None) -> float:
+        """That of a confirmed answer to a yes-or-no question, the last planned one, if no guess was a surprise."""
+        quiet = float(self.mechanism.nats(self.mechanism.queries, 0, 0.0))
+        low, high = self.mechanism.intervals.of_guess(self.yes_no_at(at, quiet, alike), at, quiet)
+        return float(high - low) / 2.0
+
+    def expected(
+        self, state: State, guess: float, procedure: Procedure | None = None, described: Description | None = None
+    ) -> Expected:
+        """Expected form of the next answer to a query with this guess.
+
+        Args:
+            state: Before.
+            guess: In units of a mean over [0, 1].
+            procedure: The question's; by default that of any mean of values in [0, 1].
+            described: The level and the procedure that it has by its description, if it has one.
+        """
+        mechanism, rounding = self.mechanism, self.mechanism.rounding
+        procedure, nats = self._next(state, guess, procedure, described)
+        confirmed, likely = mechanism.intervals.of_guess(procedure, guess, nats), procedure.expected(guess, nats)
+        if isinstance(procedure, OfMeans):
+            furthest = procedure.honest(guess, mechanism.allowance)[1]
+            released = mechanism.intervals.of_cell(procedure, math.floor(float(furthest) * mechanism.steps), nats)
+        else:
+            usual = Offsets.of(procedure, guess, nats).usual
+            released = guess - usual - rounding, guess + usual + rounding
+        return Expected(confirmed, released, (likely[0] - rounding, likely[1] + rounding))
+
+    def _next(
+        self, state: State, guess: float, procedure: Procedure | None, described: Description | None
+    ) -> tuple[Procedure, float]:
+        """Procedure and ln(1 / level) of the next question."""
+        nats = float(self.mechanism.next_nats(state)[0])
+        asked = procedure or self.mechanism.procedure
+        return narrower(self.mechanism.procedure_at(asked, guess, nats), nats, described)
+
+    def of_next(
+        self, state: State, guess: float | None, procedure: Procedure | None, described: Description | None
+    ) -> Quote:
+        """Bounds if the guess holds and if it does not; the width unsealed is that of sealed rows like the guess."""
+        hardest = self.of_hardest(state)
+        if hardest.refused or guess is None or procedure is None:
+            return hardest
+        expected = self.expected(state, guess, procedure, described)
+        procedure, nats = self._next(state, guess, procedure, described)
+        released = float(self.mechanism.room.concentration(nats)) + self.mechanism.rounding + self._half_cell
+        if not isinstance(procedure, OfMeans):
+            scale = procedure.frame[1] - procedure.frame[0]
+            released = widest_told(procedure.widest_if_honest(nats) + self.mechanism.rounding, scale)
+        confirmed, unsealed = _farthest(guess, expected.confirmed), _half(expected.unsealed)
+        return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
+
+    def of_hardest(self, state: State) -> Quote:
+        """Of a yes-or-no question whose guess is 1/2."""
+        room, nats = self.mechanism.room, self.mechanism.next_nats(state)
+        if not room.answers(nats)[0]:
+            return REFUSED
+        concentration = float(room.concentration(nats)[0]) + self.mechanism.rounding
+        confirmed = concentration + float(room.allowed(concentration - self.mechanism.rounding))
+        return Quote(confirmed, concentration + self._half_cell, 0, 1, refused=False)
+
+    @property
+    def _half_cell(self) -> float:
+        return 0.25 * math.pi / self.mechanism.grid
+
+    def outlook(self, state: State) -> dict[str, float]:
+        """Of the next answer, the one after `_AHEAD` more surprises, and a usual text."""
+        mechanism, usual = self.mechanism, self.mechanism.yes_no_procedure
+        later = state.after(asked=_AHEAD, charged=_AHEAD, labels=_AHEAD * mechanism.cells.cost)
+        found = {"now": state, f"after {_AHEAD} more surprises": later}
+        told = {name: self.of_next(at, 0.5, usual, None).radius for name, at in found.items()}
+        if mechanism.text_bits >= USUAL_TEXT_BITS:
+            text = Description(mechanism.of_text(USUAL_TEXT_BITS * math.log(2.0)), usual)
+            told[f"a text of {USUAL_TEXT_BITS} bits"] = self.of_next(state, 0.5, usual, text).radius
+        return {name: radius for name, radius in told.items() if radius is not None}
+
+
+def _half(interval: tuple[float, float]) -> float:
+    """Half of what an interval has of [0, 1]."""
+    return (min(interval[1], 1.0) - max(interval[0], 0.0)) / 2.0
+
+
+def _farthest(value: float, interval: tuple[float, float]) -> float:
+    """The farthest distance from a value to what an interval has of [0, 1]."""
+    return max(value - max(interval[0], 0.0), min(interval[1], 1.0) - value)
+
+
+def bets_on_groups(mechanism: Mechanism, at: float, alike: float | None, *, training_rows: int) -> GroupBetting | None:
+    """The bet that a yes-or-no question is planned with; None where the rows are in no known groups.
+
+    Args:
+        mechanism: The mechanism.
+        at: The population's value, in [0, 1].
+        alike: As for `Mechanism.expected_radius`.
+        training_rows: Number of training rows.
+    """
+    dependence = mechanism.dependence
+    if alike is None or not isinstance(dependence, Groups) or not dependence.counts:
+        return None
+    times = mechanism.rows / dependence.rows  # of sizes that are only shares; 1 where the rows are known
+    sizes = tuple((size, number * times) for size, number in dependence.counts)
+    return GroupBetting.planned(sizes, at=at, alike=alike, training_rows=training_rows)

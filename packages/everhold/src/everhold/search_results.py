@@ -1,0 +1,149 @@
+"""The table of a search: its configurations, what cross-validation and the holdout said of each, and their ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import brief
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from everhold.answers import Answer
+    from everhold.families.grid import GridFamily
+    from everhold.holdout import Holdout
+    from everhold.queries.models import CrossValidated
+
+__all__ = ["Refitted", "SearchLine", "checked_index", "line_of", "number_of", "results_table", "with_bar"]
+
+_FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
+_UNTOLD = "not told"  # of one of which the choice of the best tells nothing
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLine:
+    """One configuration: its parameters, what cross-validation and the holdout said, and how long it took."""
+
+    params: Mapping[str, Any]
+    scores: tuple[float, ...]
+    fit_seconds: tuple[float, ...]
+    score_seconds: tuple[float, ...]
+    refit_seconds: float
+    answer: Answer | None = None
+    answer_seconds: float = 0.0
+    fault: str = ""
+
+    @property
+    def source(self) -> str:
+        """The source of its answer."""
+        if self.answer is not None:
+            return self.answer.source
+        return _FAILED if self.fault else _UNTOLD
+
+    def score(self, *, greater: bool) -> float:
+        """Value of the answer, greater is better; minus infinity without an answer."""
+        if self.answer is None or self.answer.value is None:
+            return -np.inf
+        return self.answer.value if greater else -self.answer.value
+
+
+def line_of(params: Mapping[str, Any], tried: CrossValidated) -> SearchLine:
+    """A configuration that was fitted, before it is asked about."""
+    return SearchLine(params, tried.scores, tried.fit_seconds, tried.score_seconds, tried.refit_seconds)
+
+
+def results_table(lines: Sequence[SearchLine], *, greater: bool) -> dict[str, Any]:
+    """All lines as scikit-learn has them: one array for each column."""
+    sign = 1.0 if greater else -1.0
+    scores = np.array([line.scores for line in lines])
+    failed = np.array([bool(line.fault) for line in lines])
+    scores[~failed] *= sign
+    table: dict[str, Any] = {}
+    for name in ("fit", "score"):
+        seconds = [getattr(line, f"{name}_seconds") for line in lines]
+        table |= {f"mean_{name}_time": np.mean(seconds, axis=1), f"std_{name}_time": np.std(seconds, axis=1)}
+    table["refit_time"] = np.array([line.refit_seconds for line in lines])
+    table |= _parameters([line.params for line in lines])
+    table |= {f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}
+    table |= {"mean_test_score": scores.mean(axis=1), "std_test_score": scores.std(axis=1)}
+    table["rank_test_score"] = _ranks(table["mean_test_score"])
+    for column, name in (("answer", "value"), ("answer_low", "low"), ("answer_high", "high")):
+        table[column] = np.array([number_of(line.answer, name) for line in lines])
+    table["answer_source"] = np.array([line.source for line in lines])
+    table["answer_charged"] = np.array([0 if line.answer is None else line.answer.charged for line in lines])
+    table["answer_time"] = np.array([line.answer_seconds for line in lines])
+    table["rank_answer"] = _ranks(np.array([line.score(greater=greater) for line in lines]))
+    table["may_be_best"] = _may_be_best(sign * table["answer_low"], sign * table["answer_high"])
+    return table
+
+
+def _may_be_best(one_end: NDArray[np.float64], other_end: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Configurations whose interval reaches the highest lower end, or that have none (nan). Greater is better.
+
+    All intervals hold at once. So the best configuration has a population value of at least that end, and its upper end
+    is no smaller.
+    """
+    low, high = np.fmin(one_end, other_end), np.fmax(one_end, other_end)
+    return np.asarray(~(high < np.fmax.reduce(low)))
+
+
+def number_of(answer: Answer | None, name: str) -> float:
+    """A number of an answer; nan where there is none."""
+    number = getattr(answer, name, None)
+    return float("nan") if number is None else float(number)
+
+
+def _parameters(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """``params``, and one masked array for each parameter: masked where a configuration does not have it."""
+    table: dict[str, Any] = {"params": list(every)}
+    for name in dict.fromkeys(name for params in every for name in params):
+        column = np.ma.MaskedArray(np.empty(len(every), dtype=object), mask=True)
+        for place, params in enumerate(every):
+            if name in params:
+                column[place] = params[name]
+        table[f"param_{name}"] = column
+    return table
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Places from 1, the highest value first; nan last, and equal values on one place."""
+    filled = np.where(np.isnan(values), -np.inf, values)
+    return np.array([1 + np.count_nonzero(filled > value) for value in filled], dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Refitted:
+    """Models of a declared space by the place of their point; each is fitted when it is wanted."""
+
+    holdout: Holdout
+    space: GridFamily
+    points: Sequence[Mapping[str, Any]]
+
+    def __getitem__(self, place: int) -> Any:
+        return self.holdout.declared.model(self.space, self.points[place])
+
+
+def checked_index(index: Any, count: int) -> int:
+    """The configuration that a function of the table chose.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < count:
+        raise ValueError(
+            f"refit says that configuration {brief(index)} is the best; expected a whole number from 0 to {count - 1}"
+        )
+    return int(index)
+
+
+def with_bar(candidates: Sequence[Any], *, shown: bool) -> Iterator[Any]:
+    """The configurations, with a progress bar on the error stream."""
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(candidates, "asking", console=Console(stderr=True), transient=True, disable=not shown)
