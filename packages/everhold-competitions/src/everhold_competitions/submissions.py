@@ -497,7 +497,7 @@ class CompetitionSession:
         if surprises_left(self._accounts(), team, self._share) == 0:
             return True
         mechanism, state = self.executor.mechanism, self.executor.state_from(self.executor.data())
-        return not mechanism.leaves_room(state, self.competition.closing, [mechanism.procedure])
+        return not mechanism.accounts.leaves_room(state, self.competition.closing, [mechanism.procedure])
 
     def _was_scored(self, predicted: str) -> bool:
         """True if the score of these predictions is in the ledger."""

@@ -10,7 +10,7 @@ from everhold.answers import Contrasts
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.arm_difference import OneArmDifference
-from everhold.queries.contrast import WORDS, Contrast, ContrastQuery, How, Value, has_value
+from everhold.queries.contrast import WORDS, Contrast, ContrastQuery, Value, has_value
 from everhold.queries.derived import BoundDerived, Estimate, JointMeans
 from everhold.queries.difference import as_rowwise
 from everhold.queries.mean import parsed
