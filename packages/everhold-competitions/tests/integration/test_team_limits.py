@@ -6,6 +6,7 @@ from contest_samples import TRUTH, contest, findings, model, teams_of
 
 import everhold as eh
 from everhold.ledger.allotments import Accounts
+from everhold.mechanisms.guess_accounting import GuessAccounting
 from everhold.sealing.table import StoredRows
 from everhold_competitions.competition import Competition
 from everhold_competitions.team_limits import TeamLimited
@@ -94,7 +95,7 @@ def test_a_team_that_was_never_told_anything_needs_no_guess_once_the_budget_of_a
     with contest(tmp_path, feedback="score") as holdout:
         with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
             holdout.competition.submit(model(0.8, 1), team="larks")
-        monkeypatch.setattr(eh.GuessAndCheck, "leaves_room", lambda *_: False)
+        monkeypatch.setattr(GuessAccounting, "leaves_room", lambda *_: False)
         assert holdout.competition.submit(model(0.5, 2), team="owls", guess=0.5).refused
         received = holdout.competition.submit(model(0.8, 1), team="larks")
         assert (received.refused, received.number, received.answer) == (True, 1, None)
