@@ -158,7 +158,7 @@ class ArmDifference(OfScore):
         return low, high
 
     def _is_joint(self, nats: float) -> bool:
-        """Whether bets on both arms are expected to be narrower, from public facts."""
+        """True if bets on both arms are expected to be narrower, from public facts."""
         if nats not in self._joint:
             widths = [
                 high - low for low, high in (self._ends(self._likely, nats, joint=both) for both in (False, True))
