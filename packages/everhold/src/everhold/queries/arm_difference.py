@@ -117,7 +117,7 @@ class ArmsLook:
 def _residuals(
     treated: tuple[NDArray[np.float64], NDArray[np.float64]], control: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """How each training row moves the difference, shape (rows,)."""
+    """Influence of each training row on the difference, shape (rows,)."""
     moves = [(part - whole * (part.sum() / whole.sum())) / whole.sum() for part, whole in (treated, control)]
     return np.asarray(moves[0] - moves[1])
 
