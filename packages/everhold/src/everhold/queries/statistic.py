@@ -212,7 +212,7 @@ class OneNumber(OneMean):
 
 
 def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool) -> Evaluations:
-    """What is seen of the sealed rows by numbers of all rows that are asked for together; at least one."""
+    """Evaluations of the sealed rows for numbers of all rows that are asked for together; at least one."""
     procedures, shares, seen = [], [], []
     for number in numbers:
         (mean,) = number.prepared

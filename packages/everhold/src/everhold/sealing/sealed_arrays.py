@@ -148,7 +148,7 @@ class ArrayFiles:
             raise self.not_kept(fault) from None
 
     def not_kept(self, fault: OSError) -> EverholdError:
-        """What to raise where nothing can be written."""
+        """The error of a file that cannot be written."""
         return EverholdError(
             f"{self.called} cannot be kept beside the sealed rows: {fault.strerror}; expected a writable folder with "
             f"room; {self.remedy}"

@@ -75,7 +75,7 @@ class SeenArms:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _BetPlan:
     """Public numbers of a bet against small differences.
 
     Attributes:
@@ -204,21 +204,21 @@ class ArmDifference(OfScore):
         return PartBets(_counting(self.planned.control), self.scale)
 
     @cached_property
-    def _from_below(self) -> _Plan:
+    def _from_below(self) -> _BetPlan:
         return _plan(self.planned, self.scale)
 
     @cached_property
-    def _from_above(self) -> _Plan:
+    def _from_above(self) -> _BetPlan:
         return _plan(self.planned.swapped, self.scale)
 
 
-def _plan(planned: SeenArms, scale: float) -> _Plan:
+def _plan(planned: SeenArms, scale: float) -> _BetPlan:
     """Weights, the pairs that are bet against, and the variance, from training units."""
     treated, control = planned.treated, planned.control
     errors = [math.sqrt(units.spread() * (1.0 + 1.0 / scale)) / units.total for units in (treated, control)]
     rest = (treated.values - treated.mean * treated.sizes) / treated.total
     rest = rest - (control.values - control.mean * control.sizes) / control.total
-    return _Plan(
+    return _BetPlan(
         treated=treated.total * scale, control=control.total * scale,
         most=min(treated.mean + _HONEST_ERRORS * errors[0] + 1.0 / treated.total, 1.0),
         least=max(control.mean - _HONEST_ERRORS * errors[1] - 1.0 / control.total, 0.0),
@@ -226,7 +226,7 @@ def _plan(planned: SeenArms, scale: float) -> _Plan:
     )  # fmt: skip
 
 
-def _least_difference(seen: SeenArms, plan: _Plan, nats: float, treated: Ends, control: Ends) -> float:
+def _least_difference(seen: SeenArms, plan: _BetPlan, nats: float, treated: Ends, control: Ends) -> float:
     """The least ``b - a`` in the box of both intervals that the bets leave, rounded down (Statement K).
 
     All stakes hold at once, so whichever is best for these units may be taken.
@@ -267,7 +267,7 @@ def _least_difference(seen: SeenArms, plan: _Plan, nats: float, treated: Ends, c
     return min(least, corner, largest_excluded(most_a) - most_a)
 
 
-def _moves(up: Units, down: Units, plan: _Plan, b: float, a: float) -> NDArray[np.float64]:
+def _moves(up: Units, down: Units, plan: _BetPlan, b: float, a: float) -> NDArray[np.float64]:
     """``x_i(a, b)``, shape (units,)."""
     gains: NDArray[np.float64] = (up.values - b * up.sizes) / plan.treated
     return gains + (a * down.sizes - down.values) / plan.control
