@@ -61,7 +61,9 @@ def planned_overfits(overfits: int | None, queries: int) -> int:
 def check_overfits(overfits: int, queries: int) -> None:
     """Check a wished number of overfits against the number of questions."""
     if not 1 <= (as_whole(overfits) or 0) <= queries:
-        raise ValueError(f"surprises (overfits) is {brief(overfits)}; expected a whole number from 1 to the {queries} queries")
+        raise ValueError(
+            f"surprises (overfits) is {brief(overfits)}; expected a whole number from 1 to the {queries} queries"
+        )
 
 
 def check_slack(slack: float) -> None:
