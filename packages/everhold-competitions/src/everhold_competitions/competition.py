@@ -91,29 +91,12 @@ class Competition(Display):
                 )
             object.__setattr__(self, what, int(value))
         self._check_surprises()
-        self._check_texts()
+        object.__setattr__(self, "deadline", _checked_deadline(self.deadline))
+        _check_rules(self.rules)
         if self.questions > 10**9:
             raise ValueError(
                 f"{self.teams:,} teams with {self.submissions:,} submissions each make more than 10^9 questions and "
                 "comparisons; expected fewer; nothing was created"
-            )
-
-    def _check_texts(self) -> None:
-        if self.deadline is not None:
-            try:
-                ends = datetime.fromisoformat(self.deadline)
-            except (TypeError, ValueError):
-                ends = None
-            if ends is None or ends.tzinfo is None:
-                raise ValueError(
-                    f"the deadline is {brief(self.deadline)}; expected a time with its offset from UTC, such as "
-                    "'2026-12-01T12:00:00+00:00'; nothing was created"
-                )
-            object.__setattr__(self, "deadline", ends.astimezone(UTC).isoformat(timespec="seconds"))
-        if self.rules is not None and not (isinstance(self.rules, str) and 1 <= len(self.rules) <= _LONGEST_RULES):
-            raise ValueError(
-                f"the rules are {brief(self.rules)}; expected a text of 1 to {_LONGEST_RULES:,} characters; nothing "
-                "was created"
             )
 
     def is_past(self, now: datetime) -> bool:
@@ -263,10 +246,10 @@ class Competition(Display):
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
         """As plain JSON data, with the share of each team."""
-        return self._for(mechanism).to_dict()
-
-    def _for(self, mechanism: Mechanism) -> Competition:
-        return replace(self, surprises=self.share(mechanism.overfits)) if isinstance(mechanism, GuessAndCheck) else self
+        shared = (
+            replace(self, surprises=self.share(mechanism.overfits)) if isinstance(mechanism, GuessAndCheck) else self
+        )
+        return shared.to_dict()
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism for the rows; one that is silent knows that scores come first, and comparisons after them.
@@ -278,6 +261,30 @@ class Competition(Display):
 
         check_mechanism(self, mechanism)
         return replace(mechanism, first=self.teams) if isinstance(mechanism, Silent) else mechanism
+
+
+def _checked_deadline(deadline: Any) -> str | None:
+    """A deadline in UTC."""
+    if deadline is None:
+        return None
+    try:
+        ends = datetime.fromisoformat(deadline)
+    except (TypeError, ValueError):
+        ends = None
+    if ends is None or ends.tzinfo is None:
+        raise ValueError(
+            f"the deadline is {brief(deadline)}; expected a time with its offset from UTC, such as "
+            "'2026-12-01T12:00:00+00:00'; nothing was created"
+        )
+    return ends.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _check_rules(rules: Any) -> None:
+    """Refuse rules that are no text of a page or two."""
+    if rules is not None and not (isinstance(rules, str) and 1 <= len(rules) <= _LONGEST_RULES):
+        raise ValueError(
+            f"the rules are {brief(rules)}; expected a text of 1 to {_LONGEST_RULES:,} characters; nothing was created"
+        )
 
 
 def _check_known(metric: object) -> None:

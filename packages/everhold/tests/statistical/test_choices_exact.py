@@ -18,7 +18,7 @@ from everhold.queries.candidates import Compared, SealedValues
 from everhold.queries.means import Prepared
 from everhold.queries.quantile import QuantilePlan, _CountedUpTo
 from everhold.queries.scan import ScanPlan
-from everhold.queries.synthesis import SynthesisPlan
+from everhold.queries.synthesis import CountShares, SynthesisPlan
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema
 from everhold.values.universe import ListedColumn, Universe
@@ -139,13 +139,14 @@ def test_tables_are_wrong_with_their_level_at_most(weights, allowance):
     made, samples, laws = mechanism(8, allowance=allowance), splits(8, 3), splits(8, 3) / 8
     universe = Universe((ListedColumn("x", (0, 1, 2), rest=0),))
     plan = SynthesisPlan(SCHEMA, made, universe, 1, universe.marginals(1), None)
-    vars(plan)["_first"], allowed, marked = np.array(weights), 0.2, 0
+    vars(plan)["shares"] = shares = CountShares(made, plan.counts, universe, None)
+    vars(shares)["first"], allowed, marked = np.array(weights), 0.2, 0
     tables, within = np.empty(samples.shape), np.empty(len(samples))
     for number, counts in enumerate(samples):
         told, _, _ = plan.tell(log(1 / allowed), SealedValues(counts * made.unit, counts / 8, [None] * 3))
         tables[number], within[number] = weights, told["within"]
         for mark, share in told["marks"]:
-            tables[number], marked = plan._marked(tables[number], int(mark), share), marked + 1
+            tables[number], marked = plan.shares.marked(tables[number], int(mark), share), marked + 1
     off, sealed = np.abs(laws[:, None] - tables).max(axis=2), np.abs(samples / 8 - tables).max(axis=1)
     assert worst(samples, laws, off > within) <= allowed
     assert worst(samples, laws, off > sealed) > allowed  # errors among the sealed rows are no limits

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries.candidates import SealedValues
-from everhold.queries.synthesis import SynthesisPlan
+from everhold.queries.synthesis import CountShares, SynthesisPlan
 from everhold.values.base import Schema
 from everhold.values.universe import ListedColumn, Universe
 
@@ -29,7 +29,8 @@ def _plan(mechanism: GuessAndCheck, universe: Universe, weights: tuple[float, ..
     nothing: Any = None
     schema = Schema(rows=mechanism.rows, training_rows=mechanism.rows, columns={})
     plan = SynthesisPlan(schema, mechanism, universe, 1, universe.marginals(1), nothing)
-    vars(plan)["_first"] = np.array(weights)  # what training rows say
+    vars(plan)["shares"] = shares = CountShares(mechanism, plan.counts, universe, None)
+    vars(shares)["first"] = np.array(weights)  # what training rows say
     return plan
 
 
@@ -49,9 +50,9 @@ def table_course(
     plan, column = _plan(mechanism, _COIN, _FAR), rng.integers(0, 2, mechanism.rows)
     counts = np.array([mechanism.rows - column.sum(), column.sum()])
     told, label, _ = plan.tell(nats, _seen(counts, mechanism))
-    weights = plan._first
+    weights = plan.shares.first
     for mark, share in told["marks"]:
-        weights = plan._marked(weights, int(mark), share)
+        weights = plan.shares.marked(weights, int(mark), share)
     missed = float(np.max(np.abs(plan.counts.means(weights) - 0.5))) > told["within"]
     return column.astype(np.float64), float(weights[1]) - 0.5, label, missed
 
@@ -74,10 +75,10 @@ def marks_miss(*, paid: bool) -> Callable[[np.random.Generator], bool]:
         ones = rng.binomial(mechanism.rows, 0.5, _COINS)
         seen = _seen(np.stack([mechanism.rows - ones, ones], axis=1).ravel(), mechanism)
         told, _, _ = plan.tell(nats, seen)
-        weights = plan._first
+        weights = plan.shares.first
         for mark, share in told["marks"]:
-            weights = plan._marked(weights, int(mark), share)
-        within = told["within"] if paid else plan._error(seen, weights, nats + math.log(2.0))[0]
+            weights = plan.shares.marked(weights, int(mark), share)
+        within = told["within"] if paid else plan.shares.error(seen, weights, nats + math.log(2.0))[0]
         return float(np.max(np.abs(plan.counts.means(weights) - 0.5))) > within
 
     return play

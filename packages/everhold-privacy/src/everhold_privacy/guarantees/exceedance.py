@@ -83,33 +83,26 @@ def laplace_pair_tail(*, excess: float, threshold_scale: float, comparison_scale
     return (s1**2 * math.exp(-x / s1) - s3**2 * math.exp(-x / s3)) / (2.0 * (s1**2 - s3**2))
 
 
-def wrong_side_exceedance(
-    *,
-    excess: float,
-    threshold: float,
-    threshold_scale: float,
-    comparison_scale: float,
-    answer_scale: float,
-    queries: int,
-    overfits: int,
-    step: float = 0.0,
-) -> float:
+def wrong_side_exceedance(*, distance: float, tail: float, answer_scale: float, queries: int, overfits: int) -> float:
     """Growth of r when a release may fall on the wrong side of the training estimate (S1, no false spending).
 
-    ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``. A tail is not convex, so on a grid of steps ``step`` it is taken one
-    step earlier.
+    ``B (T-x) e^{-(T-x)/s2} + (s2/e) B m t(x)``.
+
+    Args:
+        distance: T - x, from the excess to the threshold.
+        tail: t(x), see `laplace_pair_tail`. A tail is not convex, so on a grid it is taken one step earlier.
+        answer_scale: s2.
+        queries: m.
+        overfits: B.
 
     Raises:
-        ValueError: If ``threshold - excess < answer_scale``: the bound needs it.
+        ValueError: If the distance is below the answer's scale: the bound needs it.
     """
-    distance = threshold - excess
     if distance < answer_scale:
         raise ValueError(
             f"threshold - excess is {distance:.3g}; expected at least the answer's scale {answer_scale:.3g}; "
             "raise the threshold or lower the scales"
         )
-    earlier = max(excess - step, 0.0)
-    tail = laplace_pair_tail(excess=earlier, threshold_scale=threshold_scale, comparison_scale=comparison_scale)
     crossing = overfits * distance * math.exp(-distance / answer_scale)
     return crossing + answer_scale / math.e * overfits * queries * tail
 

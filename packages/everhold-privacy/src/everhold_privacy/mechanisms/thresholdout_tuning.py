@@ -16,7 +16,12 @@ import scipy
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from everhold_privacy.guarantees.exceedance import comparison_exceedance, laplace_exceedance, wrong_side_exceedance
+from everhold_privacy.guarantees.exceedance import (
+    comparison_exceedance,
+    laplace_exceedance,
+    laplace_pair_tail,
+    wrong_side_exceedance,
+)
 
 __all__ = ["Scales", "best_scales"]
 
@@ -63,25 +68,16 @@ class Scales:
 
         Two-sided, it covers needless spending too; then it is infinite unless ``T - x >= s2``.
         """
-        comparison = {
-            "excess": excess,
-            "threshold_scale": self.threshold,
-            "comparison_scale": self.comparison,
-            "queries": self.queries,
-            "overfits": self.overfits,
-        }
-        passed = comparison_exceedance(**comparison)  # type: ignore[arg-type]
+        asked = {"queries": self.queries, "overfits": self.overfits}
+        scales = {"threshold_scale": self.threshold, "comparison_scale": self.comparison}
+        passed = comparison_exceedance(excess=excess, **scales, **asked)  # type: ignore[arg-type]
         released = laplace_exceedance(alpha=threshold + excess, scale=self.answer, answers=self.overfits)
         if not two_sided:
             return passed + released
         if threshold - excess < self.answer:
             return math.inf
-        side = wrong_side_exceedance(
-            threshold=threshold,
-            answer_scale=self.answer,
-            step=self.step,
-            **comparison,  # type: ignore[arg-type]
-        )
+        tail = laplace_pair_tail(excess=max(excess - self.step, 0.0), **scales)  # one step of the grid earlier
+        side = wrong_side_exceedance(distance=threshold - excess, tail=tail, answer_scale=self.answer, **asked)
         return 2.0 * passed + released + side  # a comparison can fail towards release as well as towards the guess
 
     def least_threshold(self, *, excess: float, leak: float, beta: float, ratio: float, start: float) -> float:

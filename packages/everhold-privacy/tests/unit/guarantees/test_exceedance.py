@@ -137,13 +137,13 @@ def test_joint_exceedance_bounds_what_happens_in_play(scales, spread):
     quiet, early, side = play(
         generator, distances=distances, threshold=threshold, scales=scales, overfits=overfits, games=games
     )
-    shared = {
-        "threshold_scale": scales[0], "comparison_scale": scales[1], "queries": queries, "overfits": overfits,
-    }  # fmt: skip
+    noise = {"threshold_scale": scales[0], "comparison_scale": scales[1]}
+    asked = {"queries": queries, "overfits": overfits}
     for x in (0.3, 0.7, 1.0):
         happened = np.maximum(np.maximum(np.maximum(quiet, early), side) - x, 0.0)
-        passed = comparison_exceedance(excess=x, **shared)
-        wrong = wrong_side_exceedance(excess=x, threshold=threshold, answer_scale=scales[2], **shared)
+        passed = comparison_exceedance(excess=x, **noise, **asked)
+        tail = laplace_pair_tail(excess=x, **noise)
+        wrong = wrong_side_exceedance(distance=threshold - x, tail=tail, answer_scale=scales[2], **asked)
         assert happened.mean() + 4 * happened.std() / math.sqrt(games) <= 2 * passed + wrong
 
 
@@ -175,12 +175,12 @@ def test_one_wrong_side_is_bounded_in_both_cases(distance, threshold, share, ans
 
 
 def test_wrong_side_is_its_formula_and_refuses_a_threshold_too_near():
-    scales = {"threshold_scale": 0.3, "comparison_scale": 0.2, "answer_scale": 0.1, "queries": 50, "overfits": 4}
-    value = wrong_side_exceedance(excess=0.5, threshold=1.5, **scales)
     tail = laplace_pair_tail(excess=0.5, threshold_scale=0.3, comparison_scale=0.2)
+    asked = {"tail": tail, "answer_scale": 0.1, "queries": 50, "overfits": 4}
+    value = wrong_side_exceedance(distance=1.0, **asked)
     assert value == pytest.approx(4 * 1.0 * math.exp(-10) + 0.1 / math.e * 4 * 50 * tail)
     with pytest.raises(ValueError, match="threshold"):
-        wrong_side_exceedance(excess=1.45, threshold=1.5, **scales)
+        wrong_side_exceedance(distance=0.05, **asked)
 
 
 def test_alpha_of_the_gaussian_and_laplace_mechanisms_is_the_best_one():

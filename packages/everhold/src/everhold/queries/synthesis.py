@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["CountTable", "Synthesis", "SynthesisPlan", "TableQuery", "synthesize"]
+__all__ = ["CountShares", "CountTable", "Synthesis", "SynthesisPlan", "TableQuery", "synthesize"]
 
 _MOST_COUNTS, _MOST_CELLS, _MOST_MARKS = 2_000, 10_000, 10
 
@@ -148,6 +148,114 @@ class TableQuery(Query[Synthesis]):
 
 
 @dataclass(frozen=True, eq=False)
+class CountShares:
+    """Shares of all counts: their interval procedures, and how far the weights of a table are off.
+
+    Attributes:
+        mechanism: The mechanism that answers.
+        counts: Which cells each count is about.
+        universe: The cells.
+        training: The training rows; None without.
+    """
+
+    mechanism: GuessAndCheck
+    counts: QueryMatrix = field(repr=False)
+    universe: Universe
+    training: StoredRows | None = field(repr=False)
+
+    @cached_property
+    def _masks(self) -> NDArray[np.bool_]:
+        """Cells of each count, shape (counts, cells)."""
+        return np.asarray(self.counts.block(0, len(self.counts)), dtype=bool)
+
+    @cached_property
+    def first(self) -> NDArray[np.float64]:
+        """Weights that follow from the training rows alone, shape (cells,); even ones without training rows."""
+        cells = self.universe.cells
+        found = np.zeros(cells) if self.training is None else self.universe.histogram(self._columns(self.training))
+        return np.asarray((found + 0.5 / cells) / (found.sum() + 0.5))
+
+    @cached_property
+    def start(self) -> str:
+        """SHA-256 of the weights that follow from the training rows."""
+        return digest([repr(weight) for weight in self.first.tolist()])
+
+    def _columns(self, rows: StoredRows) -> Mapping[str, Any]:
+        return rows.table([column.name for column in self.universe.columns])
+
+    @cached_property
+    def procedures(self) -> list[Procedure]:
+        """The procedure of each share, by public facts."""
+        if self.mechanism.dependence.group_column is None:
+            return [self.mechanism.yes_no_procedure] * len(self.counts)
+        sizes = self.mechanism.dependence.counts  # type: ignore[attr-defined]  # of groups
+        seen = [] if self.training is None else self.summed(self.training, "groups").seen
+        return [GroupBetting(sizes=sizes, training=each) for each in seen] or [self.mechanism.procedure] * len(
+            self.counts
+        )
+
+    def summed(self, rows: StoredRows, needs: Any) -> SealedValues:
+        """Sums of each count over rows."""
+        unit, cells = self.mechanism.unit, self.universe.cells_of(self._columns(rows))
+        group_by = self.mechanism.dependence.group_column
+        found = [
+            rows.summary(needs, mask[cells].astype(np.int64) * unit, group_by=group_by, unit=unit)
+            for mask in self._masks
+        ]
+        totals = np.array([total for total, _ in found], dtype=np.int64)
+        return SealedValues(totals, totals / (len(cells) * unit), [seen for _, seen in found])
+
+    def worst(self, seen: SealedValues, weights: NDArray[np.float64]) -> int | None:
+        """The count that is off by the most standard errors, if they are more than honest ones; None if not."""
+        table = self.counts.means(weights)
+        errors = [each.standard_error(share) for each, share in zip(self.procedures, table.tolist(), strict=True)]
+        off = np.abs(seen.means - table) / np.maximum(errors, 1e-12)
+        worst = int(np.argmax(off))
+        share = sum(self.mechanism.cells.told(int(seen.totals[worst]))) / 2.0
+        closer = abs(share - seen.means[worst]) < abs(table[worst] - seen.means[worst])
+        return worst if off[worst] > self.mechanism.allowance and closer else None
+
+    def marked(self, weights: NDArray[np.float64], count: int, share: float) -> NDArray[np.float64]:
+        """The weights with a count's share as it was told; those of other cells in proportion."""
+        mask = self._masks[count]
+        inside, outside = float(weights[mask].sum()), float(weights[~mask].sum())
+        if inside <= 0.0 or outside <= 0.0:
+            return weights
+        return np.where(mask, weights * (share / inside), weights * ((1.0 - share) / outside))
+
+    def error(self, seen: SealedValues, weights: NDArray[np.float64], nats: float) -> tuple[float, float, float]:
+        """The largest error that is told of one public table, ln(1 / prior) of it, and the largest error itself."""
+        one_side = nats - math.log(2.0)  # ends have half of what a procedure is given
+        procedures = self._at(weights, one_side)
+        low, high = ends_of(procedures, seen, one_side, rounding=self.mechanism.rounding)
+        table = self.counts.means(weights)
+        found = largest_upper(np.maximum(high - table, table - low))
+        told, cost = Around(0.0, self._expected(procedures, table, one_side)).told_above(found)
+        return min(told, 1.0), cost, min(found, 1.0)
+
+    def usual(self, nats: float) -> float:
+        """The largest error that can be told as long as honest training shares correct nothing."""
+        one_side, table = nats, self.counts.means(self.first)  # ln 2 of "no marks", less ln 2 of one side
+        errors = []
+        for share, procedure in zip(table.tolist(), self._at(self.first, one_side), strict=True):
+            off = self.mechanism.allowance * procedure.standard_error(share)
+            most = procedure.expected(min(share + off, 1.0), one_side)[1] - share
+            errors.append(max(most, share - procedure.expected(max(share - off, 0.0), one_side)[0]))
+        return float(min(RATIO * (max(errors) + self.mechanism.rounding), 1.0))
+
+    def _at(self, weights: NDArray[np.float64], nats: float) -> list[Procedure]:
+        table = self.counts.means(weights).tolist()
+        return [self.mechanism.procedure_at(*each, nats) for each in zip(self.procedures, table, strict=True)]
+
+    def _expected(self, procedures: Sequence[Procedure], table: NDArray[np.float64], nats: float) -> float:
+        """The error that is expected of the count that spreads the most; public."""
+        middle = int(np.argmin(np.abs(table - 0.5)))
+        share = float(table[middle])
+        high = procedures[middle].expected(share, nats)[1]
+        return max(high - share + 2.0 * procedures[middle].standard_error(share), 2.0**-30)
+
+
+@dataclass(frozen=True, eq=False)
 class SynthesisPlan(OneEntry[Synthesis]):
     """A table that is ready to be made (corollary M4).
 
@@ -165,11 +273,16 @@ class SynthesisPlan(OneEntry[Synthesis]):
     counts: QueryMatrix = field(repr=False)
     compiler: QueryCompiler = field(repr=False)
 
+    @cached_property
+    def shares(self) -> CountShares:
+        """The shares of its counts."""
+        return CountShares(self.mechanism, self.counts, self.universe, self.compiler.training)
+
     @property
     def description(self) -> dict[str, Any]:
         """Public and canonical. A table that starts from other training rows is another one."""
         described = {"kind": "table of shares", "marginals": self.marginals, "universe": self.universe.to_dict()}
-        return described if self.compiler.training is None else {**described, "starts_from": self._start}
+        return described if self.compiler.training is None else {**described, "starts_from": self.shares.start}
 
     @property
     def shown(self) -> str:
@@ -177,103 +290,21 @@ class SynthesisPlan(OneEntry[Synthesis]):
         names = ", ".join(column.name for column in self.universe.columns)
         return f"a table of {self.universe.cells:,} cells for {len(self.counts):,} shares about {names}"
 
-    @cached_property
-    def _masks(self) -> NDArray[np.bool_]:
-        """Cells of each count, shape (counts, cells)."""
-        return np.asarray(self.counts.block(0, len(self.counts)), dtype=bool)
-
-    @cached_property
-    def _first(self) -> NDArray[np.float64]:
-        """Weights that follow from the training rows alone, shape (cells,); even ones without training rows."""
-        cells, training = self.universe.cells, self.compiler.training
-        found = np.zeros(cells) if training is None else self.universe.histogram(self._columns(training))
-        return np.asarray((found + 0.5 / cells) / (found.sum() + 0.5))
-
-    @cached_property
-    def _start(self) -> str:
-        """SHA-256 of the weights that follow from the training rows."""
-        return digest([repr(weight) for weight in self._first.tolist()])
-
-    def _columns(self, rows: StoredRows) -> Mapping[str, Any]:
-        return rows.table([column.name for column in self.universe.columns])
-
-    @cached_property
-    def _procedures(self) -> list[Procedure]:
-        """The procedure of each share, by public facts."""
-        if self.mechanism.dependence.group_column is None:
-            return [self.mechanism.yes_no_procedure] * len(self.counts)
-        sizes = self.mechanism.dependence.counts  # type: ignore[attr-defined]  # of groups
-        training = self.compiler.training
-        seen = [] if training is None else self._summed(training, "groups").seen
-        return [GroupBetting(sizes=sizes, training=each) for each in seen] or [self.mechanism.procedure] * len(
-            self.counts
-        )
-
-    def _summed(self, rows: StoredRows, needs: Any) -> SealedValues:
-        """Sums of each count over rows."""
-        unit, cells = self.mechanism.unit, self.universe.cells_of(self._columns(rows))
-        group_by = self.mechanism.dependence.group_column
-        found = [
-            rows.summary(needs, mask[cells].astype(np.int64) * unit, group_by=group_by, unit=unit)
-            for mask in self._masks
-        ]
-        totals = np.array([total for total, _ in found], dtype=np.int64)
-        return SealedValues(totals, totals / (len(cells) * unit), [seen for _, seen in found])
-
     def evaluate(self, sealed: StoredRows, places: Any) -> SealedValues:
         """The share of sealed rows of each count; secret."""
-        return self._summed(sealed, self._procedures[0].needs)
+        return self.shares.summed(sealed, self.shares.procedures[0].needs)
 
     def tell(self, nats: float, seen: SealedValues) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
         """Marked counts, and the largest error of the table that follows from them."""
-        marks, weights, label = list[list[float]](), self._first, math.log(2.0)
+        marks, weights, label = list[list[float]](), self.shares.first, math.log(2.0)
         mark_nats = math.log(2.0 * len(self.counts)) + self.mechanism.cells.cost / 1e6
-        while len(marks) < _MOST_MARKS and (worst := self._worst(seen, weights)) is not None:
+        while len(marks) < _MOST_MARKS and (worst := self.shares.worst(seen, weights)) is not None:
             share = sum(self.mechanism.cells.told(int(seen.totals[worst]))) / 2.0
             marks.append([worst, share])
-            weights, label = self._marked(weights, worst, share), label + mark_nats
-        error, cost, found = self._error(seen, weights, nats + label)
+            weights, label = self.shares.marked(weights, worst, share), label + mark_nats
+        error, cost, found = self.shares.error(seen, weights, nats + label)
         off = float(np.max(np.abs(seen.means - self.counts.means(weights))))
         return {"marks": marks, "within": error}, label + cost, (min(off, found), 0.0, found)
-
-    def _worst(self, seen: SealedValues, weights: NDArray[np.float64]) -> int | None:
-        """The count that is off by the most standard errors, if they are more than honest ones; None if not."""
-        table = self.counts.means(weights)
-        errors = [each.standard_error(share) for each, share in zip(self._procedures, table.tolist(), strict=True)]
-        off = np.abs(seen.means - table) / np.maximum(errors, 1e-12)
-        worst = int(np.argmax(off))
-        share = sum(self.mechanism.cells.told(int(seen.totals[worst]))) / 2.0
-        closer = abs(share - seen.means[worst]) < abs(table[worst] - seen.means[worst])
-        return worst if off[worst] > self.mechanism.allowance and closer else None
-
-    def _marked(self, weights: NDArray[np.float64], count: int, share: float) -> NDArray[np.float64]:
-        """The weights with a count's share as it was told; those of other cells in proportion."""
-        mask = self._masks[count]
-        inside, outside = float(weights[mask].sum()), float(weights[~mask].sum())
-        if inside <= 0.0 or outside <= 0.0:
-            return weights
-        return np.where(mask, weights * (share / inside), weights * ((1.0 - share) / outside))
-
-    def _error(self, seen: SealedValues, weights: NDArray[np.float64], nats: float) -> tuple[float, float, float]:
-        """The largest error that is told of one public table, ln(1 / prior) of it, and the largest error itself."""
-        one_side = nats - math.log(2.0)  # ends have half of what a procedure is given
-        procedures = self._at(weights, one_side)
-        low, high = ends_of(procedures, seen, one_side, rounding=self.mechanism.rounding)
-        table = self.counts.means(weights)
-        found = largest_upper(np.maximum(high - table, table - low))
-        told, cost = Around(0.0, self._expected(procedures, table, one_side)).told_above(found)
-        return min(told, 1.0), cost, min(found, 1.0)
-
-    def _at(self, weights: NDArray[np.float64], nats: float) -> list[Procedure]:
-        table = self.counts.means(weights).tolist()
-        return [self.mechanism.procedure_at(*each, nats) for each in zip(self._procedures, table, strict=True)]
-
-    def _expected(self, procedures: Sequence[Procedure], table: NDArray[np.float64], nats: float) -> float:
-        """The error that is expected of the count that spreads the most; public."""
-        middle = int(np.argmin(np.abs(table - 0.5)))
-        share = float(table[middle])
-        high = procedures[middle].expected(share, nats)[1]
-        return max(high - share + 2.0 * procedures[middle].standard_error(share), 2.0**-30)
 
     def bound(self, nats: float) -> float:
         """The largest error that can be told; sealed rows may be unlike training rows."""
@@ -281,13 +312,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
 
     def usual(self, nats: float) -> float:
         """The largest error that can be told as long as honest training shares correct nothing."""
-        one_side, table = nats, self.counts.means(self._first)  # ln 2 of "no marks", less ln 2 of one side
-        errors = []
-        for share, procedure in zip(table.tolist(), self._at(self._first, one_side), strict=True):
-            off = self.mechanism.allowance * procedure.standard_error(share)
-            most = procedure.expected(min(share + off, 1.0), one_side)[1] - share
-            errors.append(max(most, share - procedure.expected(max(share - off, 0.0), one_side)[0]))
-        return float(min(RATIO * (max(errors) + self.mechanism.rounding), 1.0))
+        return self.shares.usual(nats)
 
     def told_width(self, answer: Mapping[str, Any]) -> float:
         """The error that was told."""
@@ -297,9 +322,9 @@ class SynthesisPlan(OneEntry[Synthesis]):
         """The table, made anew from training rows and marks."""
         if answer is None:
             return Synthesis(table=None, within=None, **paid)
-        weights = self._first
+        weights = self.shares.first
         for count, share in answer["marks"]:
-            weights = self._marked(weights, int(count), share)
+            weights = self.shares.marked(weights, int(count), share)
         weights.setflags(write=False)
         within, marks = float(answer["within"]), len(answer["marks"])
         table = CountTable(self.universe, weights, len(self.counts), marks, within, paid["confidence"])
