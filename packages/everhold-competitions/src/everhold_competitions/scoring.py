@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.queries.challenge import Candidate, GateMetric, metric_description, metric_of, procedure_for_gain
 from everhold.queries.difference import DifferenceQuery, difference
+from everhold.queries.gate_candidates import Candidate, procedure_for_gain
+from everhold.queries.gate_metrics import GateMetric, metric_description, metric_of
 from everhold.queries.means import Batch, OneMean, Prepared
 from everhold.queries.metrics import LabelQuery
 from everhold.queries.public_predictions import set_apart

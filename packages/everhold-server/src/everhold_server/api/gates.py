@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.errors import QueryRejected
-from everhold.queries.challenge import GATE_METRICS
+from everhold.queries.gate_metrics import GATE_METRICS
 from everhold.queries.risk import risk
 from everhold.queries.score_means import why_no_mean
 from everhold_server.api.contract import (

@@ -11,8 +11,8 @@ from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.case_challenge import RUNS_OF_THESE, claims_in_words
 from everhold.queries.case_results import NEW_RUNS
-from everhold.queries.challenge import metric_in_words
 from everhold.queries.gate_history import GateHistory, champions_of, gain_bounds, most_gain
+from everhold.queries.gate_metrics import metric_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from everhold.asking.gate import Gate
 from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import Gates
-from everhold.queries.challenge import Candidate
+from everhold.queries.gate_candidates import Candidate
 
 ROWS = 2_000
 
@@ -137,7 +137,7 @@ def play(folder, name, *, seed):
 
 def test_luck_is_not_promoted_where_it_is_without_protection(tmp_path, monkeypatch):
     assert play(tmp_path, "protected", seed=40) == {True: 2, False: 0}
-    monkeypatch.setattr("everhold.queries.challenge.SignTest", OneShot)
+    monkeypatch.setattr("everhold.queries.gate_candidates.SignTest", OneShot)
     assert play(tmp_path, "as if alone", seed=40)[False] >= 2
 
 

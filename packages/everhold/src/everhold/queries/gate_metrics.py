@@ -1,0 +1,132 @@
+"""Metrics that gates about rows compare by: read, described, and told in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from everhold.arguments import brief
+from everhold.errors import QueryRejected
+from everhold.guarantees.intervals.gain_difference import GAINS
+from everhold.queries.metrics import LabelQuery, accuracy, brier, error
+from everhold.queries.outcomes import OutcomeQuery
+from everhold.queries.risk import risk
+from everhold.queries.score_means import MEANS, why_no_mean
+
+if TYPE_CHECKING:
+    from everhold.values.base import BoundQuery
+
+__all__ = ["GATE_METRICS", "GateMetric", "metric_description", "metric_in_words", "metric_of", "no_metric"]
+
+_OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
+"""Fields of a query's description that are the candidate's; all others are the metric's."""
+
+_NAMED: Mapping[str, Callable[..., LabelQuery]] = {
+    "accuracy": accuracy, "error": error, "brier": brier, "risk": risk,
+    **{name: partial(OutcomeQuery, name) for name in GAINS},
+}  # fmt: skip
+
+GATE_METRICS = (*MEANS, *GAINS)
+"""Names of metrics that gates about rows compare by."""
+
+
+def named_metric(name: str) -> Callable[..., LabelQuery] | None:
+    """A metric by its name, also the one that scikit-learn has for it; None if gates do not compare by it."""
+    if name in GAINS:
+        return _NAMED[name]
+    mean = MEANS.get(name, name)
+    return _NAMED.get(mean) if isinstance(mean, str) else partial(risk, **mean)
+
+
+@dataclass(frozen=True, slots=True)
+class GateMetric:
+    """Metric of a gate.
+
+    Attributes:
+        make: From a candidate, and its predictions for the training rows or None, to the question about it.
+        description: Public and canonical, as far as it is known before there is a candidate.
+    """
+
+    make: Callable[[Any, Any], LabelQuery]
+    description: Mapping[str, Any] | None = None
+
+
+def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric:
+    """A metric as an analyst names it.
+
+    Args:
+        metric: One of `GATE_METRICS`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a function
+            from a candidate to such a question. None for the one that is known.
+        known: The description of the gate's metric, where there is a gate already.
+
+    Raises:
+        QueryRejected: If it is none. Nothing is charged.
+    """
+    if metric is None and known is not None:
+        metric = _maker_of(known)
+    make = named_metric(metric) if isinstance(metric, str) else metric
+    if make is None or isinstance(make, LabelQuery) or not callable(make):
+        raise no_metric(metric)
+
+    def made(predictions: Any, training: Any) -> LabelQuery:
+        try:
+            query: LabelQuery = make(predictions) if training is None else make(predictions, training=training)
+        except ValueError as reason:
+            raise QueryRejected(f"{reason}; nothing was charged") from None
+        return query
+
+    return GateMetric(made, known)
+
+
+def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
+    """The metric that a description names.
+
+    Raises:
+        QueryRejected: If it is a function of the analyst's own, which no description can hold.
+    """
+    if description.get("kind") != "risk":
+        return _NAMED[str(description["kind"])]
+    if "loss" not in description:
+        raise QueryRejected(
+            "the gate's metric is a loss function of its own, which the ledger does not hold; expected it again as the "
+            "gate's first argument, such as lambda model: eh.risk(model, loss, high=5, name='mine'); nothing was "
+            "charged"
+        )
+    loss, low, high = description["loss"], description["low"], description["high"]
+    return lambda predictions, training=None: risk(predictions, loss, low=low, high=high, training=training)
+
+
+def no_metric(thing: object) -> QueryRejected:
+    """The refusal of something that gates do not compare by."""
+    if (reason := why_no_mean(thing)) is not None:
+        return QueryRejected(f"{reason}; nothing was charged")
+    return QueryRejected(
+        f"the metric of a gate is {brief(thing)}; expected eh.accuracy, eh.error, eh.brier, their names, or a function "
+        "from a candidate to such a question, as lambda model: eh.risk(model, 'log', high=5); nothing was charged"
+    )
+
+
+def metric_description(bound: BoundQuery) -> dict[str, Any]:
+    """Description of the metric in a query about a candidate."""
+    return {name: value for name, value in bound.description.items() if name not in _OF_CANDIDATES}
+
+
+def metric_in_words(description: Mapping[str, Any]) -> str:
+    """A metric as people read it.
+
+    Examples:
+        >>> metric_in_words({"kind": "accuracy", "label": "late"})
+        'accuracy'
+        >>> metric_in_words({"kind": "risk", "loss": "log", "low": 0.0, "high": 5.0, "label": "late"})
+        'log loss'
+    """
+    kind = description.get("kind")
+    if kind == "brier":
+        return "Brier score"
+    if kind != "risk":
+        return str(kind)
+    function = description.get("function")
+    name = function.get("name") if isinstance(function, Mapping) else None
+    return f"{description['loss']} loss" if "loss" in description else f"loss {brief(name)}" if name else "loss"
