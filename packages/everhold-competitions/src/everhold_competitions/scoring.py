@@ -150,7 +150,8 @@ class MeanScoring(Scoring):
 
     def query(self, predictions: Any, training: Any) -> Query[Any]:
         """See `Scoring.query`."""
-        return self.metric.make(predictions, training)
+        asked: Query[Any] = self.metric.make(predictions, training)
+        return asked
 
     def entered(self, predictions: Any, training: Any) -> Entered:
         """See `Scoring.entered`."""
@@ -346,7 +347,8 @@ def _of_gate(competition: Competition) -> str | Callable[..., LabelQuery]:
 
 def _mean_facts(competition: Competition, schema: Schema) -> BoundQuery:
     """The query about made-up predictions: its units, and all of its description that is not the predictions'."""
-    return metric_of(_of_gate(competition)).make(_made_up("classes", schema, last=False), None).bind(schema)
+    made: LabelQuery = metric_of(_of_gate(competition)).make(_made_up("classes", schema, last=False), None)
+    return made.bind(schema)
 
 
 def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:

@@ -8,7 +8,7 @@ prepared again.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
@@ -25,8 +25,8 @@ from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck
 from everhold.planning.steps import step_at
 from everhold.queries.challenge import Challenge, challenge_of, check_gates, verdict
-from everhold.queries.gate_candidates import Candidate, check_outcomes, checked_margin
-from everhold.queries.gate_metrics import GateMetric, metric_of
+from everhold.queries.gate_candidates import Candidate, checked_margin
+from everhold.queries.gate_metrics import metric_of
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
 from everhold.queries.verdict import Decision, Verdict
 from everhold.sealing.model_store import ModelStore
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Head
     from everhold.queries.gate_history import GateHistory
+    from everhold.queries.gate_metrics import GateMetric
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
@@ -264,14 +265,13 @@ def open_gate(
     measure = metric_of(rules.metric, None if known is None else known.metric)
     if champion is not None:
         first = Candidate.prepared(measure, champion, training, executor.compiler)
-        check_outcomes(first, executor.mechanism)
         margin = checked_margin(rules.margin, first)
         wished = GateAccount(name, first.metric, margin, limit, first.digest, first.digest)
         if known is None:
             known = _open(executor, champions, first, wished)
         _check_same(known, wished)
     assert known is not None
-    return Gate(executor, champions, GateMetric(measure.make, known.metric), name, telling=telling)
+    return Gate(executor, champions, replace(measure, description=known.metric), name, telling=telling)
 
 
 def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wished: GateAccount) -> GateAccount:

@@ -24,6 +24,7 @@ from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import PROMOTED, Gates
 from everhold.mechanisms import GuessAndCheck, Source
 from everhold.mechanisms.evaluations import Evaluations
+from everhold.queries.gate_history import most_gain
 from everhold.queries.gate_metrics import metric_in_words
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
 from everhold.queries.readings import GAIN_WIDTH
@@ -182,8 +183,8 @@ def verdict(
     """The verdict that tells a decision in the units of a candidate's metric."""
     width, gate = candidate.width, decision.gate
     return decision.verdict(
-        told, confidence=confidence, margin=gate.margin * width, high=width, metric=metric_in_words(gate.metric),
-        about=about,
+        told, confidence=confidence, margin=gate.margin * width, high=most_gain(gate.metric),
+        metric=metric_in_words(gate.metric), about=about,
     )  # fmt: skip
 
 

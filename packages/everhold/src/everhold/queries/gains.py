@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,6 +34,12 @@ class Gained:
     total: int = field(repr=False)
     seen: Any = field(repr=False)
     mean: float | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, mean: float, seen: Any, mechanism: Mechanism) -> Gained:
+        """A gain that is a number of all rows."""
+        at = min(max(mean, 0.0), 1.0)
+        return cls(math.floor(at * mechanism.steps), seen, at)
 
 
 class Gain(Protocol):

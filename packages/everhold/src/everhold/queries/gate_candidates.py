@@ -15,9 +15,13 @@ from everhold.guarantees.intervals.gain_difference import GAINS, gain_of
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding
 from everhold.guarantees.intervals.outcome_gain import OutcomeGain
 from everhold.guarantees.intervals.sign_test import SignTest
+from everhold.queries.area import AreaQuery
 from everhold.queries.gains import GainOfMeans, GainOfOutcomes, paired
 from everhold.queries.gate_metrics import metric_description, metric_in_words, no_metric
 from everhold.queries.metrics import LabelQuery
+from everhold.queries.outcomes import OutcomeQuery
+from everhold.queries.rates import ScoredShare
+from everhold.queries.score_query import ScoreQuery
 from everhold.sealing.model_store import Champion
 from everhold.sealing.sums import cells_of
 from everhold.values.evaluation import clip_to_grid
@@ -26,14 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms import Mechanism
     from everhold.queries.gains import Gain
     from everhold.queries.gate_metrics import GateMetric
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["Candidate", "check_outcomes", "checked_margin", "procedure_for_gain"]
+__all__ = ["Candidate", "check_metric", "checked_margin", "procedure_for_gain"]
 
 _FINE_GRID = 2**12  # steps with which a pair of outcomes lies well inside its cell
 
@@ -45,12 +48,12 @@ class Candidate:
     Attributes:
         bound: The question about it alone.
         predictions: Shape (rows,): its predictions where they are an array; else None.
-        training: Shape (training rows,): its row values on the training rows in grid units; None where unknown.
+        training: What is kept of it for each training row: a row value or what it predicts; None where unknown.
     """
 
     bound: BoundQuery
     predictions: NDArray[Any] | None = field(repr=False)
-    training: NDArray[np.int64] | None = field(repr=False)
+    training: NDArray[Any] | None = field(repr=False)
 
     @classmethod
     def prepared(cls, metric: GateMetric, predictions: Any, training: Any, compiler: QueryCompiler) -> Candidate:
@@ -59,18 +62,18 @@ class Candidate:
         Raises:
             QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
         """
-        query = metric.make(predictions, training)
-        if not isinstance(query, LabelQuery):
-            raise no_metric(query)
+        query = asked_of(metric.asked(predictions, training, compiler.schema), compiler)
+        if isinstance(query, ScoreQuery):
+            from everhold.queries.score_candidates import ScoreCandidate
+
+            return ScoreCandidate.of(query, metric, compiler)
+        if isinstance(query, AreaQuery):
+            from everhold.queries.area_candidates import AreaCandidate
+
+            return AreaCandidate.of(query, metric, compiler)
         query = compiler.placed(query)
         bound = compiler.bind(query)
-        described = metric_description(bound)
-        if metric.description is not None and described != metric.description:
-            raise QueryRejected(
-                f"the gate compares by {metric_in_words(metric.description)} and the candidate was given with another "
-                "metric; expected the metric that the gate was opened with; a loss that is a function is the same "
-                "again only under a name (name=...); nothing was charged"
-            )
+        check_metric(bound, metric)
         values = bound.training_values
         if values is None and bound.trained and compiler.training is not None:
             values = compiler.training.row_values(bound, unit=compiler.mechanism.unit)
@@ -109,7 +112,7 @@ class Candidate:
         return clip_to_grid(np.asarray(self.bound.sealed({label: labels})), unit=unit, fault=self.bound.at_fault)
 
     def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
-        """What is kept of it for each of these rows. Secret."""
+        """Values that are kept of it, one for each of these rows. Secret."""
         return rows.row_values(self.bound, unit=unit)
 
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
@@ -125,9 +128,47 @@ class Candidate:
             return GainOfOutcomes(procedure, compiler.mechanism)
         return GainOfMeans(procedure, compiler.mechanism, self.rises)
 
-    def as_champion(self, values: NDArray[np.int64]) -> Champion:
+    def as_champion(self, values: NDArray[Any]) -> Champion:
         """Values kept of a challenger that is promoted."""
         return Champion(self.digest, values, self.training, self.predictions)
+
+
+def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | ScoreQuery | AreaQuery:
+    """The question about one candidate, in the form in which a gate compares it on the rows of one holdout.
+
+    Raises:
+        QueryRejected: If it is none. Nothing is charged.
+    """
+    if isinstance(query, ScoredShare):
+        query = query.by_name()
+    if isinstance(query, ScoreQuery) and query.kind.name in GAINS and query.where is None:
+        query = OutcomeQuery(query.kind.name, query.rows.predictions, query.rows.training)
+    if isinstance(query, OutcomeQuery) and not _pairs_outcomes(compiler):
+        return query.by_name()
+    if not isinstance(query, LabelQuery | ScoreQuery | AreaQuery):
+        raise no_metric(query)
+    return query
+
+
+def _pairs_outcomes(compiler: QueryCompiler) -> bool:
+    """True if scores of outcomes are compared by the pairs of outcomes of independent rows."""
+    mechanism = compiler.mechanism
+    independent = mechanism.dependence.binomial_tails and mechanism.unit >= _FINE_GRID
+    return independent and compiler.schema.label_kind == "binary"
+
+
+def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
+    """Check that a question is about the metric of a gate.
+
+    Raises:
+        QueryRejected: If it is about another one. Nothing is charged.
+    """
+    if metric.description is not None and metric_description(bound) != metric.description:
+        raise QueryRejected(
+            f"the gate compares by {metric_in_words(metric.description)} and the candidate was given with another "
+            "metric; expected the metric that the gate was opened with; a loss that is a function is the same "
+            "again only under a name (name=...); nothing was charged"
+        )
 
 
 def procedure_for_gain(
@@ -188,21 +229,6 @@ def _labels_that_matter(challenger: Candidate, champion: Candidate, schema: Sche
     assert challenger.predictions is not None
     assert champion.predictions is not None
     return [champion.predictions, challenger.predictions]
-
-
-def check_outcomes(candidate: Candidate, mechanism: Mechanism) -> None:
-    """Check that the rows of a holdout can compare by a score of outcomes, where that is the metric.
-
-    Raises:
-        QueryRejected: If they cannot. Nothing is charged.
-    """
-    score = candidate.metric["kind"]
-    if score not in GAINS or (mechanism.dependence.binomial_tails and mechanism.unit >= _FINE_GRID):
-        return
-    raise QueryRejected(
-        f"a gate compares {score} on independent rows with the default grid, and this holdout has others; expected a "
-        "metric that is a mean, such as accuracy; nothing was changed"
-    )
 
 
 def checked_margin(margin: Any, candidate: Candidate) -> float:

@@ -12,13 +12,14 @@ from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.gain_difference import GAINS
 from everhold.queries.metrics import LabelQuery, accuracy, brier, error
 from everhold.queries.outcomes import OutcomeQuery
+from everhold.queries.question import Query
 from everhold.queries.risk import risk
-from everhold.queries.score_means import MEANS, why_no_mean
+from everhold.queries.score_means import GAINS_OF_SCORES, MEANS, why_no_gain
 
 if TYPE_CHECKING:
-    from everhold.values.base import BoundQuery
+    from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["GATE_METRICS", "GateMetric", "metric_description", "metric_in_words", "metric_of", "no_metric"]
+__all__ = ["GATE_METRICS", "SCORE", "GateMetric", "metric_description", "metric_in_words", "metric_of", "no_metric"]
 
 _OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
 """Fields of a query's description that are the candidate's; all others are the metric's."""
@@ -28,7 +29,9 @@ _NAMED: Mapping[str, Callable[..., LabelQuery]] = {
     **{name: partial(OutcomeQuery, name) for name in GAINS},
 }  # fmt: skip
 
-GATE_METRICS = (*MEANS, *GAINS)
+SCORE, _LOG_LOSS = "score", "neg_log_loss"
+
+GATE_METRICS = (*MEANS, *GAINS, *GAINS_OF_SCORES)
 """Names of metrics that gates about rows compare by."""
 
 
@@ -36,8 +39,17 @@ def named_metric(name: str) -> Callable[..., LabelQuery] | None:
     """A metric by its name, also the one that scikit-learn has for it; None if gates do not compare by it."""
     if name in GAINS:
         return _NAMED[name]
+    if name in GAINS_OF_SCORES:
+        return partial(_scored, name)
     mean = MEANS.get(name, name)
     return _NAMED.get(mean) if isinstance(mean, str) else partial(risk, **mean)
+
+
+def _scored(name: str, predictions: Any, *, training: Any = None, **numbers: Any) -> Any:
+    """A score by its name, as a question."""
+    from everhold.queries.scores import metric
+
+    return metric(name, predictions, training=training, **numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +58,19 @@ class GateMetric:
 
     Attributes:
         make: From a candidate, and its predictions for the training rows or None, to the question about it.
+        make_of_classes: The same for labels other than 0 and 1, where that is another question; else None.
         description: Public and canonical, as far as it is known before there is a candidate.
     """
 
-    make: Callable[[Any, Any], LabelQuery]
+    make: Callable[[Any, Any], Any]
     description: Mapping[str, Any] | None = None
+    make_of_classes: Callable[[Any, Any], Any] | None = None
+
+    def asked(self, predictions: Any, training: Any, schema: Schema) -> Any:
+        """The question about a candidate, for the labels of a holdout."""
+        several = self.make_of_classes is not None and schema.label_kind != "binary"
+        make = self.make_of_classes if several and self.make_of_classes is not None else self.make
+        return make(predictions, training)
 
 
 def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric:
@@ -58,7 +78,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
 
     Args:
         metric: One of `GATE_METRICS`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a function
-            from a candidate to such a question. None for the one that is known.
+            from a candidate to such a question or to a `metric`. None for the one that is known.
         known: The description of the gate's metric, where there is a gate already.
 
     Raises:
@@ -67,17 +87,22 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
     if metric is None and known is not None:
         metric = _maker_of(known)
     make = named_metric(metric) if isinstance(metric, str) else metric
-    if make is None or isinstance(make, LabelQuery) or not callable(make):
+    if make is None or isinstance(make, Query) or not callable(make):
         raise no_metric(metric)
+    several = _made(partial(_scored, metric)) if metric == _LOG_LOSS else None
+    return GateMetric(_made(make), known, several)
 
-    def made(predictions: Any, training: Any) -> LabelQuery:
+
+def _made(make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """From a candidate and its training predictions to the question, with refusals in place of other errors."""
+
+    def made(predictions: Any, training: Any) -> Any:
         try:
-            query: LabelQuery = make(predictions) if training is None else make(predictions, training=training)
+            return make(predictions) if training is None else make(predictions, training=training)
         except ValueError as reason:
             raise QueryRejected(f"{reason}; nothing was charged") from None
-        return query
 
-    return GateMetric(made, known)
+    return made
 
 
 def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
@@ -86,6 +111,12 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
     Raises:
         QueryRejected: If it is a function of the analyst's own, which no description can hold.
     """
+    if description.get("kind") == SCORE:
+        from everhold.queries.scores import SCORES
+
+        name = str(description["name"])
+        settings = SCORES[name].settings if name in SCORES else ()
+        return partial(_scored, name, **{each: description[each] for each in settings if each in description})
     if description.get("kind") != "risk":
         return _NAMED[str(description["kind"])]
     if "loss" not in description:
@@ -100,11 +131,12 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
 
 def no_metric(thing: object) -> QueryRejected:
     """The refusal of something that gates do not compare by."""
-    if (reason := why_no_mean(thing)) is not None:
+    if (reason := why_no_gain(thing)) is not None:
         return QueryRejected(f"{reason}; nothing was charged")
     return QueryRejected(
-        f"the metric of a gate is {brief(thing)}; expected eh.accuracy, eh.error, eh.brier, their names, or a function "
-        "from a candidate to such a question, as lambda model: eh.risk(model, 'log', high=5); nothing was charged"
+        f"the metric of a gate is {brief(thing)}; expected eh.accuracy, eh.error, eh.brier, their names, a name such "
+        "as 'roc_auc', or a function from a candidate to such a question, as lambda model: eh.risk(model, 'log', "
+        "high=5); nothing was charged"
     )
 
 
@@ -121,10 +153,14 @@ def metric_in_words(description: Mapping[str, Any]) -> str:
         'accuracy'
         >>> metric_in_words({"kind": "risk", "loss": "log", "low": 0.0, "high": 5.0, "label": "late"})
         'log loss'
+        >>> metric_in_words({"kind": "score", "name": "roc_auc", "label": "late"})
+        'roc_auc'
     """
     kind = description.get("kind")
     if kind == "brier":
         return "Brier score"
+    if kind == SCORE:
+        return str(description["name"])
     if kind != "risk":
         return str(kind)
     function = description.get("function")
