@@ -76,8 +76,18 @@ def promoted(mechanism, state, procedure, seen):
     return state, told.sources[0] == Source.PROMOTED
 
 
-def lost(seed, name, population, *, challenges, protected=True):
-    """True if a challenger is promoted that is no better; without protection each one has all of the probability."""
+def sealed_gain(procedure, seen):
+    """The gain of the sealed rows."""
+    if isinstance(procedure, ClassGains):
+        return procedure.gain(seen)
+    return 2.0 * (seen.area if isinstance(seen, SeenScores) else seen.score) - 1.0
+
+
+def lost(seed, name, population, *, challenges, protected=True, sealed=False):
+    """True if a challenger is promoted that is no better.
+
+    Without protection each one has all of the probability, or is judged by the gain of the sealed rows.
+    """
     rng, clustered = np.random.default_rng([seed, 7]), population == "clustered"
     size = GROUP if clustered else 1
     p = chances(rng, "tied" if clustered else population)
@@ -93,7 +103,9 @@ def lost(seed, name, population, *, challenges, protected=True):
         better = true_of(name, other, p) > true_of(name, champion, p)
         both = (champion, other) if better else (other, champion)  # the first one is no better
         procedure, seen = looked_at(name, labels, *both, groups)
-        if protected:
+        if sealed:
+            won = sealed_gain(procedure, seen) > 0.0
+        elif protected:
             state, won = promoted(mechanism, state, procedure, seen)
         else:
             won = procedure.interval(seen, -math.log(BETA) - math.log(2.0))[0] > 0.5
@@ -116,6 +128,12 @@ def test_no_challenger_is_promoted_that_is_no_better(name):
 def test_without_levels_for_each_challenge_games_are_lost(name):
     """The protection removed: adaptivity has no price."""
     assert sum(lost(seed, name, "fair", challenges=100, protected=False) for seed in range(3)) >= 2
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_judged_by_the_sealed_rows_alone_games_are_lost(name):
+    """The protection removed: no limit, but the gain itself."""
+    assert sum(lost(seed, name, "fair", challenges=8, sealed=True) for seed in range(4)) >= 3
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "neg_mean_absolute_error"])

@@ -18,7 +18,7 @@ from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.queries.area import AreaQuery
 from everhold.queries.gains import GainOfMeans, GainOfOutcomes, paired
 from everhold.queries.gate_metrics import metric_description, metric_in_words, no_metric
-from everhold.queries.metrics import LabelQuery
+from everhold.queries.label_query import LabelQuery
 from everhold.queries.outcomes import OutcomeQuery
 from everhold.queries.rates import ScoredShare
 from everhold.queries.score_query import ScoreQuery

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.gain_difference import GAINS
-from everhold.queries.metrics import LabelQuery, accuracy, brier, error
+from everhold.queries.label_query import LabelQuery
+from everhold.queries.metrics import accuracy, brier, error
 from everhold.queries.outcomes import OutcomeQuery
 from everhold.queries.question import Query
 from everhold.queries.risk import risk
