@@ -38,6 +38,7 @@ _MOST = 10**6  # submissions that are planned, in all
 _TEAMS, _EACH = 50, 20
 _LONGEST_RULES = 20_000
 _LARGEST = 1e150  # number of a range, so that squares are finite
+_BY_SCORES_ALONE = ("matthews_corrcoef", "neg_root_mean_squared_error")  # as boards of earlier versions are ranked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +193,7 @@ class Competition(Display):
     @property
     def comparisons(self) -> int:
         """Pairs of teams, each of which is compared at the end; 0 for scores by which no two models are compared."""
-        if self.score is not None and self.score[0] not in COMPARED:
+        if self.score is not None and (self.score[0] not in COMPARED or self.score[0] in _BY_SCORES_ALONE):
             return 0
         return self.teams * (self.teams - 1) // 2
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.queries.challenge import Candidate, GateMetric, metric_description, metric_of, procedure_for_gain
 from everhold.queries.difference import DifferenceQuery, difference
+from everhold.queries.gate_candidates import Candidate, procedure_for_gain
+from everhold.queries.gate_metrics import GateMetric, metric_description, metric_of
 from everhold.queries.means import Batch, OneMean, Prepared
 from everhold.queries.metrics import LabelQuery
 from everhold.queries.public_predictions import set_apart
@@ -149,7 +150,8 @@ class MeanScoring(Scoring):
 
     def query(self, predictions: Any, training: Any) -> Query[Any]:
         """See `Scoring.query`."""
-        return self.metric.make(predictions, training)
+        asked: Query[Any] = self.metric.make(predictions, training)
+        return asked
 
     def entered(self, predictions: Any, training: Any) -> Entered:
         """See `Scoring.entered`."""
@@ -345,7 +347,8 @@ def _of_gate(competition: Competition) -> str | Callable[..., LabelQuery]:
 
 def _mean_facts(competition: Competition, schema: Schema) -> BoundQuery:
     """The query about made-up predictions: its units, and all of its description that is not the predictions'."""
-    return metric_of(_of_gate(competition)).make(_made_up("classes", schema, last=False), None).bind(schema)
+    made: LabelQuery = metric_of(_of_gate(competition)).make(_made_up("classes", schema, last=False), None)
+    return made.bind(schema)
 
 
 def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:

@@ -30,7 +30,8 @@ from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.gates import PROMOTED, Gates
 from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
-from everhold.queries.challenge import Candidate, challenge_of
+from everhold.queries.challenge import challenge_of
+from everhold.queries.gate_candidates import Candidate
 from everhold.queries.means import OneMean
 from everhold.queries.question import Outdated, digest
 from everhold.sealing.model_store import ModelStore

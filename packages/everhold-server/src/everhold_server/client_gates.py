@@ -11,6 +11,7 @@ from urllib.parse import quote as escaped
 from everhold.arguments import brief
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.queries.risk import risk
+from everhold.queries.scores import metric as scored
 from everhold_server.wire.answers import result_from
 from everhold_server.wire.case_results import written_results
 from everhold_server.wire.predictions import written_predictions
@@ -206,6 +207,8 @@ def metric_of(metric: Any) -> Any:
     """A metric of a gate by its name, or a loss with its range."""
     if isinstance(metric, partial) and metric.func is risk and not metric.args:
         return dict(metric.keywords)
+    if isinstance(metric, partial) and metric.func is scored and len(metric.args) == 1:
+        return {"name": metric.args[0], **metric.keywords}
     return getattr(metric, "__name__", metric)
 
 

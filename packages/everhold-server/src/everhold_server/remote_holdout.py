@@ -224,8 +224,9 @@ class RemoteHoldout:
         """See `Holdout.gate`; a champion is named by the steward.
 
         Args:
-            metric: `accuracy`, `error`, `brier` or their names; or a loss with its range, as
-                ``functools.partial(eh.risk, loss="absolute", high=60)``.
+            metric: A name such as ``"roc_auc"``; or a loss or a score with its range, as
+                ``functools.partial(eh.risk, loss="absolute", high=60)`` or ``functools.partial(eh.metric, "r2",
+                low=0, high=60)``.
             champion: A rule or predictions.
             margin: As for `Holdout.gate`.
             challenges: As for `Holdout.gate`.

@@ -560,9 +560,10 @@ class Holdout(GrowingHoldout):
         questions, and *kept* promises nothing. All processes that open the same gate share its champion.
 
         Args:
-            metric: What is compared: `accuracy`, `error`, `brier`, or their names; or a function from a candidate to
-                such a question, as ``lambda model: eh.risk(model, "log", high=5)``. May be left out for a gate that is
-                there already.
+            metric: What is compared: one of `everhold.queries.gate_metrics.GATE_METRICS`, such as ``"accuracy"``,
+                ``"roc_auc"`` or ``"f1_macro"``; or a function from a candidate to a question, as ``lambda model:
+                eh.risk(model, "log", high=5)`` or ``lambda model: eh.metric("r2", model, low=0, high=60)``. May be left
+                out for a gate that is there already.
             champion: The model to beat: a fitted estimator, a rule over the features, or predictions as the metric
                 takes them. Needed the first time; later, the same one again opens the same gate, or None.
             margin: A challenger has to be better by more than this, in the metric's units.

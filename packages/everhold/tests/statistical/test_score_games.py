@@ -150,7 +150,7 @@ def test_groups_that_are_taken_for_rows_break_them(name):
     assert failures(8, name, populations=("fair",), size=LARGE, believed=False) >= 5  # probability .01 at the bound
 
 
-COMPARED = [name for name in OF_PARTS if SCORES[name].paired]
+COMPARED = [name for name in OF_PARTS if (pairs := SCORES[name].compared) and not pairs.only_below]
 
 
 @pytest.mark.parametrize("name", OF_PARTS)
@@ -164,7 +164,7 @@ def test_intervals_of_differences_hold(name):
     assert failures(6, name, models=2, sliced=True, size=GROUP) <= 3
 
 
-@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize("name", [name for name in COMPARED if name != "matthews_corrcoef"])  # of five parts: too wide
 def test_groups_that_are_taken_for_rows_break_differences(name):
     """The protection removed: 40 rows of one label count as 40 rows."""
     assert failures(8, name, populations=("fair",), size=LARGE, believed=False, models=2) >= 5

@@ -11,9 +11,10 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from everhold.errors import QueryRejected
-from everhold.queries.challenge import GATE_METRICS
+from everhold.queries.gate_metrics import GATE_METRICS
 from everhold.queries.risk import risk
-from everhold.queries.score_means import why_no_mean
+from everhold.queries.score_means import why_no_gain
+from everhold.queries.scores import metric_of
 from everhold_server.api.contract import (
     GateName,
     HoldoutName,
@@ -42,7 +43,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/holdouts/{name}/gates", tags=["gates"])
 
-_METRICS, _OF_RISK = GATE_METRICS, {"loss", "low", "high"}
+_METRICS, _OF_RISK, _OF_SCORE = GATE_METRICS, {"loss", "low", "high"}, {"name", "low", "high", "clip"}
 _GATE = {"gate": "gate", "metric": "accuracy", "margin": 0.0, "champion": "5a0c...", "challenges": 12, "promotions": 2,
          "limit": None}  # fmt: skip
 
@@ -53,8 +54,9 @@ class OpenedGate(Strict):
     champion: Annotated[Predictions, Field(default=None)]
     name: str = Field("gate", description="The gate's name.", max_length=100)
     metric: str | dict[str, str | float] = Field(
-        "accuracy", description="What is compared: a name, or a loss with its range.",
-        examples=["accuracy", {"loss": "absolute", "high": 60}],
+        "accuracy",
+        description="What is compared: a name, a score with the range of its labels, or a loss with its range.",
+        examples=["accuracy", {"name": "r2", "low": 0, "high": 60}, {"loss": "absolute", "high": 60}],
     )  # fmt: skip
     margin: float = Field(0.0, description="A challenger has to be better by more than this.")
     challenges: int | None = Field(None, description="Most challenges; by default as many as the budget pays.")
@@ -149,9 +151,11 @@ def _metric(metric: str | dict[str, str | float]) -> str | Callable[..., Any]:
     """Compared metric, with its loss where it is a risk."""
     if isinstance(metric, str) and metric in _METRICS:
         return metric
+    if isinstance(metric, dict) and metric.get("name") in _METRICS and metric.keys() <= _OF_SCORE:
+        return partial(metric_of, **metric)  # type: ignore[arg-type]  # what does not fit is refused there
     if not isinstance(metric, dict) or not metric.keys() <= _OF_RISK:
         raise QueryRejected(
-            f"{why_no_mean(metric) or 'the metric cannot be compared'}; expected one of {', '.join(_METRICS)}, or a "
+            f"{why_no_gain(metric) or 'the metric cannot be compared'}; expected one of {', '.join(_METRICS)}, or a "
             'loss with its range such as {"loss": "absolute", "low": 0, "high": 60}; nothing was changed'
         )
     return partial(risk, **metric)  # type: ignore[arg-type]  # what does not fit is refused there

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from everhold.errors import EverholdError, QueryRejected
 from everhold.queries.case_files import read_case_file
-from everhold.queries.challenge import GATE_METRICS
+from everhold.queries.gate_metrics import GATE_METRICS
 from everhold_server.api.contract import HoldoutName, check_predictions_allowed, warned_of
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts

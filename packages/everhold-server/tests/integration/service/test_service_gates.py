@@ -41,6 +41,8 @@ REFUSED = {
     "no champion": (STEWARD, "", {}, 422),
     "no metric": (STEWARD, "", {"champion": "delay > 15", "metric": "nonsense"}, 422),
     "no loss": (STEWARD, "", {"champion": "delay > 15", "metric": {"loss": "nonsense"}}, 422),
+    "a score without a gain": (STEWARD, "", {"champion": "delay > 15", "metric": "average_precision"}, 422),
+    "a score of rules": (STEWARD, "", {"champion": "delay > 15", "metric": {"name": "r2", "low": 0, "high": 1}}, 422),
     "a loss that is a number": (STEWARD, "", {"champion": "delay > 15", "metric": {"loss": 3}}, 422),
     "an odd name": (STEWARD, "", {"champion": "delay > 15", "name": " "}, 422),
     "no gate": (ADA, "/lost/challenges", {"candidate": "delay > 15"}, 422),

@@ -8,7 +8,7 @@ prepared again.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
@@ -24,18 +24,9 @@ from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccou
 from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck
 from everhold.planning.steps import step_at
-from everhold.queries.challenge import (
-    Candidate,
-    Challenge,
-    GateMetric,
-    challenge_of,
-    check_gates,
-    check_outcomes,
-    checked_margin,
-    metric_of,
-    procedure_for_gain,
-    verdict,
-)
+from everhold.queries.challenge import Challenge, challenge_of, check_gates, verdict
+from everhold.queries.gate_candidates import Candidate, checked_margin
+from everhold.queries.gate_metrics import metric_of
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
 from everhold.queries.verdict import Decision, Verdict
 from everhold.sealing.model_store import ModelStore
@@ -48,6 +39,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Head
     from everhold.queries.gate_history import GateHistory
+    from everhold.queries.gate_metrics import GateMetric
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
@@ -166,8 +158,8 @@ class Gate:
         public = None
         if champion.predictions is not None and challenger.predictions is not None:
             public = Candidate.prepared(self._metric, champion.predictions, None, executor.compiler)
-        procedure = procedure_for_gain(challenger, champion, public, executor.compiler)
-        return Challenge(gate, challenger, champion, procedure, executor.schema, executor.mechanism, self._champions)
+        gain = challenger.against(champion, public, executor.compiler)
+        return Challenge(gate, challenger, champion, gain, executor.schema, executor.mechanism, self._champions)
 
     def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""
@@ -273,14 +265,13 @@ def open_gate(
     measure = metric_of(rules.metric, None if known is None else known.metric)
     if champion is not None:
         first = Candidate.prepared(measure, champion, training, executor.compiler)
-        check_outcomes(first, executor.mechanism)
         margin = checked_margin(rules.margin, first)
         wished = GateAccount(name, first.metric, margin, limit, first.digest, first.digest)
         if known is None:
             known = _open(executor, champions, first, wished)
         _check_same(known, wished)
     assert known is not None
-    return Gate(executor, champions, GateMetric(measure.make, known.metric), name, telling=telling)
+    return Gate(executor, champions, replace(measure, description=known.metric), name, telling=telling)
 
 
 def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wished: GateAccount) -> GateAccount:
@@ -292,7 +283,7 @@ def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wish
         )
     if Accounts.from_state(executor.data()).closed:  # before anybody looks at the sealed rows
         raise QueryRejected(CLOSED_STUDY)
-    made = first.as_champion(executor.sealed.row_values(first.bound, unit=executor.mechanism.unit))
+    made = first.as_champion(first.sealed_values(executor.sealed, unit=executor.mechanism.unit))
     record_gate(executor, wished, first.bound.shown, lambda: champions.keep(made))
     return Accounts.from_state(executor.data()).of(Gates).by_name[wished.name]
 

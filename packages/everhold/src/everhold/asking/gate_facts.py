@@ -11,8 +11,8 @@ from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.case_challenge import RUNS_OF_THESE, claims_in_words
 from everhold.queries.case_results import NEW_RUNS
-from everhold.queries.challenge import metric_in_words
-from everhold.queries.gate_history import GateHistory, champions_of, gain_bounds, most_gain
+from everhold.queries.gate_history import GateHistory, champions_of, gain_bounds, gain_width
+from everhold.queries.gate_metrics import metric_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ def described_gate(gate: GateAccount) -> dict[str, Any]:
     return {
         "gate": gate.name,
         "metric": metric_in_words(gate.metric),
-        "margin": gate.margin * (most_gain(gate.metric) or 1.0),
+        "margin": gate.margin * gain_width(gate.metric),
         "champion": gate.champion,
         "first_champion": gate.first,
         "challenges": gate.challenges,

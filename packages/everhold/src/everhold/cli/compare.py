@@ -28,6 +28,8 @@ class RowMetric(StrEnum):
     NEG_LOG_LOSS = "neg_log_loss"
     NEG_MEAN_ABSOLUTE_ERROR = "neg_mean_absolute_error"
     NEG_MEAN_SQUARED_ERROR = "neg_mean_squared_error"
+    NEG_ROOT_MEAN_SQUARED_ERROR = "neg_root_mean_squared_error"
+    MATTHEWS_CORRCOEF = "matthews_corrcoef"
     PRECISION = "precision"
     RECALL = "recall"
     F1 = "f1"

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _METRICS = (
-    "accuracy", "error", "brier", "neg_brier_score", "neg_log_loss", "balanced_accuracy", "f1", "f1_macro", "precision",
-    "recall", "risk",
+    "accuracy", "error", "brier", "neg_brier_score", "neg_log_loss", "balanced_accuracy", "f1", "f1_macro",
+    "f1_weighted", "precision", "recall", "matthews_corrcoef", "roc_auc", "r2", "neg_mean_absolute_error",
+    "neg_mean_squared_error", "neg_root_mean_squared_error", "risk",
 )  # fmt: skip
+_RANGED = ("r2", "neg_mean_absolute_error", "neg_mean_squared_error", "neg_root_mean_squared_error")
 _COLUMNS = ("gate", "metric", "margin", "champion", "challenges", "promotions", "limit")
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
@@ -60,8 +62,12 @@ class TermOptions:
 
     metric: Annotated[str, typer.Option(help=f"What is compared: {', '.join(_METRICS)}.")] = "accuracy"
     loss: Annotated[str | None, typer.Option(help="With --metric risk: 'absolute', 'squared' or 'log'.")] = None
-    low: Annotated[float | None, typer.Option(help="With --metric risk: smaller losses count as this.")] = None
-    high: Annotated[float | None, typer.Option(help="With --metric risk: larger losses count as this.")] = None
+    low: Annotated[
+        float | None, typer.Option(help="Smaller losses of a risk, or labels and predictions of r2, count as this.")
+    ] = None
+    high: Annotated[
+        float | None, typer.Option(help="Larger losses of a risk, or labels and predictions of r2, count as this.")
+    ] = None
     margin: Annotated[float, typer.Option(help="A challenger has to be better by more than this.")] = 0.0
     challenges: Annotated[
         int | None, typer.Option(help="Most challenges of this gate; by default no limit but the budget.")
@@ -70,20 +76,21 @@ class TermOptions:
     def measure(self) -> str | Callable[..., Any]:
         """The metric, with its loss where it is a risk."""
         if self.metric not in _METRICS:
-            from everhold.queries.score_means import why_no_mean
+            from everhold.queries.score_means import why_no_gain
 
-            reason = why_no_mean(self.metric) or f"--metric is {self.metric!r}"
+            reason = why_no_gain(self.metric) or f"--metric is {self.metric!r}"
             raise Misuse(f"{reason}; expected one of {', '.join(_METRICS)}")
-        loss = given_options(self, "loss", "low", "high")
-        if self.metric != "risk":
-            if loss:
-                raise Misuse(f"--{next(iter(loss))} belongs to --metric risk; leave it out or compare risks")
+        given = given_options(self, "loss", "low", "high")
+        if not given and self.metric != "risk":
             return self.metric
+        if self.metric != "risk" and ("loss" in given or self.metric not in _RANGED):
+            raise Misuse(f"--{next(iter(given))} belongs to --metric risk; leave it out or compare risks")
         from functools import partial
 
         from everhold.queries.risk import risk
+        from everhold.queries.scores import metric
 
-        return partial(risk, **loss)
+        return partial(risk, **given) if self.metric == "risk" else partial(metric, self.metric, **given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

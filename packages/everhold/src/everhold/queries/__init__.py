@@ -300,6 +300,7 @@ _OWN = (
 COMPARED = (
     "accuracy", "error", "balanced_accuracy", "f1", "f1_macro", "precision", "recall", "roc_auc", "brier",
     "neg_brier_score", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error",
+    "neg_root_mean_squared_error", "matthews_corrcoef",
 )  # fmt: skip
 """Scores by which two models are compared."""
 

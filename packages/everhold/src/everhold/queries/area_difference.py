@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
 
-__all__ = ["AreaDifference", "OneAreaDifference"]
+__all__ = ["AreaDifference", "OneAreaDifference", "PairLook", "largest_step"]
 
 _HALF = 0.5
 _NAME = "a difference of AUCs"
@@ -71,12 +71,8 @@ class AreaDifference(Query["Answer"]):
         check_split(_NAME, schema, by_rank=by_rank)
         share = share_of_label(compiler)
         reach = self._reach(compiler) if by_rank else None
-        look = PairLook(*both, share if by_rank else None, reach or 1.0)
-        opened = [seen.open(compiler.training) for seen in both]
-        trained = None
-        if opened[0] is not None and opened[1] is not None and has_pairs(opened[0]):
-            order = np.random.default_rng(0).permutation(len(opened[0]))
-            trained = look.at(opened[0], opened[1], order)
+        look = PairLook(share if by_rank else None, reach or 1.0)
+        trained = look.trained(*(seen.open(compiler.training) for seen in both))
         bound = BoundQuery(
             {
                 "kind": "auc difference", "by": "ranks" if by_rank else "blocks",
@@ -88,14 +84,19 @@ class AreaDifference(Query["Answer"]):
         own = None if guess is None else min(max(bound.to_mean(as_float(guess)), 0.0), 1.0)
         procedure = look.procedure(trained, schema.rows, share, guess=own)
         known = None if trained is None else Fraction(trained.area)
-        return OneAreaDifference([compiler.of_statistic(bound, guess, known, procedure)], schema, mechanism, look)
+        return OneAreaDifference([compiler.of_statistic(bound, guess, known, procedure)], schema, mechanism, look, both)
 
     def _reach(self, compiler: QueryCompiler) -> float | None:
         """The largest difference of two ranks of a row, where both scores are handed in and so are public."""
         given = [compiler.placed(query.pairs).given(compiler.schema) for query in (self.first, self.second)]
         if given[0] is None or given[1] is None:
             return None
-        return max(float(np.max(np.abs(_rank_differences(given[0], given[1])))), 1.0 / compiler.schema.rows)
+        return largest_step(given[0], given[1])
+
+
+def largest_step(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """The largest difference of two ranks of a row, of scores that are public, shape (rows,)."""
+    return max(float(np.max(np.abs(_rank_differences(first, second)))), 1.0 / len(first))
 
 
 def _rank_differences(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -111,14 +112,10 @@ class PairLook:
     """Two scores and the labels, as a procedure looks at them; public.
 
     Attributes:
-        first: Scores and labels.
-        second: Others.
         share: Planned share of label 1 where ranks are bet on; None for blocks.
         reach: The largest difference of two ranks of a row that is possible.
     """
 
-    first: BoundPairs
-    second: BoundPairs
     share: float | None
     reach: float
 
@@ -145,6 +142,12 @@ class PairLook:
         units = (1.0 + np.clip(apart[positive] / self.reach, -1.0, 1.0)) / 2.0
         return SeenScores(area, units, float(np.mean(positive)))
 
+    def trained(self, first: NDArray[np.float64] | None, second: NDArray[np.float64] | None) -> SeenScores | None:
+        """The numbers of the training rows, of scores and labels as for `at`; None where they are unknown."""
+        if first is None or second is None or not has_pairs(first):
+            return None
+        return self.at(first, second, np.random.default_rng(0).permutation(len(first)))
+
     def procedure(self, trained: SeenScores | None, rows: int, share: float, *, guess: float | None) -> BlockDifference:
         """From public facts: training scores, the share of label 1 among training rows, the analyst's own guess."""
         rarer = min(share, 1.0 - share)
@@ -161,12 +164,14 @@ class OneAreaDifference(OneNumber):
 
     Attributes:
         look: At the sealed rows.
+        both: Scores and labels of either model.
     """
 
     look: PairLook
+    both: tuple[BoundPairs, BoundPairs]
 
     def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
         """The difference of all pairs, and the numbers that are bet on."""
-        both = self.look.first.sealed(sealed), self.look.second.sealed(sealed)
-        seen = self.look.at(*both, sealed.dealing_order())
+        first, second = (seen.sealed(sealed) for seen in self.both)
+        seen = self.look.at(first, second, sealed.dealing_order())
         return seen.area, seen

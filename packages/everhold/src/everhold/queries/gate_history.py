@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.answers import estimand_in_words
 from everhold.display import Display, at_least, at_most, left_in_words
+from everhold.queries.gate_metrics import SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.ledger.gates import GateAccount
 
-__all__ = ["GateHistory", "champions_of", "gain_bounds", "most_gain"]
+__all__ = ["GateHistory", "champions_of", "gain_bounds", "gain_width", "most_gain"]
 
 _CASES = "cases"
 
@@ -74,12 +75,21 @@ class GateHistory(Display):
 
 
 def most_gain(metric: Mapping[str, Any]) -> float | None:
-    """The largest gain that there can be, in the metric's units: the width of its range; None for ratios of means."""
+    """The largest gain that there can be, in the metric's units: the width of its range; None for R2 and for ratios."""
     if metric.get("kind") == _CASES:
         if not set(metric["better"]).isdisjoint(metric.get("ratios", ())):
             return None
         widths = {each["name"]: float(each["high"]) - float(each["low"]) for each in metric["metrics"]}
         return max(widths[name] for name in metric["better"])
+    if metric.get("kind") == SCORE and metric["name"] == "r2":
+        return None
+    return gain_width(metric)
+
+
+def gain_width(metric: Mapping[str, Any]) -> float:
+    """Worth of a gain of 1 in the units of a metric about rows."""
+    if metric.get("kind") == SCORE:
+        return float(metric.get("width", 1.0))
     return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.queries.question import QuerySpec
 from everhold.queries.rates import BinaryLabelQuery
+from everhold.queries.score_query import ScoreQuery
+from everhold.queries.scored_rows import ScoredRows
 from everhold.values.base import BoundQuery, RowFunction, Schema
 from everhold.values.expressions import Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
@@ -39,6 +41,13 @@ class OutcomeQuery(BinaryLabelQuery):
     def spec(self) -> QuerySpec:
         """See `Question.made`."""
         return QuerySpec(self.score, self.predictions, {"training": self.training})
+
+    def by_name(self) -> ScoreQuery:
+        """The same score of other labels, or of rows that depend on each other."""
+        from everhold.queries.scores import SCORES
+
+        kind = SCORES[self.score]
+        return ScoreQuery(kind, ScoredRows(kind.outputs, self.predictions, self.training), {})
 
     def bind(self, schema: Schema) -> BoundQuery:
         """See `LabelQuery.bind`."""

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["OneScoreDifference", "ScoreDifference", "compared_by"]
 
 _NEAREST = {
-    "r2": "neg_mean_squared_error", "neg_root_mean_squared_error": "neg_mean_squared_error",
+    "r2": "neg_mean_squared_error",
     "f1_macro": "balanced_accuracy (f1_macro compares independent rows with labels 0 and 1)",
     "f1_weighted": "balanced_accuracy or accuracy",
-    "matthews_corrcoef": "balanced_accuracy", "recall_at_fpr": "roc_auc",
+    "recall_at_fpr": "roc_auc",
     "expected_calibration_error": "neg_brier_score",
 }  # fmt: skip
 
@@ -109,7 +109,7 @@ def compared_by(query: ScoreQuery) -> OfParts:
     Raises:
         QueryRejected: If it is none. Nothing is charged.
     """
-    if isinstance(query.kind, OfParts) and query.kind.paired:
+    if isinstance(query.kind, OfParts) and query.kind.compared is not None and not query.kind.compared.only_below:
         return query.kind
     name = query.kind.name
     raise QueryRejected(

@@ -22,6 +22,7 @@ from everhold.guarantees.intervals.parts import (
     SeenParts,
     units_of,
 )
+from everhold.queries.score_pairs import PairedParts, of_correlation, of_explained, of_root, part_by_part
 from everhold.queries.score_parts import (
     Judged,
     RowPart,
@@ -102,21 +103,20 @@ class OfParts(ScoreKind):
         parts: From rows and the setting to the parts.
         bounds: From the setting to the bounds of the score on the scale [0, 1].
         weights: Of the level, from the setting to one share for each part; by default all alike.
-        paired: Whether the score is the average of its parts, and denominators are those of all predictions. Then two
-            models are compared part by part.
+        compared: Parts of the difference of two models; None where none is promised.
     """
 
     parts: Callable[[Judged, Setting], Sequence[RowPart]] = field(kw_only=True)
     bounds: Callable[[Setting], Bounds] = field(kw_only=True)
     weights: Callable[[Setting], Sequence[float]] | None = field(default=None, kw_only=True)
-    paired: bool = field(default=False, kw_only=True)
+    compared: PairedParts | None = field(default=None, kw_only=True)
 
     takes_groups: ClassVar[bool] = True
     takes_slices: ClassVar[bool] = True
 
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> SeenParts:
         """Units of each part."""
-        return _seen(self.parts(rows, setting), rows, self.bounds(setting), largest, empty=0.0)
+        return _seen(self.parts(rows, setting), rows, self.bounds(setting), largest)
 
     def is_known(self, seen: SeenParts) -> bool:
         """See `ScoreKind.is_known`: some part has a denominator."""
@@ -138,9 +138,9 @@ class OfParts(ScoreKind):
             largest: Rows of the largest group.
             reach: No row moves a part farther; public.
         """
-        pairs = zip(self.parts(first, setting), self.parts(second, setting), strict=True)
-        apart = [part.minus(other, reach) for part, other in pairs]
-        return _seen(apart, first, partial(_stretched, self.bounds(setting), reach), largest, empty=0.5)
+        assert self.compared is not None
+        apart = self.compared.parts(first, second, setting, reach)
+        return _seen(apart, first, self.compared.bounds(setting, reach), largest)
 
     def reach(self, first: Floats, second: Floats, setting: Setting) -> float:
         """Farthest that a row can move a difference, whatever its label is, from public predictions.
@@ -162,44 +162,47 @@ class OfParts(ScoreKind):
 
     def procedure(self, planned: SeenParts, setting: Setting, sized: Sized, *, reach: float | None = None) -> Procedure:
         """See `ScoreKind.procedure`; with a reach, the procedure of a difference."""
-        bounds = self.bounds(setting) if reach is None else partial(_stretched, self.bounds(setting), reach)
-        nothing = np.zeros(0)
-        how = [part.how for part in self.parts(self._empty(setting), setting)]
+        nothing, empty = np.zeros(0), self.no_rows(setting)
+        if self.compared is None or reach is None:
+            parts, bounds = self.parts(empty, setting), self.bounds(setting)
+            weights = None if self.weights is None else [*self.weights(setting)]
+        else:
+            parts, bounds = self.compared.parts(empty, empty, setting, reach), self.compared.bounds(setting, reach)
+            weights = None if self.compared.weights is None else [*self.compared.weights]
         scale = sized.sealed / max(sized.planned, 1)
         made: list[PartInterval] = []
-        for kind, units in zip(how, planned.parts, strict=True):
-            if kind == "free":
+        for part, units in zip(parts, planned.parts, strict=True):
+            if part.how == "free":
                 made.append(FreeRatio(units, scale))
-            elif kind == "share" and sized.largest == 1.0 and not sized.sliced:
+            elif part.how == "share" and sized.largest == 1.0 and not sized.sliced:
                 made.append(CountedPart(sized.sealed, sized.training))
             else:
                 made.append(PartBets(units if len(units.sizes) else units_of(nothing, nothing), scale))
-        shares = [1.0] * len(made) if self.weights is None else [*self.weights(setting)]
-        of_level = tuple(share / math.fsum(shares) for share in shares)
-        return Composite(tuple(made), of_level, bounds, planned, sized.sealed)
+        return Composite(tuple(made), _shares(weights, len(made)), bounds, planned, sized.sealed)
 
-    def _empty(self, setting: Setting) -> Judged:
+    def no_rows(self, setting: Setting) -> Judged:
+        """No rows, with predictions of the shape that the score needs."""
         width = (0, setting.classes) if self.outputs == "probabilities" else (0,)
         return Judged(np.zeros(width), np.zeros(0))
 
 
-def _seen(parts: Sequence[RowPart], rows: Judged, bounds: Bounds, largest: float, *, empty: float) -> SeenParts:
-    """Units of parts; ``empty`` is the value of a part without rows."""
+def _shares(weights: Sequence[float] | None, parts: int) -> tuple[float, ...]:
+    """Shares of the level, which add up to 1 at most."""
+    given = [1.0] * parts if weights is None else weights
+    return tuple(share / max(math.fsum(given), 1.0) for share in given)
+
+
+def _seen(parts: Sequence[RowPart], rows: Judged, bounds: Bounds, largest: float) -> SeenParts:
+    """Units of parts."""
     units, means = [], []
     for row_part in parts:
         part = row_part.among(rows.counting)
         above, below = (_by_group(values, rows) for values in (part.numerators, part.whole))
         total = float(below.sum())
-        means.append(float(above.sum()) / total if total > 0.0 else empty)
+        means.append(float(above.sum()) / total if total > 0.0 else part.empty)
         units.append(units_of(above, below, largest=largest))
     at = np.array(means)
     return SeenParts(min(max(bounds(at, at)[0], 0.0), 1.0), tuple(units))
-
-
-def _stretched(bounds: Bounds, reach: float, low: Floats, high: Floats) -> tuple[float, float]:
-    """Bounds of a difference over its reach, on the scale of the difference."""
-    least, most = bounds(low, high)
-    return (1.0 + reach * (2.0 * least - 1.0)) / 2.0, (1.0 + reach * (2.0 * most - 1.0)) / 2.0
 
 
 def _bounds_of_explained(setting: Setting) -> Bounds:
@@ -218,39 +221,49 @@ def kinds() -> tuple[OfParts, ...]:
     unit, signed = (lambda _: (0.0, 1.0)), (lambda _: (-1.0, 1.0))
     every, two, number = ("binary", "number", "string"), ("binary",), ("binary", "number")
 
+    squares, recalls = partial(loss, of="squared"), partial(class_parts, of="actual")
+
+    def only(_: Setting) -> Bounds:
+        return composites.itself
+
+    def mean(_: Setting) -> Bounds:
+        return composites.average
+
     def of_loss(name: str, what: str, outputs: Outputs, labels: tuple[str, ...], *settings: str) -> OfParts:
         return OfParts(
             name, outputs, labels, lambda setting: (0.0, -setting.clip), settings,
-            parts=partial(loss, of=what), bounds=lambda _: composites.itself, paired=True,
+            parts=partial(loss, of=what), bounds=only, compared=part_by_part(partial(loss, of=what), only),
         )  # fmt: skip
 
     return (
-        OfParts("accuracy", "classes", every, unit, parts=right_parts, bounds=lambda _: composites.itself, paired=True),
+        OfParts("accuracy", "classes", every, unit, parts=right_parts, bounds=only,
+                compared=part_by_part(right_parts, only)),
         OfParts("error", "classes", every, lambda _: (1.0, 0.0), greater=False, parts=right_parts,
-                bounds=lambda _: composites.itself, paired=True),
-        OfParts("brier", "probability", two, unit, greater=False, parts=partial(loss, of="squared"),
-                bounds=lambda _: composites.itself, paired=True),
-        OfParts("balanced_accuracy", "classes", every, unit, parts=partial(class_parts, of="actual"),
-                bounds=lambda _: composites.average, paired=True),
+                bounds=only, compared=part_by_part(right_parts, only)),
+        OfParts("brier", "probability", two, unit, greater=False, parts=squares, bounds=only,
+                compared=part_by_part(squares, only)),
+        OfParts("balanced_accuracy", "classes", every, unit, parts=recalls, bounds=mean,
+                compared=part_by_part(recalls, mean)),
         OfParts("f1_macro", "classes", every, unit, parts=partial(class_parts, of="both"),
-                bounds=lambda _: composites.average),
+                bounds=mean),
         OfParts("f1_weighted", "classes", every, unit, parts=weighted_parts,
                 bounds=lambda _: composites.weighted_average,
                 weights=lambda setting: [3.0] * setting.classes + [0.1] + [1.0] * setting.classes + [0.1]),
         OfParts("precision", "classes", two, unit, parts=lambda rows, _: [hit_part(rows, rows.outputs)],
-                bounds=lambda _: composites.itself),
+                bounds=only),
         OfParts("recall", "classes", two, unit, parts=lambda rows, _: [hit_part(rows, rows.labels)],
-                bounds=lambda _: composites.itself),
+                bounds=only),
         OfParts("f1", "classes", two, unit, parts=lambda rows, setting: class_parts(rows, setting, of="both")[1:],
-                bounds=lambda _: composites.itself),
+                bounds=only),
         OfParts("matthews_corrcoef", "classes", two, signed, parts=correlation_parts,
-                bounds=lambda _: partial(halved, composites.correlation_of_classes), weights=lambda _: (1.0, 4.0, 4.0)),
+                bounds=lambda _: partial(halved, composites.correlation_of_classes), weights=lambda _: (1.0, 4.0, 4.0),
+                compared=of_correlation()),
         of_loss("neg_log_loss", "log", "probabilities", every, "clip"),
         of_loss("neg_brier_score", "squared", "probability", two),
         of_loss("neg_mean_absolute_error", "absolute", "numbers", number, "low", "high", "clip"),
         of_loss("neg_mean_squared_error", "squared", "numbers", number, "low", "high", "clip"),
         OfParts("neg_root_mean_squared_error", "numbers", number, lambda setting: (0.0, -math.sqrt(setting.clip)),
-                ("low", "high", "clip"), parts=partial(loss, of="squared"), bounds=lambda _: composites.root),
+                ("low", "high", "clip"), parts=squares, bounds=lambda _: composites.root, compared=of_root()),
         OfParts("r2", "numbers", number, signed, ("low", "high", "clip"), parts=explained_parts,
-                bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0)),
+                bounds=_bounds_of_explained, weights=lambda _: (6.0, 1.0, 1.0), compared=of_explained()),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Scores of scikit-learn that are means over rows: gates and competitions compare by them."""
+"""Scores of scikit-learn by which gates compare, and which of them are means over rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["LOG_CLIP", "MEANS", "why_no_mean"]
+__all__ = ["GAINS_OF_SCORES", "LOG_CLIP", "MEANS", "NEAREST_GAIN", "why_no_gain"]
 
 LOG_CLIP = math.log(1_000.0)
 """Larger logarithmic losses of a row count as this, in ``"neg_log_loss"``."""
@@ -17,28 +17,34 @@ MEANS: Mapping[str, str | Mapping[str, Any]] = {
 }  # fmt: skip
 """By name: `everhold.accuracy`, `everhold.error` or `everhold.brier`, or the arguments of `everhold.risk`."""
 
-_LOSSES = {
-    "neg_mean_absolute_error": "absolute", "neg_mean_squared_error": "squared",
-    "neg_root_mean_squared_error": "squared", "r2": "squared",
+GAINS_OF_SCORES = (
+    "roc_auc", "f1_weighted", "matthews_corrcoef", "r2", "neg_mean_absolute_error", "neg_mean_squared_error",
+    "neg_root_mean_squared_error",
+)  # fmt: skip
+"""Scores that are no means of row values, or need the range of labels, by which gates compare (`everhold.metric`)."""
+
+NEAREST_GAIN: Mapping[str, str] = {
+    "recall_at_fpr": "roc_auc", "average_precision": "roc_auc", "expected_calibration_error": "neg_brier_score",
 }  # fmt: skip
-_OF_SCORES = ("roc_auc", "average_precision", "recall_at_fpr", "expected_calibration_error")
+"""Scores whose gain is not promised, and the nearest metric of a gate."""
 
 
-def why_no_mean(name: Any) -> str | None:
-    """Reason that a score of scikit-learn is nothing to compare by, and the nearest metric; None for no such name.
+def why_no_gain(name: Any) -> str | None:
+    """Reason that a gate does not compare by a score of scikit-learn, and the nearest metric; None for no such name.
 
     Examples:
-        >>> why_no_mean("f1_macro")
-        "'f1_macro' is no mean over rows, so a gain is no mean of gains; the nearest metric is accuracy"
-        >>> why_no_mean("accuracy"), why_no_mean("height")
+        >>> why_no_gain("average_precision")
+        "no gain in 'average_precision' is promised; the nearest metric of a gate is roc_auc"
+        >>> why_no_gain("roc_auc"), why_no_gain("height")
         (None, None)
     """
+    from everhold.queries.gate_metrics import GATE_METRICS
     from everhold.queries.scores import REFUSED, score_names
 
-    if not isinstance(name, str) or name in MEANS or name not in (*score_names(), *REFUSED):
+    if not isinstance(name, str) or name in GATE_METRICS or name not in (*score_names(), *REFUSED):
         return None
-    if name in _LOSSES:
-        loss = _LOSSES[name]
-        return f"{name!r} needs the range of its losses; name the loss with its range, such as {loss!r} with high=60"
-    nearest = "neg_brier_score or neg_log_loss" if name.startswith(_OF_SCORES) else "accuracy"
-    return f"{name!r} is no mean over rows, so a gain is no mean of gains; the nearest metric is {nearest}"
+    nearest = NEAREST_GAIN.get(name, REFUSED.get(name, ""))
+    return (
+        f"no gain in {name!r} is promised; the nearest metric of a gate is "
+        f"{nearest if nearest in GATE_METRICS else 'accuracy'}"
+    )

@@ -86,11 +86,13 @@ class RowPart(NamedTuple):
         numerators: Shape (rows,), in [0, 1].
         denominators: Shape (rows,), in [0, 1]; None for a mean over all rows.
         how: ``"share"`` for a mean of 0 and 1; ``"mean"``; ``"ratio"`` of a part to the whole; ``"free"`` ratio.
+        empty: Value of the part where no row counts.
     """
 
     numerators: Floats
     denominators: Floats | None = None
     how: str = "mean"
+    empty: float = 0.0
 
     @property
     def whole(self) -> Floats:
@@ -100,14 +102,15 @@ class RowPart(NamedTuple):
     def minus(self, other: RowPart, reach: float) -> RowPart:
         """Half of one more than the difference over its reach, of two parts that have the same denominators."""
         apart = np.clip((self.numerators - other.numerators) / reach, -1.0, 1.0)
-        return self._replace(numerators=(self.whole + apart) / 2.0)
+        how = "mean" if self.how == "share" else self.how
+        return self._replace(numerators=(self.whole + apart) / 2.0, how=how, empty=0.5)
 
     def among(self, counting: NDArray[np.bool_] | None) -> RowPart:
         """The same part of the rows that count, of which a mean is a ratio; of all rows it stays as it is."""
         if counting is None:
             return self
         how = "free" if self.how == "free" else "ratio"
-        return RowPart(self.numerators * counting, self.whole * counting, how)
+        return RowPart(self.numerators * counting, self.whole * counting, how, self.empty)
 
 
 def class_parts(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
@@ -181,8 +184,8 @@ def explained_parts(rows: Judged, setting: Setting) -> list[RowPart]:
     """Squared errors, as shares of the largest one, over squares about the centre; labels; these squares."""
     width = setting.high - setting.low
     labels = (_labels(rows, setting) - setting.low) / width
-    ((errors, _, _),), squares = loss(rows, setting, of="squared"), (labels - setting.centre) ** 2
-    return [RowPart(errors, squares, "free"), RowPart(labels), RowPart(squares)]
+    (errors,), squares = loss(rows, setting, of="squared"), (labels - setting.centre) ** 2
+    return [RowPart(errors.numerators, squares, "free"), RowPart(labels), RowPart(squares)]
 
 
 def hit_part(rows: Judged, whole: Floats) -> RowPart:

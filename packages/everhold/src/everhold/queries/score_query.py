@@ -306,18 +306,19 @@ class ScoreLook:
     def opened(self, training: StoredRows | None) -> Judged | None:
         """Predictions and labels of the training rows; None where unknown."""
         found = self.seen.open(training)
-        return None if found is None or training is None else self._judged(*found, training)
+        return None if found is None or training is None else self.judged(found[0], training)
 
     def sealed(self, rows: StoredRows) -> Judged:
         """Predictions and labels of the sealed rows; secret."""
-        return self._judged(*self.seen.sealed(rows), rows)
+        return self.judged(self.seen.sealed(rows)[0], rows)
 
     def coded(self, labels: NDArray[Any]) -> NDArray[np.float64]:
         """Labels as the score reads them."""
         return _coded(self.kind, labels, self.classes)
 
-    def _judged(self, outputs: NDArray[np.float64], labels: NDArray[Any], rows: StoredRows) -> Judged:
+    def judged(self, outputs: NDArray[np.float64], rows: StoredRows) -> Judged:
         """Predictions and labels of these rows; an unknown class is -1."""
+        labels = rows.table((self.seen.label,))[self.seen.label]
         if self.kind.outputs == "classes":
             outputs = np.nan_to_num(outputs, nan=-1.0)
         groups = None if self.group_column is None else rows.group_index(self.group_column)

@@ -28,7 +28,7 @@ class Verdict(Display):
         promoted: Whether the challenger is proved to be better by more than the margin, and is the champion now.
         low: By more than this the challenger is better than the champion was, in the metric's units; None unless
             promoted.
-        high: The most that there can be, the width of the metric's range; None unless promoted.
+        high: The most that there can be, the width of the metric's range; None unless promoted, and for R2.
         champion: SHA-256 of the question about the champion after the challenge.
         promotions: Promotions of the gate so far.
         challenges: Challenges that the gate has answered so far.

@@ -19,7 +19,6 @@ from everhold.sealing.sealed_arrays import packed, read_arrays, write_durably
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Champion", "ModelStore"]
@@ -31,14 +30,15 @@ class Champion:
 
     Attributes:
         digest: SHA-256 of the question about it.
-        values: Shape (rows,): its row values on the sealed rows in grid units. Secret.
-        training: Shape (training rows,): the same for the training rows; None where there is nothing to tell.
+        values: For each sealed row its row value in grid units, or what it predicts: shape (rows,) or (rows, classes).
+            Secret.
+        training: The same for the training rows; None where there is nothing to tell.
         predictions: Shape (rows,): the predictions, where they were handed in as an array and so are public.
     """
 
     digest: str
-    values: NDArray[np.int64] = field(repr=False)
-    training: NDArray[np.int64] | None = field(default=None, repr=False)
+    values: NDArray[Any] = field(repr=False)
+    training: NDArray[Any] | None = field(default=None, repr=False)
     predictions: NDArray[Any] | None = field(default=None, repr=False)
 
     @property

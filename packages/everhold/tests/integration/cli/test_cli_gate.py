@@ -94,6 +94,18 @@ def test_a_risk_is_compared_by_its_loss(models, everhold):
     assert "absolute loss" in everhold("gate", "challenge", *GATE, "--challenger", "strong.csv").stdout
 
 
+def test_scores_are_compared_by_their_names(models, everhold):
+    everhold("gate", "create", *GATE, "--champion", "weak.csv", "--metric", "matthews_corrcoef")
+    assert "promoted: matthews_corrcoef" in everhold("gate", "challenge", *GATE, "--challenger", "strong.csv").stdout
+    range_of = ("--metric", "r2", "--low", "0", "--high", "1")
+    everhold("gate", "create", *GATE, "--champion", "weak.csv", "--gate", "r2", *range_of)
+    told = everhold("gate", "challenge", *GATE, "--gate", "r2", "--challenger", "strong.csv").stdout
+    assert told.startswith("promoted: r2 is better")
+    refused = ("create", *GATE, "--champion", "weak.csv", "--metric")
+    assert "nearest metric of a gate is roc_auc" in everhold("gate", *refused, "average_precision", code=2).stderr
+    assert "belongs to --metric risk" in everhold("gate", *refused, "f1", "--low", "0", code=2).stderr
+
+
 def test_help_teaches(everhold):
     assert "everhold gate challenge flights.db flights" in everhold("gate", "create", "--help").stdout
     assert "proved" in everhold("gate", "challenge", "--help").stdout

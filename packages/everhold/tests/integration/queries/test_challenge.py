@@ -8,7 +8,9 @@ from everhold.asking.create_settings import settings_from
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding
 from everhold.guarantees.intervals.sign_test import SignTest
-from everhold.queries.challenge import Candidate, metric_of, paired, procedure_for_gain
+from everhold.queries.gains import paired
+from everhold.queries.gate_candidates import Candidate, procedure_for_gain
+from everhold.queries.gate_metrics import metric_of
 
 ROWS = 1_800
 

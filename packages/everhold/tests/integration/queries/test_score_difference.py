@@ -59,7 +59,7 @@ CASES = {
         "numbers", regressors, lambda m, x, y: -metrics.root_mean_squared_error(y, m.predict(x)),
     ),
 }  # fmt: skip
-COMPARED = [name for name in CASES if SCORES[name].paired]
+COMPARED = [name for name in CASES if (pairs := SCORES[name].compared) and not pairs.only_below]
 
 
 def of_sealed(of, where=None):

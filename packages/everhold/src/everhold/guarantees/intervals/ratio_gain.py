@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everhold.guarantees.intervals.base import Cells
 from everhold.guarantees.intervals.claims import GateClaim
@@ -27,11 +28,25 @@ _OF_MACRO = ("f1", "f1_of_0")
 _LEAST_GAIN = -1.0 + 1e-9
 
 
+def _possible(*, faults: bool) -> NDArray[np.intp]:
+    """Pairs of outcomes that a row can have: both models meet the same label, but where one of them fails."""
+    own, other = np.divmod(np.arange(len(OUTCOMES) ** 2), len(OUTCOMES))
+    failed = (own == 0) | (other == 0)
+    alike = (own > OUTCOMES.index("false positive")) == (other > OUTCOMES.index("false positive"))
+    return np.flatnonzero(failed | alike if faults else ~failed & alike)
+
+
+_PAIRS = {faults: _possible(faults=faults) for faults in (True, False)}
+
+
 @dataclass(frozen=True)
 class RatioGain(OutcomeGain):
     """Bets on the gain of a ratio, one of `RATIOS`.
 
     Numerator and denominator of the ratio follow from the outcome.
+
+    Attributes:
+        faults: Whether a model may fail on a row; it is public.
 
     Examples:
         >>> better = RatioGain("f1", 20_000)
@@ -41,6 +56,8 @@ class RatioGain(OutcomeGain):
         >>> round(2 * low - 1, 3), high
         (0.159, 1.0)
     """
+
+    faults: bool = True
 
     name: ClassVar[str] = "ratio_gain"
     title: ClassVar[str] = "betting on the gain at each ratio that the other model may have"
@@ -52,11 +69,12 @@ class RatioGain(OutcomeGain):
     def proves(self, seen: Cells, gain: float, nats: float) -> bool:
         """See `OutcomeGain.proves`."""
         top, bottom = (np.array(part) for part in _PARTS[self.score])
-        own, other = np.divmod(np.arange(len(OUTCOMES) ** 2), len(OUTCOMES))
+        pairs = _PAIRS[self.faults]
+        own, other = np.divmod(pairs, len(OUTCOMES))
         units = RatioUnits(
             np.stack([top[own], top[other], bottom[own], bottom[other]]), np.ones(len(own)), (0.0, 1.0), (0.0, 1.0),
             lower=False, largest=1.0, spent=np.zeros(len(own), dtype=bool), most_floor=1.0,
-            counts=counts_of_pairs(seen).ravel(),
+            counts=counts_of_pairs(seen).ravel()[pairs],
         )  # fmt: skip
         claim = GateClaim(self.score, gain, ratio=True)
         return units.first_look(claim, planned=self.rows, nats=nats, looks=[len(own)]) == 0

@@ -1,0 +1,121 @@
+"""Candidates of gates that compare AUCs: scores are kept for each row, and labels are read anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.estimand import check_estimand
+from everhold.queries.area import check_area, check_split, share_of_label
+from everhold.queries.area_difference import PairLook, largest_step
+from everhold.queries.gains import Gained
+from everhold.queries.gate_candidates import Candidate, check_metric
+from everhold.queries.gate_metrics import SCORE
+from everhold.queries.ranking_scores import BoundPairs
+from everhold.values.base import BoundQuery
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms import Mechanism
+    from everhold.queries.area import AreaQuery
+    from everhold.queries.gains import Gain
+    from everhold.queries.gate_metrics import GateMetric
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.model_store import Champion
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["AreaCandidate", "GainOfAreas"]
+
+_NAME = "a gain in AUC"
+
+
+@dataclass(frozen=True, slots=True)
+class AreaCandidate(Candidate):
+    """A candidate that is compared by its AUC.
+
+    Attributes:
+        pairs: Reader of scores and labels.
+    """
+
+    pairs: BoundPairs
+
+    @classmethod
+    def of(cls, query: AreaQuery, metric: GateMetric, compiler: QueryCompiler) -> AreaCandidate:
+        """A candidate for the rows of one holdout.
+
+        Raises:
+            QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
+        """
+        if query.where is not None:
+            raise QueryRejected(
+                "a gate compares all rows, and this AUC is that of some; expected it without where=...; nothing was "
+                "charged"
+            )
+        check_area(compiler.mechanism, name=_NAME)
+        pairs = query.looked_at(compiler)
+        by_position = pairs.bound.by_position
+        check_split(_NAME, compiler.schema, by_rank=by_position or compiler.schema.features_public)
+        bound = BoundQuery(
+            {"kind": SCORE, "name": "roc_auc", **pairs.described}, f"AUC of {pairs.whose}", reads=pairs.names,
+            by_position=by_position,
+        )  # fmt: skip
+        check_estimand([bound], compiler.schema, compiler.mechanism)
+        check_metric(bound, metric)
+        opened = pairs.open(compiler.training)
+        given = compiler.placed(query.pairs).given(compiler.schema)
+        return cls(bound, given, None if opened is None else opened[:, 0], pairs)
+
+    def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
+        """See `Candidate.sealed_values`: its scores, nan where it fails."""
+        return self.pairs.sealed(rows)[:, 0]
+
+    def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
+        """See `Candidate.against`."""
+        schema = compiler.schema
+        by_rank = self.by_position or champion.by_position or schema.features_public
+        check_split(_NAME, schema, by_rank=by_rank)
+        told = self.predictions, champion.predictions
+        reach = 1.0 if told[0] is None or told[1] is None else largest_step(told[0], told[1])
+        share = share_of_label(compiler)
+        look = PairLook(share if by_rank else None, reach)
+        trained = None
+        if compiler.training is not None and self.training is not None and champion.training is not None:
+            trained = look.trained(
+                *(_with_labels(each, compiler.training, schema.label) for each in (self.training, champion.training))
+            )
+        procedure = look.procedure(trained, schema.rows, share, guess=None)
+        return GainOfAreas(procedure, look, compiler.mechanism, schema.label or "")
+
+
+def _with_labels(scores: NDArray[Any], rows: StoredRows, label: str | None) -> NDArray[np.float64]:
+    """Scores and labels, shape (rows, 2); both are nan where a model fails."""
+    labels = np.asarray(rows.table((label or "",))[label or ""], dtype=np.float64)
+    return np.column_stack([scores, np.where(np.isnan(scores), np.nan, labels)])
+
+
+@dataclass(frozen=True, slots=True)
+class GainOfAreas:
+    """The difference of two AUCs.
+
+    Attributes:
+        procedure: As for `Gain`.
+        pairing: The numbers that are bet on.
+        mechanism: The mechanism that answers.
+        label: The label column.
+    """
+
+    procedure: Procedure
+    pairing: PairLook
+    mechanism: Mechanism
+    label: str
+
+    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        """See `Gain.look`."""
+        first, second = (_with_labels(scores, sealed, self.label) for scores in (challenger, champion))
+        seen = self.pairing.at(first, second, sealed.dealing_order())
+        return Gained.of(seen.area, seen, self.mechanism)

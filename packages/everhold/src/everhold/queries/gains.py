@@ -1,0 +1,123 @@
+"""The gain of a challenger over a champion, row by row: what is looked at, and the procedure of its lower limit."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from everhold.guarantees.intervals.outcome_gain import OutcomeGain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms import Mechanism
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["Gain", "GainOfMeans", "GainOfOutcomes", "Gained", "paired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gained:
+    """A gain on the sealed rows, as ``(1 + gain) / 2``; secret.
+
+    Attributes:
+        total: The sum of paired row values in grid units.
+        seen: Input of the procedure; None where that is the total.
+        mean: The number itself, where the total does not tell it.
+    """
+
+    total: int = field(repr=False)
+    seen: Any = field(repr=False)
+    mean: float | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, mean: float, seen: Any, mechanism: Mechanism) -> Gained:
+        """A gain that is a number of all rows."""
+        at = min(max(mean, 0.0), 1.0)
+        return cls(math.floor(at * mechanism.steps), seen, at)
+
+
+class Gain(Protocol):
+    """A gain that is decided by public facts before the look."""
+
+    @property
+    def procedure(self) -> Procedure:
+        """Procedure of an interval whose lower end holds on one side, at half of the level of both sides."""
+
+    @abstractmethod
+    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        """The gain on the sealed rows.
+
+        Args:
+            sealed: The rows.
+            challenger: What is kept of the challenger for each row.
+            champion: The same of the champion.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class GainOfMeans:
+    """The mean of the paired differences of two row values.
+
+    Attributes:
+        procedure: As for `Gain`.
+        mechanism: The mechanism that answers.
+        rises: Whether higher row values are better.
+    """
+
+    procedure: Procedure
+    mechanism: Mechanism
+    rises: bool
+
+    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        """See `Gain.look`."""
+        both = paired(challenger, champion, rises=self.rises, unit=self.mechanism.unit)
+        return Gained(*_summary(sealed, self.procedure, both, self.mechanism))
+
+
+@dataclass(frozen=True, slots=True)
+class GainOfOutcomes:
+    """The gain in a score of outcomes of labels 0 and 1.
+
+    Attributes:
+        procedure: As for `Gain`.
+        mechanism: The mechanism that answers.
+    """
+
+    procedure: OutcomeGain
+    mechanism: Mechanism
+
+    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        """See `Gain.look`."""
+        both = self.procedure.paired(challenger, champion, unit=self.mechanism.unit)
+        total, seen = _summary(sealed, self.procedure, both, self.mechanism)
+        return Gained(total, seen, (1.0 + self.procedure.gain(seen)) / 2.0)
+
+
+def _summary(
+    sealed: StoredRows, procedure: Procedure, both: NDArray[np.int64], mechanism: Mechanism
+) -> tuple[int, Any]:  # fmt: skip
+    """Exact sum of paired row values, and what the procedure needs."""
+    return sealed.summary(procedure.needs, both, group_by=mechanism.dependence.group_column, unit=mechanism.unit)
+
+
+def paired(challenger: NDArray[np.int64], champion: NDArray[np.int64], *, rises: bool, unit: int) -> NDArray[np.int64]:
+    """Row values ``(1 + gain) / 2`` of the challenger's gain over the champion, in grid units, rounded down.
+
+    Args:
+        challenger: Shape (rows,), in grid units.
+        champion: Shape (rows,), in grid units.
+        rises: Whether higher row values are better.
+        unit: Grid steps between 0 and 1.
+
+    Examples:
+        >>> paired(np.array([4, 0, 4]), np.array([0, 4, 4]), rises=True, unit=4)
+        array([4, 0, 2])
+    """
+    gain = challenger - champion if rises else champion - challenger
+    return np.asarray((unit + gain) // 2)

@@ -1,0 +1,216 @@
+"""Candidates of gates that compare scores which are no means: outputs are kept for each row, and labels are read anew.
+
+The gain is that of the question that compares two models (`everhold.difference`), one-sided (docs/theory/gates.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.errors import QueryRejected
+from everhold.estimand import check_estimand
+from everhold.guarantees.intervals.class_gains import ClassGains, SeenClasses
+from everhold.queries.gains import Gained
+from everhold.queries.gate_candidates import Candidate, check_metric
+from everhold.queries.gate_metrics import SCORE
+from everhold.queries.made_up_scores import likely_labels
+from everhold.queries.readings import GAIN_WIDTH
+from everhold.queries.score_kinds import OfParts
+from everhold.queries.score_means import NEAREST_GAIN
+from everhold.queries.score_parts import Judged, Sized
+from everhold.queries.score_query import ScoreLook, ScoreQuery, largest_group, open_labels
+from everhold.values.base import BoundQuery
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms import Mechanism
+    from everhold.queries.gains import Gain
+    from everhold.queries.gate_metrics import GateMetric
+    from everhold.queries.query_compiler import QueryCompiler
+    from everhold.sealing.model_store import Champion
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["CLASS_GAINS", "GainOfClasses", "GainOfParts", "ScoreCandidate"]
+
+CLASS_GAINS = {"f1_macro": False, "f1_weighted": True}
+"""Averages of F1 over classes, and whether they are weighted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCandidate(Candidate):
+    """A candidate that is compared by a score of predictions.
+
+    Attributes:
+        look: Reader of predictions and labels.
+    """
+
+    look: ScoreLook
+
+    @classmethod
+    def of(cls, query: ScoreQuery, metric: GateMetric, compiler: QueryCompiler) -> ScoreCandidate:
+        """A candidate for the rows of one holdout.
+
+        Raises:
+            QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
+        """
+        if query.where is not None:
+            raise QueryRejected(
+                "a gate compares all rows, and this score is that of some; expected it without where=...; nothing was "
+                "charged"
+            )
+        look = query.looked_at(compiler)
+        _check_compared(look, compiler)
+        about, (zero, one) = dict(compiler.schema.about), query.kind.ends(look.setting)
+        width = {} if abs(one - zero) == 1.0 else {GAIN_WIDTH: abs(one - zero)}
+        described = {name: value for name, value in look.seen.described.items() if name not in about}
+        bound = BoundQuery(
+            {"kind": SCORE, "name": query.kind.name, **look.numbers, **width, **described},
+            f"{query.kind.name} of {look.whose(query)}", zero, one, reads=look.seen.names,
+            by_position=look.seen.bound.by_position,
+        )  # fmt: skip
+        check_estimand([bound], compiler.schema, compiler.mechanism)
+        check_metric(bound, metric)
+        opened = look.seen.open(compiler.training)
+        given = compiler.placed(query.rows).given(compiler.schema)
+        return cls(bound, given, None if opened is None else opened[0], look)
+
+    @property
+    def rises(self) -> bool:
+        """True if a higher number on the scale [0, 1] is a better score."""
+        return self.bound.at_one > self.bound.at_zero
+
+    def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
+        """See `Candidate.sealed_values`: what it predicts, shape (rows,) or (rows, classes)."""
+        return self.look.seen.sealed(rows)[0]
+
+    def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
+        """See `Candidate.against`."""
+        rows = compiler.schema.rows
+        if self.look.kind.name in CLASS_GAINS:
+            procedure = ClassGains("f1", rows, CLASS_GAINS[self.look.kind.name])
+            return GainOfClasses(procedure, self.look, compiler.mechanism)
+        told = None if public is None else self._both(self._told, public._told)  # type: ignore[attr-defined]
+        return GainOfParts.planned(self, self._opened(champion, compiler), told, compiler)
+
+    @property
+    def _told(self) -> NDArray[np.float64] | None:
+        return self.look.seen.told()
+
+    def _both(self, own: NDArray[Any] | None, champion: NDArray[Any] | None) -> tuple[Any, Any] | None:
+        """Outputs of the better side first, where both are known."""
+        if own is None or champion is None:
+            return None
+        return (own, champion) if self.rises else (champion, own)
+
+    def _opened(self, champion: Champion, compiler: QueryCompiler) -> tuple[Judged, Judged] | None:
+        """The training rows as both predict them; None where unknown."""
+        both = self._both(self.training, champion.training)
+        if both is None or compiler.training is None:
+            return None
+        first, second = (self.look.judged(outputs, compiler.training) for outputs in both)
+        return first, second
+
+
+def _check_compared(look: ScoreLook, compiler: QueryCompiler) -> None:
+    """Refuse scores, and rows, for which no gain is promised.
+
+    Raises:
+        QueryRejected: Nothing is charged.
+    """
+    kind, independent = look.kind, compiler.mechanism.dependence.binomial_tails
+    if (isinstance(kind, OfParts) and kind.compared is not None) or (kind.name in CLASS_GAINS and independent):
+        return
+    nearest = NEAREST_GAIN.get(kind.name)
+    rows = "" if nearest else " of rows that depend on each other"
+    raise QueryRejected(
+        f"no gain in {kind.name}{rows} is promised; the nearest metric of a gate is {nearest or 'balanced_accuracy'}; "
+        "nothing was charged"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GainOfParts:
+    """The gain in a score that follows from parts.
+
+    Attributes:
+        procedure: As for `Gain`.
+        reader: Reader of labels.
+        mechanism: The mechanism that answers.
+        rises: Whether a higher number on the scale of the score is better.
+        largest: Rows of the largest group.
+        reach: See `OfParts.reach`.
+    """
+
+    procedure: Procedure
+    reader: ScoreLook
+    mechanism: Mechanism
+    rises: bool
+    largest: float
+    reach: float
+
+    @classmethod
+    def planned(
+        cls, challenger: ScoreCandidate, opened: tuple[Judged, Judged] | None, told: tuple[Any, Any] | None,
+        compiler: QueryCompiler,
+    ) -> GainOfParts:  # fmt: skip
+        """The gain, with stakes for what public rows show.
+
+        Args:
+            challenger: The challenger.
+            opened: The training rows as both predict them, the better side first; None where unknown.
+            told: Predictions of the sealed rows that are public, as well.
+            compiler: Knows the rows.
+        """
+        look, mechanism, schema = challenger.look, compiler.mechanism, compiler.schema
+        kind, largest = look.kind, largest_group(mechanism)
+        assert isinstance(kind, OfParts)
+        reach = 1.0 if told is None else kind.reach(*told, look.setting)
+        if opened is None and told is not None:
+            labels = open_labels(compiler)
+            made = likely_labels(kind, *told, None if labels is None else look.coded(labels))
+            opened = Judged(told[0], made), Judged(told[1], made)
+        if opened is None:
+            nothing = kind.see_difference(*2 * (kind.no_rows(look.setting),), look.setting, largest)
+            planned, rows = nothing, schema.rows
+        else:
+            planned = kind.see_difference(
+                *opened, look.setting, largest_group(mechanism, opened[0]), reach=reach
+            )  # fmt: skip
+            rows = len(opened[0].labels)
+        procedure = kind.procedure(planned, look.setting, Sized(schema.rows, schema.rows, rows, largest), reach=reach)
+        return cls(procedure, look, mechanism, challenger.rises, largest, reach)
+
+    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        """See `Gain.look`."""
+        kind = self.reader.kind
+        assert isinstance(kind, OfParts)
+        both = (challenger, champion) if self.rises else (champion, challenger)
+        first, second = (self.reader.judged(outputs, sealed) for outputs in both)
+        seen = kind.see_difference(first, second, self.reader.setting, self.largest, reach=self.reach)
+        return Gained.of(seen.score, seen, self.mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class GainOfClasses:
+    """The gain in an average of F1 over classes, of independent rows.
+
+    Attributes:
+        procedure: As for `Gain`.
+        reader: Reader of labels.
+        mechanism: The mechanism that answers.
+    """
+
+    procedure: ClassGains
+    reader: ScoreLook
+    mechanism: Mechanism
+
+    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        """See `Gain.look`."""
+        own, other = (self.reader.judged(outputs, sealed) for outputs in (challenger, champion))
+        seen = SeenClasses.of(own.labels, own.outputs, other.outputs, self.reader.setting.classes)
+        return Gained.of((1.0 + self.procedure.gain(seen)) / 2.0, seen, self.mechanism)
