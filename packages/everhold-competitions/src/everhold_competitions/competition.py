@@ -258,7 +258,7 @@ class Competition(Display):
         Raises:
             HoldoutRejected: If nothing is promised of the metric for rows that depend on each other so.
         """
-        from everhold_competitions.scoring import check_mechanism
+        from everhold_competitions.metric_checks import check_mechanism
 
         check_mechanism(self, mechanism)
         return replace(mechanism, first=self.teams) if isinstance(mechanism, Silent) else mechanism

@@ -5,38 +5,36 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.errors import HoldoutRejected, QueryRejected
+from everhold.errors import QueryRejected
 from everhold.queries.difference import DifferenceQuery, difference
 from everhold.queries.gate_candidates import Candidate, procedure_for_gain
 from everhold.queries.gate_metrics import GateMetric, metric_description, metric_of
 from everhold.queries.means import Batch, OneMean, Prepared
 from everhold.queries.metrics import LabelQuery
 from everhold.queries.public_predictions import set_apart
-from everhold.queries.risk import risk
 from everhold.sealing.model_store import Champion
 from everhold.values.base import BoundQuery
+from everhold_competitions.metric_checks import is_area, made_up, mean_facts, named, of_gate, outputs_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.mechanisms import Mechanism
     from everhold.queries.area import AreaQuery
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.queries.question import Query, QueryPlan
     from everhold.queries.rates import ScoredShare
     from everhold.queries.score_query import ScoreQuery
-    from everhold.values.base import Schema
     from everhold_competitions.competition import Competition
 
     NamedScore = ScoreQuery | ScoredShare | AreaQuery
 
-__all__ = ["Entered", "MeanScoring", "NamedScoring", "Scoring", "check_mechanism", "check_metric", "scoring_of"]
+__all__ = ["Entered", "MeanScoring", "NamedScoring", "Scoring", "scoring_of"]
 
 _AT_ONCE = 64  # comparisons of means that are evaluated together
 
@@ -136,12 +134,12 @@ class MeanScoring(Scoring):
     @property
     def of_gate(self) -> str | Callable[..., LabelQuery]:
         """The metric by its name, or the loss, as a gate is opened with."""
-        return _of_gate(self.competition)
+        return of_gate(self.competition)
 
     @cached_property
     def facts(self) -> BoundQuery:
         """See `Scoring.facts`."""
-        return _mean_facts(self.competition, self.compiler.schema)
+        return mean_facts(self.competition, self.compiler.schema)
 
     @property
     def higher_is_better(self) -> bool:
@@ -227,7 +225,7 @@ class NamedScoring(Scoring):
     def entered(self, predictions: Any, training: Any) -> Entered:
         """See `Scoring.entered`."""
         query = self.query(predictions, training)
-        rows: LabelQuery = self.compiler.placed(query.pairs if _is_area(query) else query.rows)  # type: ignore[attr-defined]
+        rows: LabelQuery = self.compiler.placed(query.pairs if is_area(query) else query.rows)  # type: ignore[attr-defined]
         digest = rows.bind(self.compiler.schema).description["predictions"]
         given = rows.given(self.compiler.schema)
         assert given is not None
@@ -258,7 +256,7 @@ class NamedScoring(Scoring):
         return score
 
     def _asked(self, predictions: Any, training: Any) -> NamedScore:
-        return _named(self._score, predictions, training)
+        return named(self._score, predictions, training)
 
     def _difference(self, first: Any, second: Any) -> Query[Any]:
         compared: Query[Any] = difference(self._asked(first, None), self._asked(second, None))  # type: ignore[arg-type]
@@ -266,8 +264,8 @@ class NamedScoring(Scoring):
 
     @cached_property
     def _made_up(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        outputs = _outputs(self._score[0])
-        first, second = (_made_up(outputs, self.compiler.schema, last=last) for last in (False, True))
+        outputs = outputs_of(self._score[0])
+        first, second = (made_up(outputs, self.compiler.schema, last=last) for last in (False, True))
         return first, second
 
     @cached_property
@@ -295,112 +293,6 @@ class NamedScoring(Scoring):
 def scoring_of(competition: Competition, compiler: QueryCompiler) -> Scoring:
     """The scoring of a competition's submissions."""
     return (MeanScoring if competition.score is None else NamedScoring)(competition, compiler)
-
-
-def check_metric(competition: Competition, schema: Schema) -> None:
-    """Check that submissions can be scored by the metric.
-
-    Raises:
-        HoldoutRejected: If the labels are of another kind, or a range is missing. Nothing was created.
-    """
-    metric = competition.metric
-    if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
-        raise HoldoutRejected(
-            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by accuracy, balanced_accuracy or "
-            "f1_macro; nothing was created"
-        )
-    try:
-        if competition.score is None:
-            _mean_facts(competition, schema)
-        else:
-            _check_score(competition.score, schema)
-    except QueryRejected as reason:
-        raise _not_created(reason) from None
-
-
-def check_mechanism(competition: Competition, mechanism: Mechanism) -> None:
-    """Check that the rows may depend on each other as they do.
-
-    Raises:
-        HoldoutRejected: If nothing is promised of this metric for such rows. Nothing was created.
-    """
-    if competition.score is None:
-        return
-    from everhold.queries.area import check_area
-    from everhold.queries.score_query import check_kind
-    from everhold.queries.scores import SCORES
-
-    name, _ = competition.score
-    try:
-        if name in SCORES:
-            check_kind(SCORES[name], mechanism)
-        else:
-            check_area(mechanism)
-    except QueryRejected as reason:
-        raise _not_created(reason) from None
-
-
-def _of_gate(competition: Competition) -> str | Callable[..., LabelQuery]:
-    metric = competition.metric
-    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
-
-
-def _mean_facts(competition: Competition, schema: Schema) -> BoundQuery:
-    """The query about made-up predictions: its units, and all of its description that is not the predictions'."""
-    made: LabelQuery = metric_of(_of_gate(competition)).make(_made_up("classes", schema, last=False), None)
-    return made.bind(schema)
-
-
-def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:
-    from everhold.queries.area import check_split
-    from everhold.queries.rates import ScoredShare
-
-    query = _named(score, _made_up(_outputs(score[0]), schema, last=False), None)
-    asked = query.by_name() if isinstance(query, ScoredShare) else query
-    if _is_area(asked):
-        asked.pairs.bind(schema)  # type: ignore[union-attr]
-        check_split("AUC", schema, by_rank=True)
-        return
-    asked.check_labels(schema)  # type: ignore[union-attr]
-    asked.setting(schema, None)  # type: ignore[union-attr]
-    if asked.kind.by_rank:  # type: ignore[union-attr]
-        check_split(score[0], schema, by_rank=True)
-
-
-def _not_created(reason: QueryRejected) -> HoldoutRejected:
-    return HoldoutRejected(reason.message.replace("nothing was charged", "nothing was created"))
-
-
-def _named(score: tuple[str, dict[str, float]], predictions: Any, training: Any) -> NamedScore:
-    from everhold.queries.scores import metric
-
-    name, settings = score
-    found: NamedScore = metric(name, predictions, training=training, **settings)  # type: ignore[arg-type]
-    return found
-
-
-def _is_area(query: object) -> bool:
-    from everhold.queries.area import AreaQuery
-
-    return isinstance(query, AreaQuery)
-
-
-def _outputs(name: str) -> str:
-    from everhold.queries.scores import SCORES
-
-    return SCORES[name].outputs if name in SCORES else "scores"
-
-
-def _made_up(outputs: str, schema: Schema, *, last: bool) -> NDArray[Any]:
-    """Predictions that are fit for a score, shape (rows,); the last ones differ from the others."""
-    if outputs == "scores":
-        return np.arange(schema.rows)[:: -1 if last else 1].astype(np.float64)
-    if outputs in ("probability", "numbers"):
-        return np.full(schema.rows, 1.0 if last else 0.0)
-    classes = schema.label_classes
-    place: Literal[-1, 0] = -1 if last else 0
-    value = classes[place] if classes else str(last) if schema.label_kind == "string" else float(last)
-    return np.full(schema.rows, value)
 
 
 def _renamed(described: Any, names: Mapping[str, str]) -> Any:

@@ -36,7 +36,8 @@ from everhold.queries.means import OneMean
 from everhold.queries.question import Outdated, digest
 from everhold.sealing.model_store import ModelStore
 from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition
-from everhold_competitions.scoring import Entered, MeanScoring, Scoring, check_metric, scoring_of
+from everhold_competitions.metric_checks import check_metric
+from everhold_competitions.scoring import Entered, MeanScoring, Scoring, scoring_of
 from everhold_competitions.submission_result import FormatReport, Submission, is_score, without_guess
 from everhold_competitions.submission_store import SubmissionStore
 from everhold_competitions.team_limits import TeamLimited, surprises_left

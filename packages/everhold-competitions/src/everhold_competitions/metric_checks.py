@@ -1,0 +1,139 @@
+"""The metric of a competition before there is a submission: what can be ranked by, and predictions that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from everhold.errors import HoldoutRejected, QueryRejected
+from everhold.queries.gate_metrics import metric_of
+from everhold.queries.metrics import LabelQuery
+from everhold.queries.risk import risk
+from everhold.values.base import BoundQuery
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from everhold.mechanisms import Mechanism
+    from everhold.queries.area import AreaQuery
+    from everhold.queries.rates import ScoredShare
+    from everhold.queries.score_query import ScoreQuery
+    from everhold.values.base import Schema
+    from everhold_competitions.competition import Competition
+
+    NamedScore = ScoreQuery | ScoredShare | AreaQuery
+
+__all__ = ["check_mechanism", "check_metric", "is_area", "made_up", "mean_facts", "named", "of_gate", "outputs_of"]
+
+
+def check_metric(competition: Competition, schema: Schema) -> None:
+    """Check that submissions can be scored by the metric.
+
+    Raises:
+        HoldoutRejected: If the labels are of another kind, or a range is missing. Nothing was created.
+    """
+    metric = competition.metric
+    if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
+        raise HoldoutRejected(
+            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by accuracy, balanced_accuracy or "
+            "f1_macro; nothing was created"
+        )
+    try:
+        if competition.score is None:
+            mean_facts(competition, schema)
+        else:
+            _check_score(competition.score, schema)
+    except QueryRejected as reason:
+        raise _not_created(reason) from None
+
+
+def check_mechanism(competition: Competition, mechanism: Mechanism) -> None:
+    """Check that the rows may depend on each other as they do.
+
+    Raises:
+        HoldoutRejected: If nothing is promised of this metric for such rows. Nothing was created.
+    """
+    if competition.score is None:
+        return
+    from everhold.queries.area import check_area
+    from everhold.queries.score_query import check_kind
+    from everhold.queries.scores import SCORES
+
+    name, _ = competition.score
+    try:
+        if name in SCORES:
+            check_kind(SCORES[name], mechanism)
+        else:
+            check_area(mechanism)
+    except QueryRejected as reason:
+        raise _not_created(reason) from None
+
+
+def of_gate(competition: Competition) -> str | Callable[..., LabelQuery]:
+    """The metric as gates take it: its name, or a loss with its settings."""
+    metric = competition.metric
+    return partial(risk, **metric) if isinstance(metric, Mapping) else metric
+
+
+def mean_facts(competition: Competition, schema: Schema) -> BoundQuery:
+    """The query about made-up predictions: its units, and all of its description that is not the predictions'."""
+    made: LabelQuery = metric_of(of_gate(competition)).make(made_up("classes", schema, last=False), None)
+    return made.bind(schema)
+
+
+def _check_score(score: tuple[str, dict[str, float]], schema: Schema) -> None:
+    from everhold.queries.area import check_split
+    from everhold.queries.rates import ScoredShare
+
+    query = named(score, made_up(outputs_of(score[0]), schema, last=False), None)
+    asked = query.by_name() if isinstance(query, ScoredShare) else query
+    if is_area(asked):
+        asked.pairs.bind(schema)  # type: ignore[union-attr]
+        check_split("AUC", schema, by_rank=True)
+        return
+    asked.check_labels(schema)  # type: ignore[union-attr]
+    asked.setting(schema, None)  # type: ignore[union-attr]
+    if asked.kind.by_rank:  # type: ignore[union-attr]
+        check_split(score[0], schema, by_rank=True)
+
+
+def _not_created(reason: QueryRejected) -> HoldoutRejected:
+    return HoldoutRejected(reason.message.replace("nothing was charged", "nothing was created"))
+
+
+def named(score: tuple[str, dict[str, float]], predictions: Any, training: Any) -> NamedScore:
+    """The query about a score by its name and settings."""
+    from everhold.queries.scores import metric
+
+    name, settings = score
+    found: NamedScore = metric(name, predictions, training=training, **settings)  # type: ignore[arg-type]
+    return found
+
+
+def is_area(query: object) -> bool:
+    """True for an AUC without class counts."""
+    from everhold.queries.area import AreaQuery
+
+    return isinstance(query, AreaQuery)
+
+
+def outputs_of(name: str) -> str:
+    """The form of predictions that a score takes, by its name."""
+    from everhold.queries.scores import SCORES
+
+    return SCORES[name].outputs if name in SCORES else "scores"
+
+
+def made_up(outputs: str, schema: Schema, *, last: bool) -> NDArray[Any]:
+    """Predictions that are fit for a score, shape (rows,); the last ones differ from the others."""
+    if outputs == "scores":
+        return np.arange(schema.rows)[:: -1 if last else 1].astype(np.float64)
+    if outputs in ("probability", "numbers"):
+        return np.full(schema.rows, 1.0 if last else 0.0)
+    classes = schema.label_classes
+    place: Literal[-1, 0] = -1 if last else 0
+    value = classes[place] if classes else str(last) if schema.label_kind == "string" else float(last)
+    return np.full(schema.rows, value)
