@@ -548,6 +548,7 @@ class Holdout(GrowingHoldout):
         self, metric: None = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
         name: str = "gate", better: str | None = None, any_of: Sequence[str] | None = None, **claims: Any,
     ) -> CaseGate: ...  # fmt: skip
+    @current
     def gate(
         self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
         name: str = "gate", training: Any = None, better: str | None = None, any_of: Sequence[str] | None = None,
@@ -590,7 +591,6 @@ class Holdout(GrowingHoldout):
             )
         if claims:
             raise TypeError(f"{next(iter(claims))} belongs to a gate about cases; pass better= or any_of= with it")
-        self._check_static("a gate about rows")
         return self.gates.open(
             metric, champion=champion, training=training, margin=margin, challenges=challenges, name=name
         )

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
-from everhold.asking.gate_facts import CASES
 from everhold.asking.growth import Growth, arrival_question, latest_until, one_series, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
 from everhold.dependence import Groups, Independent
@@ -160,8 +159,7 @@ def check_grows(executor: QueryExecutor) -> None:
 def _knows_arrivals(extension: LedgerExtension, configuration: Mapping[str, Any]) -> bool:
     """True for what goes on when rows arrive: gates about cases do, where all rows have one tree."""
     if isinstance(extension, Gates):
-        about_cases = all(gate.metric.get("kind") == CASES for gate in extension.by_name.values())
-        return about_cases and not configuration.get(GROWS)
+        return not configuration.get(GROWS) or all(gate.about_rows for gate in extension.by_name.values())
     if isinstance(extension, Declarations):
         return FAMILIES_GROW in configuration
     return isinstance(extension, (Arrivals, OpenChallenges))
