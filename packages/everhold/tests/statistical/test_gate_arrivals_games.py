@@ -15,7 +15,7 @@ from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.suffixes import since, together
-from everhold.queries.challenge import paired
+from everhold.queries.gains import paired
 from everhold.randomness import SeededNoise
 
 CHALLENGES = 40  # after each arrival

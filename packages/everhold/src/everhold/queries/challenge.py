@@ -33,6 +33,8 @@ from everhold.queries.verdict import Decision, Verdict
 if TYPE_CHECKING:
     from typing import Self
 
+    from numpy.typing import NDArray
+
     from everhold.ledger import Entry
     from everhold.ledger.gates import GateAccount
     from everhold.mechanisms import Mechanism, State

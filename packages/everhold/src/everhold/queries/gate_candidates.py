@@ -134,7 +134,7 @@ class Candidate:
 
 
 def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
-    """The question without the arrival that says which rows it is about: a candidate is the same for rows that arrive."""
+    """The question without the arrival that says which rows it is about: a candidate is the same one then."""
     own = {name: value for name, value in bound.description.items() if name not in dict(schema.about)}
     return replace(bound, description=own) if schema.about else bound
 
