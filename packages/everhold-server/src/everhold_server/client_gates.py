@@ -90,6 +90,11 @@ class RemoteGate:
         check_strict(verdict, strict)
         return verdict
 
+    def complete(self, champion: Any, *, training: Any = None) -> None:
+        """See `Gate.complete`; the champion is a rule or predictions for the rows that arrived."""
+        document, tables = models_of(champion=champion, training=training)
+        self._post("champion", document, tables)
+
     def status(self) -> Facts:
         """The gate in public facts.
 
@@ -148,7 +153,9 @@ class RemoteCaseGate(RemoteGate):
         """See `CaseGate.cases_left`."""
         return list(self._get("missing")["cases"])
 
-    def complete(self, results: Any, *, baseline: Any = None) -> None:
+    def complete(  # type: ignore[override]  # with results, as `CaseGate.complete`
+        self, results: Any, *, baseline: Any = None
+    ) -> None:  # fmt: skip
         """See `CaseGate.complete`."""
         fixed = {} if baseline is None else {"baseline": written_results(baseline)}
         self._post("missing", {"results": written_results(results), **fixed})

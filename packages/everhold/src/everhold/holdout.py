@@ -43,7 +43,6 @@ from everhold.queries.readings import in_own_units
 from everhold.sealing.configuration import (
     ALIKE,
     FAMILIES_GROW,
-    GROWS,
     bound_state,
     check_settings,
     drawn_from_rows,
@@ -297,10 +296,10 @@ class Holdout(GrowingHoldout):
                 from everhold.asking.declared import sharing
 
                 chosen = sharing(chosen, part)
-            if of_planning.grows:
-                from everhold.asking.appending import growing
+            if of_planning.grows or of_planning.largest_group is not None:
+                from everhold.asking.created_to_grow import growing
 
-                chosen = growing(chosen, declared=declared is not None)
+                chosen = growing(chosen, of_planning, declared=declared is not None)
             check_features(request.rows.features, label=label, mechanism=chosen)
             check_worth(chosen, allow_vacuous=of_planning.allow_vacuous or mostly_declared, alike=alike)
             return chosen
@@ -309,10 +308,9 @@ class Holdout(GrowingHoldout):
             if alike is not None:
                 made.configuration[ALIKE] = alike
             if of_planning.grows:
-                if declared is None:
-                    made.configuration[GROWS] = True
-                else:
-                    made.configuration[FAMILIES_GROW] = made.configuration["rows"]
+                from everhold.asking.created_to_grow import record_growth
+
+                record_growth(made.configuration, of_planning, declared=declared is not None)
             if extensions:
                 check_extensions(extensions, schema_from(made.configuration))
             if declared is not None:
@@ -548,6 +546,7 @@ class Holdout(GrowingHoldout):
         self, metric: None = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
         name: str = "gate", better: str | None = None, any_of: Sequence[str] | None = None, **claims: Any,
     ) -> CaseGate: ...  # fmt: skip
+    @current
     def gate(
         self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
         name: str = "gate", training: Any = None, better: str | None = None, any_of: Sequence[str] | None = None,
@@ -590,7 +589,6 @@ class Holdout(GrowingHoldout):
             )
         if claims:
             raise TypeError(f"{next(iter(claims))} belongs to a gate about cases; pass better= or any_of= with it")
-        self._check_static("a gate about rows")
         return self.gates.open(
             metric, champion=champion, training=training, margin=margin, challenges=challenges, name=name
         )

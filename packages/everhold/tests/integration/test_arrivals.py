@@ -298,12 +298,10 @@ def test_what_cannot_grow_is_refused(storage, settings):
         made.append(table(100, 3))
 
 
-def test_after_an_arrival_gates_and_families_are_refused(holdout):
+def test_after_an_arrival_families_are_refused(holdout):
     holdout.append(table(100, 3))
     with pytest.raises(QueryRejected, match="declaring a family does not know"):
         holdout.declare("f", eh.texts())
-    with pytest.raises(QueryRejected, match="a gate about rows does not know"):
-        holdout.gate("accuracy", champion="late == 1")
 
 
 def test_an_analyst_appends_and_retires_nothing(holdout):

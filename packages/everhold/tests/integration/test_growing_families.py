@@ -92,12 +92,71 @@ def test_the_certificate_says_that_all_arrivals_have_one_value(holdout, tmp_path
 def test_what_does_not_go_together_is_refused(holdout, tmp_path):
     with pytest.raises(HoldoutRejected, match="rest on the training rows of their declaration"):
         holdout.append(rows(2), training=rows(3))
-    units = {**rows(0), "unit": np.arange(ROWS) // 4}
-    with pytest.raises(HoldoutRejected, match="need independent rows"):
-        eh.Holdout.create(
-            f"sqlite:///{tmp_path}/b.db", "b", holdout=units, declared=eh.texts(20), queries=50,
-            dependence=eh.Groups("unit"), planning=eh.Planning(grows=True, allow_vacuous=True),
-        )  # fmt: skip
+
+
+def people(seed, count, *, first=0, most=3):
+    """Rows of persons, alike in part; some of whom have one row and some more."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, most + 1, count)
+    mood = np.repeat(rng.normal(size=count), sizes)
+    person = np.repeat(np.arange(first, first + count), sizes)
+    return {**rows(seed, int(sizes.sum())), "x": mood + rng.normal(size=len(person)), "person": person}
+
+
+def of_groups(folder, **more):
+    declared = {
+        "texts": eh.texts(40), "rates": eh.subgroups(["g"], of="x > 0"),
+        "listed": eh.listed([eh.mean("x", low=-3, high=3), eh.difference("x > 0", "x > 0.1")]),
+    }  # fmt: skip
+    wish = {"declared": declared, "training": people(1, 300, first=50_000), "planning": PLANNED, **more}
+    return eh.Holdout.create(
+        f"sqlite:///{folder}/g.db", "g", holdout=people(0, 600), dependence=eh.Groups("person"), queries=50, **wish
+    )  # fmt: skip
+
+
+PLANNED = eh.Planning(grows=True, largest_group=4, allow_vacuous=True)
+OF_GROUPS = ("x > 0.5", eh.mean("x > 0", given="g = 'a'"), eh.mean("x", low=-3, high=3))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_groups_arrive_and_members_are_told_about_all_rows(tmp_path, training):
+    alone = {"training": None, "declared": {"listed": eh.listed([OF_GROUPS[0], OF_GROUPS[2]])}}
+    with of_groups(tmp_path, **({} if training else alone)) as holdout:
+        asked = OF_GROUPS if training else OF_GROUPS[::2]
+        before = [holdout.ask(query) for query in asked]
+        holdout.append(people(2, 2_400, first=1_000, most=4))
+        after = [holdout.ask(query) for query in asked]
+        for first, last, query in zip(before, after, asked, strict=True):
+            assert (last.source, last.charged, last.repeated) == ("declared", 0, False)
+            assert half(last) < 0.6 * half(first)
+            assert holdout.quote(query).radius_if_charged >= half(last) - 1e-12
+        sealed = np.concatenate([people(0, 600)["x"], people(2, 2_400, first=1_000, most=4)["x"]])
+        assert after[0].low < np.mean(sealed > 0.5) < after[0].high
+        holdout.certificate().save(tmp_path / "c.json")
+        assert eh.verify_certificate(tmp_path / "c.json").ok
+
+
+def test_groups_that_are_larger_than_was_said_are_refused(tmp_path):
+    with of_groups(tmp_path) as holdout:
+        head = holdout.status()["ledger_head"]
+        with pytest.raises(HoldoutRejected, match=r"have up to 6 rows; expected at most 4"):
+            holdout.append(people(3, 50, first=7_000, most=6))
+        assert holdout.status()["ledger_head"] == head
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"planning": eh.Planning(grows=True)}, "how large a group may be"),
+        ({"planning": eh.Planning(grows=True, largest_group=2)}, "at least 3, the largest group"),
+        ({"planning": eh.Planning(grows=True, largest_group=2.5)}, "whole number"),
+        ({"planning": eh.Planning(largest_group=5)}, "expected it with grows=True"),
+        ({"declared": None}, "expected it with grows=True"),
+    ],
+)
+def test_the_largest_group_is_said_where_it_is_needed(tmp_path, wish, said):
+    with pytest.raises(HoldoutRejected, match=said):
+        of_groups(tmp_path, **wish)
 
 
 def test_families_of_a_fixed_number_of_rows_take_no_arrivals(tmp_path):

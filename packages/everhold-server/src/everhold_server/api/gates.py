@@ -29,7 +29,7 @@ from everhold_server.api.contract import (
 )
 from everhold_server.audit import noted
 from everhold_server.open_holdouts import Holdouts
-from everhold_server.principals import Analyst, Viewer
+from everhold_server.principals import Analyst, Steward, Viewer
 from everhold_server.uploads import Brought
 from everhold_server.wire.answers import told
 from everhold_server.wire.predictions import predictions_from
@@ -67,6 +67,13 @@ class Challenged(Strict):
     """A model that wants to be the champion."""
 
     candidate: Predictions
+    training: Annotated[Predictions, Field(default=None)]
+
+
+class CompletedChampion(Strict):
+    """The champion, for rows that arrived."""
+
+    champion: Predictions
     training: Annotated[Predictions, Field(default=None)]
 
 
@@ -137,6 +144,31 @@ def challenge(
         verdict = holdout.gate(name=gate).challenge(model, training=training)
     noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], question=verdict.question)
     return result(verdict, warned)
+
+
+@router.post(
+    "/{gate}/champion", summary="Complete the champion", openapi_extra=body_of(CompletedChampion),
+    responses={200: said("The gate.", {**_GATE, "rows_left": 0}), **refusals(400, 404, 409, 413, 415)},
+)  # fmt: skip
+def complete(
+    name: HoldoutName, gate: GateName, request: Request, principal: Steward, holdouts: Holdouts, received: Brought
+) -> JSONResponse:
+    """Give the champion's predictions for the rows that arrived alone, or the rule that it is.
+
+    The gate answers no challenge before. Nothing is charged.
+    """
+    wished, holdout = received.document(CompletedChampion), holdouts.asked_by(name, principal)
+    with warned_of() as warned:
+        champion, training = _models(wished.champion, wished.training, holdout.schema, principal, received)
+        found: Any = holdout.gate(name=gate)
+        if hasattr(found, "cases_left"):
+            raise QueryRejected(
+                f"gate {gate!r} is about cases; expected results at its address /missing; nothing was changed"
+            )
+        found.complete(champion, training=training)
+        status = found.status()
+    noted(request, "complete a champion", gate=gate)
+    return result(status, warned)
 
 
 def _models(model: Any, training: Any, schema: Schema, principal: Principal, received: Received) -> tuple[Any, Any]:

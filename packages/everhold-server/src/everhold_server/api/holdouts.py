@@ -95,6 +95,9 @@ class HoldoutSettings(Strict):
     grows: bool = Field(
         False, description="Rows will be appended; half of the failure probability is theirs, or with families none."
     )
+    largest_group: int | None = Field(
+        None, description="With families, growth and groups: rows that no group exceeds, also of those that will come."
+    )
     most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**40)
     equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
     again: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")

@@ -188,3 +188,29 @@ def test_stewards_open_old_rows_and_hear_the_same_again(http_client, tmp_path):
     assert after != before
     again = steward.post(STUDY + "/retire", json={"before": 1})
     assert (again.content, head(tmp_path)) == (opened.content, after)
+
+
+def test_a_champion_is_completed_over_http_and_by_the_client(http_client, tmp_path):
+    gates, steward = STUDY + "/gates", http_client(STEWARD)
+    steward.post(gates, json={"champion": "delay > 1000", "name": "rules"})
+    append(steward)
+    before = head(tmp_path)
+    refused = http_client(ADA).post(gates + "/rules/challenges", json={"candidate": "delay > 15"})
+    assert (refused.status_code, "no values" in refused.text) == (422, True)
+    assert http_client(ADA).post(gates + "/rules/champion", json={"champion": "delay > 1000"}).status_code == 403
+    assert steward.post(gates + "/rules/champion", json={"champion": "delay > 999"}).status_code == 422
+    assert head(tmp_path) == before
+    completed = steward.post(gates + "/rules/champion", json={"champion": "delay > 1000"})
+    assert (completed.status_code, completed.json()["facts"]["rows_left"]) == (200, 0)
+    verdict = http_client(ADA).post(gates + "/rules/challenges", json={"candidate": "delay > 15"}).json()
+    assert verdict["challenges"] == 1
+
+
+def test_the_client_completes_a_champion(tmp_path):
+    seal(tmp_path, **GROWS)
+    with serving_clients(tmp_path) as service, service.connect(service.root) as remote:
+        gate = remote.gate("accuracy", champion=rows(0)["late"])
+        remote.append(rows(3))
+        assert gate.status()["rows_left"] == len(rows(3)["late"])
+        gate.complete(rows(3)["late"])
+        assert gate.status()["rows_left"] == 0

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
-from everhold.asking.gate_facts import CASES
 from everhold.asking.growth import Growth, arrival_question, latest_until, one_series, table_of_rows
 from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
 from everhold.dependence import Groups, Independent
-from everhold.dependence.series.base import SeriesModel
 from everhold.display import Display
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
@@ -31,7 +29,7 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.mechanisms.suffixes import Suffix, opens
 from everhold.queries.question import digest
 from everhold.sealing.arriving import EarlierFiles, arriving, known_rows, remove_orphans, rows_file, seal_arrival
-from everhold.sealing.configuration import FAMILIES_GROW, GROWS, recorded_extensions
+from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, recorded_extensions
 from everhold.sealing.resealing import arrived_elsewhere
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from everhold.sealing.arriving import ArrivedFiles
     from everhold.sealing.reading import RowSource
 
-__all__ = ["Arrived", "append", "check_grows", "growing", "remember_rows", "retire"]
+__all__ = ["Arrived", "append", "check_grows", "remember_rows", "retire"]
 
 _TRIES = 100
 _MEANWHILE = "rows arrived meanwhile; nothing was changed; try again"
@@ -75,38 +73,6 @@ class Arrived(Display):
     def to_dict(self) -> dict[str, Any]:
         """All attributes by name."""
         return {name: getattr(self, name) for name in self.__slots__}
-
-
-def growing(mechanism: Any, *, declared: bool) -> Any:
-    """The mechanism of a holdout that may grow: rows that arrive have half of the probability of failure.
-
-    With declared families all rows have one tree: the families have their part, and the tree has the rest (S14).
-
-    Args:
-        mechanism: For rows that stay as they are.
-        declared: Whether families are declared at creation.
-
-    Raises:
-        HoldoutRejected: If it cannot grow. Nothing was created.
-    """
-    if not isinstance(mechanism, GuessAndCheck) or not mechanism.endless:
-        raise HoldoutRejected(
-            f"grows=True needs the mechanism guess_and_check without a slack, and this is {mechanism.name}; nothing "
-            "was created"
-        )
-    if isinstance(mechanism.dependence, SeriesModel):
-        raise HoldoutRejected(
-            "A series has one tree, because new rows depend on the sealed ones. Leave out grows=True: rows can be "
-            "appended without it, and intervals narrow"
-        )
-    if not declared:
-        return mechanism.sharing(0.5)
-    if not isinstance(mechanism.dependence, Independent):
-        raise HoldoutRejected(
-            "Declared families of a holdout that grows need independent rows, and these were declared to depend on "
-            "each other. Leave out declared=... or grows=True"
-        )
-    return mechanism
 
 
 def remember_rows(first: QueryExecutor, folder: Path) -> None:
@@ -160,8 +126,7 @@ def check_grows(executor: QueryExecutor) -> None:
 def _knows_arrivals(extension: LedgerExtension, configuration: Mapping[str, Any]) -> bool:
     """True for what goes on when rows arrive: gates about cases do, where all rows have one tree."""
     if isinstance(extension, Gates):
-        about_cases = all(gate.metric.get("kind") == CASES for gate in extension.by_name.values())
-        return about_cases and not configuration.get(GROWS)
+        return not configuration.get(GROWS) or all(gate.about_rows for gate in extension.by_name.values())
     if isinstance(extension, Declarations):
         return FAMILIES_GROW in configuration
     return isinstance(extension, (Arrivals, OpenChallenges))
@@ -275,6 +240,7 @@ def _append(
         with_rows=[part.number for part in growth.parts if part.rows],
         with_training=[part.number for part in growth.parts if part.training_rows],
         group_by=executor.mechanism.dependence.group_column, series=one_series(executor.mechanism.dependence),
+        largest_group=executor.record.configuration.get(LARGEST_GROUP),
     )  # fmt: skip
     files = seal_arrival(earlier, number, rows=rows, training=training)
     try:

@@ -12,6 +12,7 @@ import numpy as np
 
 from everhold.arguments import brief, is_text
 from everhold.asking.accessor import HoldoutAccessor
+from everhold.dependence import Groups
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
 from everhold.families.base import MOST_SHARE, SHARE, BoundFamily, Family, share_of
@@ -31,7 +32,7 @@ from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.guarantees.intervals.means import OfMeans
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Head
     from everhold.ledger.tally import Tally
     from everhold.mechanisms import Mechanism
@@ -387,12 +388,17 @@ class HoldoutFamilies(HoldoutAccessor):
         return {"declared": facts} if facts else {}
 
 
-def procedure_of_shares(executor: QueryExecutor, nats: float) -> OfMeans:
+def procedure_of_shares(executor: QueryExecutor, nats: float) -> Procedure:
     """The procedure of a declared yes-or-no query whose level is ``exp(-nats)``."""
     mechanism, first_rows = executor.mechanism, executor.compiler.families_grow
     usual = mechanism.yes_no_procedure if isinstance(mechanism, GuessAndCheck) else mechanism.procedure
     if not first_rows:
         return usual
-    from everhold.guarantees.intervals.at_all_sizes import CoinMixture
+    from everhold.guarantees.intervals.at_all_sizes import CoinMixture, groups_at_all_sizes
 
-    return CoinMixture.declared(usual, first_rows=first_rows, nats=nats)
+    if not isinstance(mechanism.dependence, Groups):
+        return CoinMixture.declared(usual, first_rows=first_rows, nats=nats)
+    largest = executor.compiler.largest_group
+    found = groups_at_all_sizes(usual, sizes=mechanism.dependence.counts, largest=largest)
+    assert found is not None
+    return found

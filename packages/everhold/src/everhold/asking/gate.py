@@ -2,7 +2,7 @@
 
 All processes that open a gate share its champion, which follows from the ledger alone. A challenge is prepared against
 the champion of the moment; if that one has gone when the transaction is open, nothing is answered, and the challenge is
-prepared again.
+prepared again. Where rows arrived, the champion has values for them first (`Gate.complete`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import as_whole, brief
-from everhold.asking.accessor import HoldoutAccessor
-from everhold.asking.gate_facts import CASES, certified_gates, described_gate, history_of, promotions_of
+from everhold.asking.gate_arrivals import (
+    ArrivedChallenge,
+    answering,
+    challenger_for,
+    champion_for,
+    complete,
+    model_store_of,
+    record_act,
+    rows_left,
+)
+from everhold.asking.gate_facts import described_gate, history_of, promotions_of
+from everhold.asking.grown import SeesArrivals, current
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Facts
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of
-from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger import EntryDraft
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
-from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck
 from everhold.planning.steps import step_at
 from everhold.queries.challenge import Challenge, challenge_of, check_gates, verdict
@@ -33,22 +42,19 @@ from everhold.sealing.model_store import ModelStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from everhold.asking.case_gate import CaseGate
     from everhold.asking.query_executor import QueryExecutor
-    from everhold.ledger import Head
     from everhold.queries.gate_history import GateHistory
     from everhold.queries.gate_metrics import GateMetric
 
     Telling = Callable[[QueryPlan[Verdict]], QueryPlan[Verdict]]
 
-__all__ = ["Gate", "GateRules", "HoldoutGates", "model_store_of", "open_gate", "record_gate"]
+__all__ = ["Gate", "GateRules", "model_store_of", "open_gate", "record_gate"]
 
 _DISAGREEMENT = 0.05  # share of rows for which a gate's status says what it can see
 
 
-class Gate:
+class Gate(SeesArrivals):
     """A champion and its challengers; made by `Holdout.gate`."""
 
     def __init__(
@@ -57,7 +63,11 @@ class Gate:
     ) -> None:  # fmt: skip
         """Use `Holdout.gate` instead."""
         self._executor, self._champions, self._metric, self._name = executor, champions, metric, name
-        self._telling = telling
+        self._telling, self._folder = telling, champions.folder
+
+    def _see_arrivals(self) -> None:
+        super()._see_arrivals()
+        self._champions = model_store_of(self._executor, self._folder)
 
     def __repr__(self) -> str:
         return f"Gate({self._name!r})"
@@ -72,6 +82,7 @@ class Gate:
         """The present champion: SHA-256 of the question about it."""
         return self._now(self._executor.data()).champion
 
+    @current
     def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:
         """Let a candidate challenge the champion; if it is proved to be better, it is the champion from now on.
 
@@ -85,30 +96,61 @@ class Gate:
         The planned number of questions is no limit, as for `Holdout.ask`: beyond it a promotion is proved all the same
         and needs a larger gain, which `status` tells. A limit is the gate's ``challenges``, or an allotment.
 
+        Where rows arrived, a challenge is about all rows of the tree that answers. The same one after an arrival is
+        another one, about more rows.
+
         Returns:
             The verdict, committed to the ledger before it is returned. The same challenge of the same champion is free
             another time, and has the same verdict; so has that of the champion itself.
 
         Raises:
-            QueryRejected: If the candidate cannot be compared. Nothing was charged.
+            QueryRejected: If the candidate cannot be compared, or the champion has no values for rows that arrived.
+                Nothing was charged.
             BudgetExhausted: If it was refused, where that was wished for.
         """
+        self._executor.state()  # other rows may be there by now, which `current` mends
         challenger = Candidate.prepared(self._metric, candidate, training, self._executor.compiler)
         while True:
             gate = self._now(self._executor.data())
             if challenger.digest == gate.champion:
                 return self._itself(challenger, gate)
+            tree = answering(self._executor)
             try:
-                ready: QueryPlan[Verdict] = self._ready(challenger, gate)
-                return self._executor.ask(ready if self._telling is None else self._telling(ready), strict=strict)
+                ready: QueryPlan[Verdict] = self._ready(challenger, gate, tree, (candidate, training))
+                return tree.ask(ready if self._telling is None else self._telling(ready), strict=strict)
             except Outdated:  # somebody else's challenger was promoted meanwhile
                 continue
             finally:
                 self._champions.discard()
 
+    @current
+    def complete(self, champion: Any, *, training: Any = None) -> None:
+        """Give the champion's values for rows that arrived; the gate answers no challenge before; a steward's act.
+
+        Args:
+            champion: The same model or rule as when it was given, which is recognized and evaluated on these rows. Of a
+                champion that was given as predictions, its predictions for the rows that arrived alone, in their order,
+                or a table with row ids. That they are those of the same model is the steward's word, and the ledger
+                keeps their digest.
+            training: Its predictions for all training rows, where it is no model; without them, and with other training
+                rows than before, challenges need larger gains.
+
+        Raises:
+            QueryRejected: If nothing is left, or this is not the champion. Nothing was changed.
+        """
+        if self._executor.analyst is not None:
+            raise QueryRejected(
+                "an analyst cannot complete the champion; expected the holdout itself, as the steward opens it; "
+                "nothing was changed"
+            )
+        self._executor.state()
+        gate = self._now(self._executor.data())
+        complete(gate, self._executor, self._folder, self._metric, champion=champion, training=training)
+
     def _repr_html_(self) -> str:
         return self.status()._repr_html_()
 
+    @current
     def status(self) -> Facts:
         """The gate in public facts: metric, margin, champion, what was challenged and promoted, what is left.
 
@@ -116,15 +158,17 @@ class Gate:
         that. The plan is no limit: beyond it, challenges are answered as questions are, and every promotion is proved,
         but the gain has to be larger. ``sees`` is the least gain in accuracy, on independent rows, with which the next
         challenger is promoted if it differs from the champion on one row in twenty; None where none is seen. For sealed
-        features, or other labels than 0 and 1, it is that of bets whose spread training predictions say.
+        features, or other labels than 0 and 1, it is that of bets whose spread training predictions say. ``rows_left``
+        counts rows that arrived and wait for `complete`.
         """
-        data = self._executor.data()
-        gate, remaining = self._now(data), self._executor.remaining(data)
+        data, tree = self._executor.data(), answering(self._executor)
+        gate, remaining = self._now(data), tree.remaining(data)
         return Facts({
             **described_gate(gate),
+            **({} if tree.growth is None else {"rows_left": rows_left(gate, self._executor)}),
             "holdout": self._executor.record.name,
             "plan": self._plan(data),
-            "sees": self._sees(gate, data),
+            "sees": _sees(gate, tree, data),
             "remaining": {**remaining, **({} if gate.limit is None else {"challenges": gate.left})},
             "statement": self._executor.promise.statement,
             "confidence": self._executor.promise.confidence,
@@ -134,38 +178,38 @@ class Gate:
         queries, asked = self._executor.mechanism.queries, self._executor.state_from(data).asked
         return {"questions": queries, "beyond": max(asked - queries, 0)}
 
-    def _sees(self, gate: GateAccount, data: dict[str, Any]) -> dict[str, float | None] | None:
-        """Least gain the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
-        mechanism, schema, state = self._executor.mechanism, self._executor.schema, self._executor.state_from(data)
-        assert isinstance(mechanism, GuessAndCheck)
-        if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.binomial_tails:
-            return None
-        nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
-        public = schema.features_public and schema.label_kind == "binary"
-        step = step_at(rows=schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public)
-        return {"disagreement": _DISAGREEMENT, "gain": step}
-
     def promotions(self) -> list[dict[str, Any]]:
         """All promotions in order: the ledger's entry, the challenger, and over whom it is proved to be better."""
         return promotions_of(self._executor, self._name)
 
+    @current
     def history(self) -> GateHistory:
         """All champions with the intervals of their gains, and what was spent."""
-        return history_of(self._executor, self._name)
+        return history_of(answering(self._executor), self._name)
 
-    def _ready(self, challenger: Candidate, gate: GateAccount) -> Challenge:
-        executor, champion = self._executor, self._champions.find(gate.champion)
+    def _ready(
+        self, whole: Candidate, gate: GateAccount, tree: QueryExecutor, given: tuple[Any, Any]
+    ) -> Challenge:  # fmt: skip
+        """A challenge of the champion of the moment, about the rows of the tree that answers."""
+        executor = self._executor
+        champion = champion_for(gate, self._champions, executor=executor, tree=tree)
+        later = tree.schema.rows < executor.schema.rows
+        challenger = challenger_for(self._metric, *given, whole=whole, tree=tree) if later else whole
         public = None
         if champion.predictions is not None and challenger.predictions is not None:
-            public = Candidate.prepared(self._metric, champion.predictions, None, executor.compiler)
-        gain = challenger.against(champion, public, executor.compiler)
-        return Challenge(gate, challenger, champion, gain, executor.schema, executor.mechanism, self._champions)
+            public = Candidate.prepared(self._metric, champion.predictions, None, tree.compiler)
+        gain = challenger.against(champion, public, tree.compiler)
+        ready = (gate, challenger, champion, gain, tree.schema, tree.mechanism, self._champions)
+        return ArrivedChallenge(*ready, of_all=whole, every=executor.sealed) if later else Challenge(*ready)
 
     def _itself(self, champion: Candidate, gate: GateAccount) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""
         executor, question = self._executor, champion.digest
-        if gate.before:
+        if gate.before and executor.growth is None:
             question = digest(challenge_of(gate, gate.before, champion.digest))
+        elif gate.before:  # it may have been about other rows than these
+            number = promotions_of(executor, gate.name)[-1]["sequence"]
+            question = executor.entries(number)[-1].question
         told = ExecutionResult([], executor.remaining(executor.data()), executor.promise.statement, executor.analyst)
         shown = f"gate {gate.name!r}: {champion.bound.shown}, the champion"
         decision = Decision.of_champion(gate, question=question, shown=shown)
@@ -176,47 +220,16 @@ class Gate:
         return Accounts.from_state(data).of(Gates).by_name[self._name]
 
 
-class HoldoutGates(HoldoutAccessor):
-    """The gates of a holdout: `holdout.gates`."""
-
-    def open(
-        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", training: Any = None,
-    ) -> Gate:  # fmt: skip
-        """See `Holdout.gate`."""
-        rules = GateRules(name=name, metric=metric, margin=margin, challenges=challenges)
-        champions = model_store_of(self._executor, self._folder)
-        return open_gate(self._executor, champions, rules, champion=champion, training=training)
-
-    def is_about_cases(self, name: str) -> bool:
-        """True if there is a gate of this name, and it is about cases."""
-        gate = Accounts.from_state(self._executor.data()).of(Gates).by_name.get(name)
-        return gate is not None and gate.metric.get("kind") == CASES
-
-    def of_cases(
-        self, name: str = "gate", *, champion: Any = None, baseline: Any = None, **rules: Any
-    ) -> CaseGate:  # fmt: skip
-        """A gate about cases; see `Holdout.gate`."""
-        from everhold.asking.case_gate_opening import CaseRules, open_case_gate
-
-        made = CaseRules(name=name, **rules)
-        return open_case_gate(self._executor, self._folder, made, champion=champion, baseline=baseline)
-
-    def status_facts(self, head: Head) -> dict[str, Any]:
-        """All gates in public facts."""
-        gates = [described_gate(gate) for gate in head.accounts.of(Gates).by_name.values()]
-        return {"gates": gates} if gates else {}
-
-    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
-        """All gates with their promotions."""
-        gates = certified_gates(head.accounts, tally.promotions)
-        return {"gates": gates} if gates else {}
-
-
-def model_store_of(executor: QueryExecutor, folder: Path) -> ModelStore:
-    """The champions of a holdout's gates."""
-    record, rows = executor.record, executor.schema.rows
-    return ModelStore.of(folder, holdout=record.id, rows=rows, seal_key=executor.key.seal_key)
+def _sees(gate: GateAccount, executor: QueryExecutor, data: dict[str, Any]) -> dict[str, float | None] | None:
+    """Least gain the next challenge can see; None where gains are no accuracies, or rows depend on each other."""
+    mechanism, schema, state = executor.mechanism, executor.schema, executor.state_from(data)
+    assert isinstance(mechanism, GuessAndCheck)
+    if gate.metric.get("kind") != "accuracy" or not mechanism.dependence.binomial_tails:
+        return None
+    nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
+    public = schema.features_public and schema.label_kind == "binary"
+    step = step_at(rows=schema.rows, disagreement=_DISAGREEMENT, nats=nats, public=public)
+    return {"disagreement": _DISAGREEMENT, "gain": step}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +279,8 @@ def open_gate(
     if champion is not None:
         first = Candidate.prepared(measure, champion, training, executor.compiler)
         margin = checked_margin(rules.margin, first)
-        wished = GateAccount(name, first.metric, margin, limit, first.digest, first.digest)
+        arrived = 0 if executor.growth is None else executor.growth.account.arrivals
+        wished = GateAccount(name, first.metric, margin, limit, first.digest, first.digest, arrived=arrived)
         if known is None:
             known = _open(executor, champions, first, wished)
         _check_same(known, wished)
@@ -303,19 +317,11 @@ def record_gate(executor: QueryExecutor, wished: GateAccount, champion: str, kee
     public = {
         "kind": GATE, "gate": wished.name, "metric": dict(wished.metric), "margin": wished.margin,
         "challenges": wished.limit, "champion": wished.champion,
+        **({"arrived": wished.arrived} if wished.arrived else {}),
     }  # fmt: skip
     shown = f"gate {wished.name!r}: {champion} is the champion"
     act = EntryDraft(digest({"kind": GATE, "gate": wished.name}), {**public, "shown": shown[:MOST_SHOWN]})
-
-    def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-        accounts = Accounts.from_state(data)
-        if accounts.closed:
-            raise QueryRejected(CLOSED_STUDY)
-        accounts.of(Gates).replay(public, GATE)
-        keep()
-        return accounts.into(data), [Outcome({"value": None, "low": None, "high": None, "source": GATE}, 0)]
-
-    executor.ledger.commit([act], step)
+    record_act(executor, act, GATE, keep)
 
 
 def _check_same(known: GateAccount, wished: GateAccount) -> None:

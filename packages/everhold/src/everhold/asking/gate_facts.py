@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.arrivals import Arrivals
-from everhold.ledger.gates import PROMOTED, GateAccount, Gates
+from everhold.ledger.gates import CASES, COMPLETED, PROMOTED, GateAccount, Gates
 from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.case_challenge import RUNS_OF_THESE, claims_in_words
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
 
-__all__ = ["CASES", "certified_gates", "described_gate", "history_of", "promotions_of"]
-
-CASES = "cases"
-"""Kind of the metric of a gate about cases."""
+__all__ = ["certified_gates", "completions_of", "described_gate", "history_of", "promotions_of"]
 
 
 def described_gate(gate: GateAccount) -> dict[str, Any]:
@@ -72,7 +69,22 @@ def history_of(executor: QueryExecutor, name: str) -> GateHistory:
     )  # fmt: skip
 
 
-def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def completions_of(executor: QueryExecutor, accounts: Accounts) -> dict[str, list[dict[str, Any]]]:
+    """By gate, the entries by which champions got values for rows that arrived; reads the ledger if there are any."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    if not any(gate.completions for gate in accounts.of(Gates).by_name.values()):
+        return found
+    for entry in executor.entries(executor.head().sequence):
+        if entry.answer["source"] == COMPLETED:
+            facts = {"entry": entry.sequence, **{name: entry.description[name] for name in ("arrived", "rows")}}
+            found.setdefault(entry.description["gate"], []).append(facts)
+    return found
+
+
+def certified_gates(
+    accounts: Accounts, promotions: Mapping[str, list[dict[str, Any]]],
+    completions: Mapping[str, list[dict[str, Any]]],
+) -> list[dict[str, Any]]:  # fmt: skip
     """All gates with their promotions, as a certificate lists them; margins and gains in the metric's units."""
     named = ("gate", "metric", "margin", "limit", "challenges")
     found = []
@@ -85,7 +97,8 @@ def certified_gates(accounts: Accounts, promotions: Mapping[str, list[dict[str, 
         ]
         about = f"; about {RUNS_OF_THESE}" if gate.metric.get("population") == NEW_RUNS else ""
         facts = {**{name: said[name] for name in named}, "metric": said["metric"] + about}
-        found.append({**facts, "first": gate.first, "promotions": steps})
+        later = {"completed": completions[gate.name]} if gate.name in completions else {}
+        found.append({**facts, "first": gate.first, "promotions": steps, **later})
     return found
 
 

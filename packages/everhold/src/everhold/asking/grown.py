@@ -74,6 +74,9 @@ class GrowingHoldout(SeesArrivals):
         whose labels come late are appended when the labels are there, all at the same age. Asking again after an
         arrival is a new query.
 
+        A gate about rows answers no challenge until its champion has values for the new rows (`Gate.complete`), made by
+        people who have seen no sealed labels.
+
         In a holdout that was created with ``planning=eh.Planning(grows=True)`` the budget refills: a tree about the new
         rows opens where it pays. In any other one the trees stay one, and intervals narrow alone.
 

@@ -25,7 +25,7 @@ from everhold.progress import progress
 from everhold.queries.query_compiler import QueryCompiler, never_declared
 from everhold.queries.question import IN_ONE_TRANSACTION, ExecutionResult, Pricing
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
-from everhold.sealing.configuration import FAMILIES_GROW, bound_state, state_from
+from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP, bound_state, state_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -390,6 +390,7 @@ class QueryExecutor:
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
             told_by_tree=self._told_by_tree,
             families_grow=self.record.configuration.get(FAMILIES_GROW, 0),
+            largest_group=self.record.configuration.get(LARGEST_GROUP, 0),
             span=None if self.growth is None else self.growth.span_of(self),
         )  # fmt: skip
         if not (isinstance(self.mechanism, GuessAndCheck) and self.mechanism.text_bits):

@@ -14,7 +14,7 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.families.base import BoundFamily
-    from everhold.guarantees.intervals.means import OfMeans
+    from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Head
     from everhold.ledger.declarations import Declaration
     from everhold.mechanisms import State
@@ -150,7 +150,7 @@ def _declared(
     return [*rows, _row(f"{said}, if texts are declared", *halves)]
 
 
-def _procedure_of_shares(executor: QueryExecutor, mechanism: GuessAndCheck, nats: float) -> OfMeans:
+def _procedure_of_shares(executor: QueryExecutor, mechanism: GuessAndCheck, nats: float) -> Procedure:
     """The procedure of a declared yes-or-no query; where rows do not arrive, nothing about that is imported."""
     if not executor.compiler.families_grow:
         return mechanism.yes_no_procedure

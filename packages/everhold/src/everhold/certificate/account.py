@@ -119,6 +119,17 @@ def _gate_items(gates: Sequence[Mapping[str, Any]], *, edition: int) -> Iterator
                 f"{promotion['challenger']} is better than {promotion['over']} by more than {margin}"
                 + _gain_of(promotion),
             )
+        yield from _completed_items(gate)
+
+
+def _completed_items(gate: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A line for each entry by which a champion got values for rows that arrived."""
+    for each in gate.get("completed", ()):
+        first, last = each["rows"]
+        yield (
+            f"gate {gate['gate']!r}, champion completed in entry {shown(each['entry'])}",
+            f"values for rows {shown(first)} to {shown(last)}, after arrival {shown(each['arrived'])}",
+        )
 
 
 def _gain_of(promotion: Mapping[str, Any]) -> str:

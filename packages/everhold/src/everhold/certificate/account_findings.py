@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.arrivals import about_findings, arrival_findings, arrivals_of
+from everhold.certificate.arrivals import about_findings, arrival_findings, arrivals_of, completion_findings
 from everhold.certificate.form import SUMMARY
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Silent
 from everhold.values.measures import POINTS, RATES
@@ -74,6 +74,7 @@ def account_findings(document: Mapping[str, Any]) -> Iterator[str]:
         + lost["recoveries"]
         + unsealed["acts"]
         + len(gates)
+        + sum(len(gate.get("completed", ())) for gate in gates)
         + sum(account.get("open_challenges", {}).get(name, 0) for name in ("opened", "looked"))
         + received
     )
@@ -177,6 +178,7 @@ def gate_findings(document: Mapping[str, Any]) -> Iterator[str]:
         if not len(gate["promotions"]) <= gate["challenges"] <= most or gate["margin"] < 0:
             yield "a gate promoted more often than it was challenged, or answered more challenges than its limit"
         yield from _succession_findings(gate)
+        yield from completion_findings(document, gate)
 
 
 def _competition_findings(document: Mapping[str, Any]) -> Iterator[str]:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRIVED", "FAMILIES_ARRIVED",
-    "about_findings", "about_rows", "arrival_findings", "arrival_items", "arrivals_of", "rows_that_arrived",
+    "about_findings", "about_rows", "arrival_findings", "arrival_items", "arrivals_of", "completion_findings",
+    "rows_that_arrived",
 ]  # fmt: skip
 
 ARRIVED = (
@@ -71,6 +72,17 @@ def about_findings(facts: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) 
     last = facts["rows"]["rows"] + rows_that_arrived(facts)
     if any(each.get("rows", [1, 1])[1] > last for each in told):
         yield "an answer is about rows that never arrived"
+
+
+def completion_findings(facts: Mapping[str, Any], gate: Mapping[str, Any]) -> Iterator[str]:
+    """Check that champions of a gate got values for rows that had arrived, each time for later ones."""
+    completed = gate.get("completed", ())
+    when = {each["arrival"]: each["entry"] for each in facts["account"].get("arrivals", ())}
+    numbers, entries = [each["arrived"] for each in completed], [each["entry"] for each in completed]
+    arrived = all(each["arrived"] in when and when[each["arrived"]] < each["entry"] for each in completed)
+    if not arrived or numbers != sorted(set(numbers)) or entries != sorted(entries):
+        yield "a champion got values for rows that had not arrived, or not in the order of arrivals"
+    yield from about_findings(facts, completed)
 
 
 def arrival_findings(account: Mapping[str, Any]) -> Iterator[str]:

@@ -117,10 +117,20 @@ def _promoted(value: object) -> bool:
     return _promoted_of_before(value) or _promoted_with_gain(value) or _promoted_now(value)
 
 
-_gate = _object(
-    gate=_text, metric=_text, margin=_number, limit=_optional(_count), first=_hash, challenges=_count,
-    promotions=_list(_promoted),
-)  # fmt: skip
+_GATE: Mapping[str, Fits] = {
+    "gate": _text, "metric": _text, "margin": _number, "limit": _optional(_count), "first": _hash, "challenges": _count,
+    "promotions": _list(_promoted),
+}  # fmt: skip
+_gate_alone = _object(**_GATE)
+_completed = _object(entry=_count, arrived=_count, rows=lambda value: _span(value))
+_gate_completed = _object(**_GATE, completed=_list(_completed))
+
+
+def _gate(value: object) -> bool:
+    """A gate, and how its champions got values for rows that arrived, where they did."""
+    return _gate_alone(value) or (_gate_completed(value) and isinstance(value, dict) and bool(value["completed"]))
+
+
 _opened, _opened_and_futile = (
     _object(opened=_count, looked=_count), _object(opened=_count, looked=_count, futile=_count)
 )  # fmt: skip

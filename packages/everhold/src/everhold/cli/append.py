@@ -49,7 +49,8 @@ def append(
 
     What is appended, and when, may depend on all answers, and on nothing else of the
     sealed rows. Rows whose labels come late are appended when the labels are there,
-    all at the same age. Asking again after an arrival is a new query.
+    all at the same age. Asking again after an arrival is a new query. A gate answers
+    no challenge until 'everhold gate complete' gives its champion's values for them.
     The budget refills in holdouts that were created with --grows.
 
     Exit codes:

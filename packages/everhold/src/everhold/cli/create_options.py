@@ -274,6 +274,13 @@ class PlanOptions:
             rich_help_panel=_PLAN,
         ),
     ] = False
+    largest_group: Annotated[
+        int | None,
+        typer.Option(
+            help="With --grows, --protocol and groups: rows that no group exceeds, also of those that will arrive.",
+            rich_help_panel=_PLAN,
+        ),
+    ] = None
     protocol: Annotated[
         Path | None,
         typer.Option(
@@ -298,4 +305,5 @@ class PlanOptions:
             "mechanism": self.mechanism, "queries": 1_000 if queries is None else queries, "overfits": surprises,
             "confidence": self.confidence, "slack": self.slack, "allow_vacuous": self.allow_vacuous,
             **({"grows": True} if self.grows else {}),
+            **({} if self.largest_group is None else {"largest_group": self.largest_group}),
         }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Commands about gates: create, challenge, status."""
+"""Commands about gates: create, challenge, complete, status."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ RuleOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the group `gate`."""
-    app.add_typer(
-        group, name="gate", help="Keep or revert: a champion and proved promotions: create, challenge, status."
-    )
+    said = "Keep or revert: a champion and proved promotions: create, challenge, complete, status."
+    app.add_typer(group, name="gate", help=said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +200,60 @@ def challenge(
             strict=strict,
         )
     show_sentence(str(verdict), verdict.to_dict(), form)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionOptions:
+    """Values of the champion for rows that arrived."""
+
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="Predictions of the champion, for the rows that arrived alone."),
+    ] = None
+    rule: Annotated[str | None, typer.Option(help="Of a champion that is a rule: the same rule.")] = None
+    training_predictions: TrainedOption = None
+    column: ColumnOption = None
+
+
+@group.command()
+@with_option_groups
+def complete(
+    *,
+    place: HoldoutPlace,
+    gate: Annotated[str, typer.Argument(metavar="GATE", help="The gate's name.")] = "gate",
+    champion: CompletionOptions,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Give a champion's values for rows that arrived; the gate answers no challenge before.
+
+    Example:
+      everhold append models.db models march.parquet
+      everhold gate complete models.db models gate champion_march.csv
+      everhold gate complete models.db models rules --rule "delay > 15"
+
+    The file has the champion's predictions for the rows that arrived, with row ids
+    or in their order. They have to be those of the same model, which nobody can
+    check but the steward; the ledger keeps their digest. A rule is recognized. From
+    then on these values are fixed. Nothing is charged.
+
+    Exit codes:
+      0  completed
+      1  a file cannot be read
+      2  wrong usage
+      4  no such holdout
+      5  nothing is left, or it is not the champion; nothing was changed
+      7  the rows or the ledger were altered
+      8  the steward's key is missing or wrong
+    """
+    _check_one(champion.file, champion.rule, option="a file")
+    with place.opened() as holdout, arguments_checked():
+        found = holdout.gate(name=gate)
+        found.complete(
+            champion.rule or _read(champion.file, holdout.schema, champion.column),
+            training=_read(champion.training_predictions, holdout.schema, champion.column),
+        )
+        status = found.status()
+    show_record(status, form)
 
 
 @group.command()

@@ -2,7 +2,8 @@
 
 Opening a gate is an entry of the chain with the source `GATE` and no charge; every challenge is a question whose answer
 has the source `PROMOTED` or `KEPT`. So the champion follows from the entries alone. It is kept beside the mechanism's
-state, under the same seal, to be at hand in a transaction.
+state, under the same seal, to be at hand in a transaction. Where rows arrived, an entry with the source `COMPLETED`
+says that the champion has values for them.
 """
 
 from __future__ import annotations
@@ -18,10 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-__all__ = ["GATE", "KEPT", "LONGEST_GATE", "MOST_CHALLENGES", "PROMOTED", "VERDICTS", "GateAccount", "Gates"]
+__all__ = [
+    "CASES", "COMPLETED", "GATE", "KEPT", "LONGEST_GATE", "MOST_CHALLENGES", "PROMOTED", "VERDICTS", "GateAccount",
+    "Gates",
+]  # fmt: skip
 
 GATE = "gate"
 """Source of the "answer" of an entry that is no question but opens a gate."""
+
+CASES = "cases"
+"""Kind of the metric of a gate about cases."""
+
+COMPLETED = "completed"
+"""Source of the "answer" of an entry by which a champion has values for rows that arrived."""
 
 KEPT = "kept"
 VERDICTS = frozenset({PROMOTED, KEPT})
@@ -48,6 +58,8 @@ class GateAccount:
         before: The champion before, against which the present one was promoted; empty if there was none.
         challenges: Challenges answered so far.
         promotions: How many of them promoted the challenger.
+        arrived: Arrival up to which the champion of a gate about rows has values.
+        completions: Entries by which champions got values for rows that arrived.
     """
 
     name: str
@@ -59,18 +71,37 @@ class GateAccount:
     before: str = ""
     challenges: int = 0
     promotions: int = 0
+    arrived: int = 0
+    completions: int = 0
 
     @property
     def left(self) -> int:
         """Number of further challenges that its own limit allows."""
         return (MOST_CHALLENGES if self.limit is None else self.limit) - self.challenges
 
-    def after(self, challenger: str, *, promoted: bool) -> GateAccount:
+    @property
+    def about_rows(self) -> bool:
+        """True for a gate about rows, False for one about cases."""
+        return self.metric.get("kind") != CASES
+
+    def after(self, challenger: str, *, promoted: bool, arrived: int = 0) -> GateAccount:
         """The gate after one more challenge."""
         asked = replace(self, challenges=self.challenges + 1)
         if not promoted:
             return asked
-        return replace(asked, champion=challenger, before=self.champion, promotions=self.promotions + 1)
+        return replace(
+            asked, champion=challenger, before=self.champion, promotions=self.promotions + 1, arrived=arrived
+        )
+
+    def completed(self, arrived: int) -> GateAccount:
+        """The gate whose champion has values for the rows up to an arrival."""
+        return replace(self, arrived=arrived, completions=self.completions + 1)
+
+    def stored(self) -> list[Any]:
+        """As plain JSON data; without the last two where no rows arrived."""
+        counts = [self.name, self.metric, self.margin, self.limit, self.first, self.champion, self.before]
+        later = [self.arrived, self.completions] if self.arrived or self.completions else []
+        return [*counts, self.challenges, self.promotions, *later]
 
 
 @dataclass(slots=True)
@@ -83,9 +114,9 @@ class Gates(LedgerExtension):
 
     name: ClassVar[str] = "gates"
     key: ClassVar[str] = "gates"
-    acts: ClassVar[frozenset[str]] = frozenset({GATE})
+    acts: ClassVar[frozenset[str]] = frozenset({GATE, COMPLETED})
     answers: ClassVar[frozenset[str]] = VERDICTS
-    accessor: ClassVar[str] = "everhold.asking.gate:HoldoutGates"
+    accessor: ClassVar[str] = "everhold.asking.holdout_gates:HoldoutGates"
 
     by_name: dict[str, GateAccount] = field(default_factory=dict)
 
@@ -103,24 +134,23 @@ class Gates(LedgerExtension):
 
     def stored(self) -> list[list[Any]] | None:
         """As plain JSON data; None if there is no gate."""
-        return [
-            [gate.name, gate.metric, gate.margin, gate.limit, gate.first, gate.champion, gate.before, gate.challenges,
-             gate.promotions]
-            for gate in self.by_name.values()
-        ] or None  # fmt: skip
+        return [gate.stored() for gate in self.by_name.values()] or None
 
     @property
     def entries(self) -> int:
-        """Number of gates that were opened, each by an entry."""
-        return len(self.by_name)
+        """Number of gates that were opened and of champions that were completed, each by an entry."""
+        return len(self.by_name) + sum(gate.completions for gate in self.by_name.values())
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
-        """Take the entry that opens a gate.
+        """Take the entry that opens a gate, or by which its champion has values for rows that arrived.
 
         Raises:
             ValueError: If no such entry is ever written here, in words.
         """
-        self._open(description)
+        if source == COMPLETED:
+            self._complete(description)
+        else:
+            self._open(description)
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
         """Take the answer to a challenge; a promoted challenger is the champion from now on.
@@ -144,18 +174,30 @@ class Gates(LedgerExtension):
             raise ValueError("the gate is malformed")
         if name in self.by_name:
             raise ValueError("the gate was opened twice")
-        self.by_name[name] = GateAccount(name, metric, margin, limit, champion, champion)  # type: ignore[arg-type,index]
+        opened = GateAccount(name, metric, margin, limit, champion, champion)  # type: ignore[arg-type]
+        self.by_name[opened.name] = replace(opened, arrived=_arrived_in(description))
+
+    def _complete(self, description: Mapping[str, Any]) -> None:
+        gate, arrived = self._gate_of(description), _arrived_in(description)
+        if gate is None or description.get("champion") != gate.champion or arrived <= gate.arrived:
+            raise ValueError("a champion was completed that is not the one of its gate, or not with later rows")
+        self.by_name[gate.name] = gate.completed(arrived)
+
+    def _gate_of(self, description: Mapping[str, Any]) -> GateAccount | None:
+        name = description.get("gate")
+        return self.by_name.get(name) if isinstance(name, str) else None
 
     def _challenge(self, description: Mapping[str, Any], *, promoted: bool) -> None:
-        name, champion, challenger = (description.get(field) for field in ("gate", "champion", "challenger"))
-        gate = self.by_name.get(name) if isinstance(name, str) else None
+        champion, challenger = description.get("champion"), description.get("challenger")
+        gate = self._gate_of(description)
         if gate is None or not _is_digest(challenger):
             raise ValueError("the challenge is malformed")
         if champion != gate.champion:
             raise ValueError("the challenge was not about the champion of its gate")
         if gate.left < 1:
             raise ValueError("the gate answered more challenges than its limit")
-        self.by_name[gate.name] = gate.after(challenger, promoted=promoted)
+        arrived = _arrived_in(description) if gate.about_rows else 0
+        self.by_name[gate.name] = gate.after(challenger, promoted=promoted, arrived=arrived)
 
 
 def _is_sound(gate: GateAccount) -> bool:
@@ -165,10 +207,22 @@ def _is_sound(gate: GateAccount) -> bool:
         and _is_margin(gate.margin)
         and _is_limit(gate.limit)
         and all(map(_is_digest, (gate.first, gate.champion, *([gate.before] if gate.promotions else []))))
-        and all(map(_is_count, (gate.challenges, gate.promotions)))
+        and all(map(_is_count, (gate.challenges, gate.promotions, gate.arrived, gate.completions)))
         and gate.promotions <= gate.challenges
         and gate.left >= 0
     )
+
+
+def _arrived_in(description: Mapping[str, Any]) -> int:
+    """Arrival up to which rows had come, as an entry says it.
+
+    Raises:
+        ValueError: If it says none that can be.
+    """
+    arrived = description.get("arrived", 0)
+    if not _is_count(arrived):
+        raise ValueError("an entry of a gate is about no arrival")
+    return arrived
 
 
 def _is_name(value: object) -> TypeGuard[str]:

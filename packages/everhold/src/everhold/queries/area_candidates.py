@@ -12,7 +12,7 @@ from everhold.estimand import check_estimand
 from everhold.queries.area import check_area, check_split, share_of_label
 from everhold.queries.area_difference import PairLook, largest_step
 from everhold.queries.gains import Gained
-from everhold.queries.gate_candidates import Candidate, check_metric
+from everhold.queries.gate_candidates import Candidate, check_metric, of_any_rows
 from everhold.queries.gate_metrics import SCORE
 from everhold.queries.ranking_scores import BoundPairs
 from everhold.values.base import BoundQuery
@@ -64,6 +64,7 @@ class AreaCandidate(Candidate):
             {"kind": SCORE, "name": "roc_auc", **pairs.described}, f"AUC of {pairs.whose}", reads=pairs.names,
             by_position=by_position,
         )  # fmt: skip
+        bound = of_any_rows(bound, compiler.schema)
         check_estimand([bound], compiler.schema, compiler.mechanism)
         check_metric(bound, metric)
         opened = pairs.open(compiler.training)

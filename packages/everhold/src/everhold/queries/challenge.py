@@ -33,6 +33,8 @@ from everhold.queries.verdict import Decision, Verdict
 if TYPE_CHECKING:
     from typing import Self
 
+    from numpy.typing import NDArray
+
     from everhold.ledger import Entry
     from everhold.ledger.gates import GateAccount
     from everhold.mechanisms import Mechanism, State
@@ -85,14 +87,18 @@ class Challenge(QueryPlan[Verdict]):
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """One entry."""
-        public = {**challenge_of(self.gate, self.gate.champion, self.candidate.digest), "margin": self.gate.margin}
+        public = {**self._identity, "margin": self.gate.margin}
         described = {**public, **_kept_width(self.candidate.width), "shown": self.shown[:MOST_SHOWN]}
         return [EntryDraft(self.question, marked(described, by_position=self.by_position))]
 
     @property
     def question(self) -> str:
-        """SHA-256 of gate, champion and challenger."""
-        return digest(challenge_of(self.gate, self.gate.champion, self.candidate.digest))
+        """SHA-256 of gate, champion and challenger, and of the rows where some arrived."""
+        return digest(self._identity)
+
+    @property
+    def _identity(self) -> dict[str, Any]:
+        return {**challenge_of(self.gate, self.gate.champion, self.candidate.digest), **dict(self.schema.about)}
 
     @property
     def shown(self) -> str:
@@ -123,8 +129,8 @@ class Challenge(QueryPlan[Verdict]):
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Written, Gained]:
         """The gain, and the challenger's file, in case it is promoted."""
         unit = self.mechanism.unit
-        values = self.candidate.sealed_values(sealed, unit=unit)
-        written = self.champions.written(self.candidate.as_champion(values))  # for every verdict: failing tells nothing
+        values, as_champion = self.row_values(sealed)
+        written = self.champions.written(as_champion)  # for every verdict: failing tells nothing
         gained = self.gain.look(sealed, values, self.champion.values)
         evaluations = Evaluations(
             totals=np.array([[gained.total]], dtype=np.int64),
@@ -136,6 +142,11 @@ class Challenge(QueryPlan[Verdict]):
             margins=np.array([(1.0 + self.gate.margin) / 2.0 + self.mechanism.row_step]),  # what the grid may hide
         )
         return evaluations, written, gained
+
+    def row_values(self, sealed: StoredRows) -> tuple[NDArray[Any], Champion]:
+        """What is kept of the challenger for each row, and in its file if it is promoted."""
+        values = self.candidate.sealed_values(sealed, unit=self.mechanism.unit)
+        return values, self.candidate.as_champion(values)
 
     def answer(
         self, state: State, seen: tuple[Evaluations, Written, Gained], rows: list[int], noise: Noise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class Candidate:
 
             return AreaCandidate.of(query, metric, compiler)
         query = compiler.placed(query)
-        bound = compiler.bind(query)
+        bound = of_any_rows(compiler.bind(query), compiler.schema)
         check_metric(bound, metric)
         values = bound.training_values
         if values is None and bound.trained and compiler.training is not None:
@@ -131,6 +131,12 @@ class Candidate:
     def as_champion(self, values: NDArray[Any]) -> Champion:
         """Values kept of a challenger that is promoted."""
         return Champion(self.digest, values, self.training, self.predictions)
+
+
+def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
+    """The question without the arrival that says which rows it is about: a candidate is the same one then."""
+    own = {name: value for name, value in bound.description.items() if name not in dict(schema.about)}
+    return replace(bound, description=own) if schema.about else bound
 
 
 def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | ScoreQuery | AreaQuery:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_float, brief
+from everhold.dependence import Groups
 from everhold.diagnosis.questions import DependenceMonitor, dependence_monitor, warn_of_questions
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
@@ -82,6 +83,7 @@ class QueryCompiler:
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
         told_by_tree: Whether a question, by its fingerprint, was told before as a query that is no member.
         families_grow: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
+        largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
         span: Place of the rows among all sealed rows, where rows arrived; None for all.
         level_if_told: `level_of` where the query were told; of silent ones the tree pays.
@@ -99,6 +101,7 @@ class QueryCompiler:
     level_of: Callable[[BoundQuery], float | None] = never_declared
     told_by_tree: Callable[[str], bool] = never_told
     families_grow: int = 0
+    largest_group: int = 0
     described_of: Callable[[BoundQuery], float | None] = never_declared
     span: RowSpan | None = None
     level_if_told: Callable[[BoundQuery], float | None] = never_declared
@@ -302,9 +305,14 @@ class QueryCompiler:
         Raises:
             QueryRejected: If there is none for it. Nothing is charged.
         """
-        from everhold.guarantees.intervals.at_all_sizes import at_all_sizes
+        from everhold.guarantees.intervals.at_all_sizes import at_all_sizes, groups_at_all_sizes
 
-        found = at_all_sizes(procedure, first_rows=self.families_grow, nats=nats)
+        found: Procedure | None
+        if self.largest_group and isinstance(self.mechanism.dependence, Groups):
+            sizes = self.mechanism.dependence.counts
+            found = groups_at_all_sizes(procedure, sizes=sizes, largest=self.largest_group)
+        else:
+            found = at_all_sizes(procedure, first_rows=self.families_grow, nats=nats)
         if found is None:
             raise QueryRejected(
                 f"{bound.shown} has no interval that holds at all numbers of rows, and this holdout grows. Ask about "

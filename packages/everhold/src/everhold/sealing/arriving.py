@@ -18,7 +18,7 @@ import duckdb
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private, keep_others_out
 from everhold.progress import progress
-from everhold.sealing.arriving_groups import arriving_groups
+from everhold.sealing.arriving_groups import arriving_groups, check_no_larger
 from everhold.sealing.arriving_series import check_follows
 from everhold.sealing.checks import FileSide, check_not_shared, check_row_ids
 from everhold.sealing.duckdb_files import file_pattern, limit_memory, spilling_into
@@ -81,6 +81,7 @@ class EarlierFiles:
         with_training: Numbers of earlier arrivals with training rows, likewise.
         group_by: Column whose equal values make a group of rows that depend on each other; None without.
         series: Model of the one series that the rows are; None without.
+        largest_group: Rows that no group may have more of; None for any number.
     """
 
     folder: Path
@@ -90,6 +91,7 @@ class EarlierFiles:
     with_training: Sequence[int]
     group_by: str | None = None
     series: SeriesModel | None = None
+    largest_group: int | None = None
 
     @property
     def sealed(self) -> list[Path]:
@@ -179,6 +181,7 @@ def seal_arrival(
                     groups = arriving_groups(
                         connection, sides, schema, earlier.group_by, sealed=earlier.sealed, training=earlier.training
                     )
+                    check_no_larger(groups, earlier.largest_group)
                 if len(sides) > 1:
                     check_equal_rows(connection, schema.columns, row_id=schema.row_id)
             line(2)

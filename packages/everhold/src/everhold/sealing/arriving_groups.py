@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = ["arriving_groups"]
+__all__ = ["arriving_groups", "check_no_larger"]
 
 _DONE = "nothing was appended"
 
@@ -74,6 +74,27 @@ def arriving_groups(
     sizes = f"SELECT count(*) AS size FROM holdout GROUP BY {quoted(column)}"
     found = connection.execute(f"SELECT size, count(*) FROM ({sizes}) GROUP BY size ORDER BY size").fetchall()
     return tuple((int(size), int(number)) for size, number in found)
+
+
+def check_no_larger(groups: Sequence[tuple[int, int]], largest: int | None) -> None:
+    """Check that no group is larger than those that bets on groups were fixed for; sizes are public.
+
+    Args:
+        groups: Pairs (size, number of groups of that size).
+        largest: Rows that no group may exceed; None for no such number.
+
+    Raises:
+        HoldoutRejected: If one is. Nothing was appended.
+    """
+    larger = [(size, number) for size, number in groups if largest is not None and size > largest]
+    if larger:
+        count = sum(number for _, number in larger)
+        raise HoldoutRejected(
+            f"{count:,} groups that arrive have up to {larger[-1][0]:,} rows; expected at most {largest:,}, the "
+            "largest_group of this holdout, for which the bets of its declared families were fixed; leave these groups "
+            f"out; {_DONE}",
+            larger=count,
+        )
 
 
 def _spanning(shared: int, column: str, said: str) -> HoldoutRejected:

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from everhold.sealing.request import SealRequest
 
 __all__ = [
-    "ALIKE", "FAMILIES_GROW", "GROWS", "bound_state", "check_settings", "drawn_from_rows", "listed_facts",
-    "make_configuration", "mechanism_from", "public_facts", "recorded_extensions", "schema_from", "state_from",
+    "ALIKE", "FAMILIES_GROW", "GROWS", "LARGEST_GROUP", "bound_state", "check_settings", "drawn_from_rows",
+    "listed_facts", "make_configuration", "mechanism_from", "public_facts", "recorded_extensions", "schema_from",
+    "state_from",
 ]  # fmt: skip
 
 ALIKE = "alike"
@@ -41,13 +42,16 @@ GROWS = "grows"
 FAMILIES_GROW = "families_grow"
 """Rows sealed first in a holdout whose declared families hold at all numbers of rows at once (S14)."""
 
+LARGEST_GROUP = "largest_group"
+"""Rows that no group of such a holdout may exceed, so that bets on groups hold at all sizes (S14)."""
+
 _SETTINGS = {
     "folder", "rows", "training_rows", "columns", "label", "label_kind", "row_id", "fingerprint",
     "training_fingerprint", "mechanism", "dependence", "public_key", "seed", "features", "label_classes",
 }  # fmt: skip
 _SOMETIMES = {
     "sealed_before", "stratified", "engine", "training_table", "categories", "whole_groups", ALIKE, GROWS,
-    FAMILIES_GROW,
+    FAMILIES_GROW, LARGEST_GROUP,
 }  # fmt: skip
 _OF_ENGINE = ("kind", "table", "snapshot")
 _KEY = re.compile("[0-9a-f]{64}")

@@ -68,19 +68,21 @@ class ModelStore:
         folder: The private folder of its rows.
         holdout: Identifier of the holdout.
         rows: Number of sealed rows.
+        of_arrival: Names the latest rows that arrived; empty where none did.
     """
 
     folder: Path
     holdout: str
     rows: int
+    of_arrival: str
     _key: bytes = field(repr=False)
     _latest: dict[str, Champion] = field(default_factory=dict, init=False, repr=False, compare=False)
     _unsettled: set[Path] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, folder: Path, *, holdout: str, rows: int, seal_key: bytes) -> ModelStore:
+    def of(cls, folder: Path, *, holdout: str, rows: int, seal_key: bytes, of_arrival: str = "") -> ModelStore:
         """The champions whose files lie in this folder; nothing is read or written yet."""
-        return cls(folder, holdout, rows, hmac.digest(seal_key, b"everhold champions", "sha256"))
+        return cls(folder, holdout, rows, of_arrival, hmac.digest(seal_key, b"everhold champions", "sha256"))
 
     def find(self, digest: str) -> Champion:
         """A champion that was kept.
@@ -151,7 +153,7 @@ class ModelStore:
         self._latest[champion.digest] = champion
 
     def _path(self, digest: str) -> Path:
-        return self.folder / f"champion-{digest}"
+        return self.folder / "-".join(filter(None, ("champion", digest, self.of_arrival)))
 
     def _bound_to(self, digest: str) -> bytes:
         return f"{self.holdout}\n{digest}\n{self.rows}\n".encode()

@@ -61,11 +61,15 @@ class Planning:
             intervals narrow, and the budget stays what it is. Needs guess_and_check without a slack. With ``declared=``
             all rows have one tree, and the intervals of members hold at all numbers of rows at once, if the rows that
             arrive have the same population values (S14).
+        largest_group: With ``declared=``, ``grows=True`` and rows in groups: no group has more rows, of those that are
+            sealed and of those that will arrive. A batch with a larger one is refused. Intervals of members are as wide
+            as this says, so name no more than will come.
     """
 
     slack: float = 0.0
     allow_vacuous: bool = False
     grows: bool = False
+    largest_group: int | None = None
 
 
 class ExtensionSettings(Protocol):

@@ -280,8 +280,8 @@ def test_a_challenge_that_was_prepared_for_another_champion_is_prepared_again(ho
     prepared, other = [], holdout.gate()
     make = Gate._ready
 
-    def meanwhile(self, challenger, account):
-        ready = make(self, challenger, account)
+    def meanwhile(self, challenger, account, *more):
+        ready = make(self, challenger, account, *more)
         prepared.append(account.champion)
         if len(prepared) == 1:
             monkeypatch.setattr(Gate, "_ready", make)
@@ -606,7 +606,7 @@ def test_a_challenge_is_never_silent(holdout):
     _, champion = world(0)
     gate = holdout.gate(eh.accuracy, champion=champion)
     challenger = Candidate.prepared(gate._metric, lucky(champion, 0.05, 1), None, holdout._executor.compiler)
-    ready = gate._ready(challenger, gate._now(holdout._executor.data()))
+    ready = gate._ready(challenger, gate._now(holdout._executor.data()), holdout._executor, (None, None))
     with pytest.raises(eh.QueryRejected, match="a challenge cannot be asked silently"):
         ready.silently()
     assert holdout.status()["questions_asked"] == 0

@@ -55,6 +55,23 @@ def test_rules_challenge_a_rule(models, everhold):
     assert everhold("gate", "challenge", *GATE, "--rule", "delay > 15").stdout.startswith("promoted: ")
 
 
+def test_after_an_arrival_the_champion_is_completed_by_command(models, everhold):
+    everhold("gate", "create", *GATE, "--champion", "weak.csv")
+    everhold("gate", "create", *GATE, "--rule", "carrier = 'UA'", "--gate", "rules")
+    lines = (models / "sealed.csv").read_text().splitlines()
+    new = [f"{900_000 + number},{line.partition(',')[2]}" for number, line in enumerate(lines[1:60])]
+    (models / "new.csv").write_text("\n".join([lines[0], *new]) + "\n")
+    (models / "weak_new.csv").write_text("\n".join(["id,late", *(f"{900_000 + number},1" for number in range(59))]))
+    everhold("append", *GATE, "new.csv")
+    refused = everhold("gate", "challenge", *GATE, "--challenger", "strong.csv", code=5)
+    assert refused
+    completed = json.loads(everhold("gate", "complete", *GATE, "gate", "weak_new.csv", "--format", "json").stdout)
+    assert completed["rows_left"] == 0
+    assert "rows_left" in everhold("gate", "complete", *GATE, "rules", "--rule", "carrier = 'UA'").stdout
+    everhold("gate", "complete", *GATE, "rules", "--rule", "carrier = 'UA'", code=5)
+    everhold("gate", "complete", *GATE, "rules", code=2)
+
+
 def test_the_same_command_again_changes_nothing_and_another_champion_is_refused(models, everhold):
     for _ in range(2):
         everhold("gate", "create", *GATE, "--champion", "weak.csv")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import scipy
 
-from everhold.guarantees.intervals.betting import Betting
+from everhold.guarantees.intervals.base import GroupSums
+from everhold.guarantees.intervals.betting import Betting, GroupBetting, OfGroups
 from everhold.guarantees.intervals.means import ClopperPearson, OfMeans
 from everhold.guarantees.intervals.ratios import RatioBetting
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.guarantees.intervals.means import Ends
 
-__all__ = ["CoinMixture", "at_all_sizes"]
+__all__ = ["CoinMixture", "at_all_sizes", "groups_at_all_sizes"]
 
 _BISECTIONS = 60
 _DOUBT, _DOUBT_BY_ROW = 1e-9, 1e-14  # nats that floating point may add to the capital; generously
@@ -89,6 +90,23 @@ class CoinMixture(OfMeans):
         yes, no = self.concentration * theta, self.concentration * (1.0 - theta)
         mixed = special.betaln(ones + yes, zeros + no) - special.betaln(yes, no)
         return np.asarray(mixed - special.xlogy(ones, theta) - special.xlog1py(zeros, -theta))
+
+
+def groups_at_all_sizes(procedure: Procedure, *, sizes: tuple[tuple[int, float], ...], largest: int) -> OfGroups | None:
+    """The same for rows in groups: bets on their sums, in units of the largest group that there can be.
+
+    Args:
+        procedure: For the rows that are there now.
+        sizes: Pairs of a size and the number of sealed groups of that size.
+        largest: Rows that no group exceeds, of those that are sealed and of those that will arrive.
+    """
+    if isinstance(procedure, OfGroups):
+        return replace(procedure, fixed_stakes=True, largest_group=largest)
+    if not isinstance(procedure, OfMeans):
+        return None
+    nothing = np.zeros(0, dtype=np.int64)  # no stake follows from training rows, so a mean needs none
+    training = GroupSums(nothing, nothing, nothing, 1)
+    return GroupBetting(sizes=sizes, training=training, fixed_stakes=True, largest_group=largest)
 
 
 def at_all_sizes(procedure: Procedure, *, first_rows: int, nats: float) -> Procedure | None:

@@ -179,9 +179,11 @@ class OfGroups(Bets):
 
     Attributes:
         sizes: Pairs of a size and the number of sealed groups of that size; public. In plans parts of groups count.
+        largest_group: Rows that no group exceeds that is sealed now or will ever arrive; None for those of ``sizes``.
     """
 
     sizes: tuple[tuple[int, float], ...]
+    largest_group: int | None = field(default=None, kw_only=True)
 
     @property
     def rows(self) -> float:
@@ -190,7 +192,17 @@ class OfGroups(Bets):
 
     @cached_property
     def _largest(self) -> float:
-        return float(max(size for size, _ in self.sizes))
+        return float(self.largest_group or max(size for size, _ in self.sizes))
+
+    def widest(self, nats: float) -> float:
+        """See `Procedure.widest`; of bets at all sizes that of rows as large as a group can be.
+
+        The capital is concave in size and value of a group, so it is least where groups are as large as can be and have
+        all ones or all zeros. These are ``rows / largest_group`` coins.
+        """
+        if self.largest_group is None or not self.of_all_rows:
+            return super().widest(nats)
+        return min(math.sqrt((side_of(nats) + MOST_PAID) * self.largest_group / self.rows), 0.5)
 
     def _predicted(self, training: GroupSums | Pairs, units: Callable[[Any, float], Units]) -> Prediction:
         """Sealed groups are taken to spread as training groups do, in proportion to rows."""
