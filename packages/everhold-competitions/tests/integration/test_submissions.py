@@ -250,7 +250,7 @@ def test_groups_of_rows_are_wider_and_hold(tmp_path):
     [
         ({"id": IDS, "prediction": np.where(TRUTH == 1, np.nan, 0.0)}, "nan or infinite"),
         ({"id": IDS, "prediction": TRUTH * 0.3}, "are no labels"),
-        ({"id": IDS, "prediction": np.array(["yes", "no"])[TRUTH]}, "the same kind"),
+        ({"id": IDS, "prediction": np.array(["yes", "no"])[TRUTH]}, "expected 0 and 1, or False and True"),
         ({"id": IDS[:-1], "prediction": TRUTH[:-1]}, "not at all"),
         ({"id": np.append(IDS[:-1], IDS[0]), "prediction": TRUTH}, "more than once"),
         ({"id": np.append(IDS[:-1], "zebra"), "prediction": TRUTH}, "no sealed row has"),
