@@ -144,7 +144,7 @@ class Challenge(QueryPlan[Verdict]):
         return evaluations, written, gained
 
     def row_values(self, sealed: StoredRows) -> tuple[NDArray[Any], Champion]:
-        """What is kept of the challenger for each row, and in its file if it is promoted."""
+        """Values of the challenger, one for each row, and its file in case it is promoted."""
         values = self.candidate.sealed_values(sealed, unit=self.mechanism.unit)
         return values, self.candidate.as_champion(values)
 
