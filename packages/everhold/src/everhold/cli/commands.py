@@ -49,7 +49,7 @@ OWN = {
     "allotments": ("allotments", "Print what analysts may spend and have spent."),
     "unseal": ("unsealing", "End the study: print what the sealed rows say about all queries asked."),
     "diagnose": ("diagnose", "Look for rows that depend on each other more than declared; reads training rows only."),
-    "gate": ("gate", "Keep or revert: a champion and proved promotions: create, challenge, status."),
+    "gate": ("gate", "Keep or revert: a champion and proved promotions: create, challenge, complete, status."),
     "suite": ("suite", "Seal the cases of a suite with the results of the present version, and open a gate."),
     "challenge": ("suite", "Compare a file of results with the champion of a gate; the exit code is the verdict."),
     "dependence": ("dependence", "Rows that depend on each other: fit a model, describe it, find its quilts."),

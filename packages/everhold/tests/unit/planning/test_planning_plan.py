@@ -30,7 +30,7 @@ from everhold.planning.request import (
 from everhold_lab.published import STATEMENTS, zhao_theorem_2_rows
 from everhold_lab.theory.candidates import best_radius
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
-from everhold_privacy.mechanisms.thresholdout import Thresholdout
+from everhold_privacy.mechanisms.thresholdout import Thresholdout, _with_least_threshold
 
 ULP = 1e-12
 
@@ -134,7 +134,7 @@ def test_the_optimum_of_thresholdout_is_a_true_minimum(rows, queries, overfits, 
             moved = {
                 name: getattr(tuned, name) * math.exp(step * (d - 1)) for name, d in zip(scales, direction, strict=True)
             }
-            other = replace(tuned, **moved)._with_least_threshold(slack)
+            other = _with_least_threshold(replace(tuned, **moved), slack)
             assert tuned.promise().radius <= other.promise().radius * (1 + 1e-6)
 
 

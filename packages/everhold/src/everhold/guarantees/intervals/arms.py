@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from everhold.guarantees.intervals.betting import refuse_larger, side_of
-from everhold.guarantees.intervals.capital import CAP, Units, doubt
-from everhold.guarantees.intervals.hedge import FRACTIONS, MOST_PAID
+from everhold.guarantees.intervals.capital import Units, doubt
+from everhold.guarantees.intervals.hedge import FRACTIONS
 from everhold.guarantees.intervals.parts import OfScore, PartBets
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ __all__ = ["ArmDifference", "SeenArms"]
 _JOINT = 15.0 / 16.0  # of the level for both bets together, the rest for the box
 _HONEST_ERRORS = 6.0  # standard errors from the planned means up to which bets are made
 _HALVINGS = 40
-_OWN_PAYS = math.log(2.0)
+_CAP = 0.99  # of the stake with which one unit could lose everything
+_OWN = 0.75  # of the level of a bet, for the stake that the training rows name
 _LEAST_ERROR, _ROUNDING = 1e-9, 1e-12
 
 Ends = tuple[float, float]
@@ -103,7 +104,7 @@ class _BettingPlan:
     def stake(self, nats: float) -> float:
         """The stake that is best where sealed units spread as planned; six digits."""
         best = math.sqrt(2.0 * nats / max(self.variance, 1e-300))
-        return float(f"{min(best, CAP * self.cap):.6g}")
+        return float(f"{min(best, _CAP * self.cap):.6g}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +171,7 @@ class ArmDifference(OfScore):
         """See `Procedure.stakes`: of the bets on both arms, against small and large differences; 0 where none is."""
         if not self._is_joint(nats):
             return {"stake_low": 0.0, "stake_high": 0.0}
-        side = side_of(nats - math.log(_JOINT)) + _OWN_PAYS
+        side = side_of(nats - math.log(_JOINT)) - math.log(_OWN)
         return {"stake_low": self._from_below.stake(side), "stake_high": self._from_above.stake(side)}
 
     def standard_error(self, guess: float) -> float:
@@ -241,8 +242,8 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
     up, down = seen.treated, _raised(seen.control, seen.rounded)
     refuse_larger(np.asarray(np.rint(up.sizes + down.sizes), dtype=np.int64), plan.largest)
     (least_b, most_b), (least_a, most_a) = treated, control
-    stakes = np.append(plan.stake(nats + _OWN_PAYS), FRACTIONS * plan.cap)
-    pays = np.append(_OWN_PAYS, np.full(len(FRACTIONS), MOST_PAID))
+    stakes = np.append(plan.stake(nats - math.log(_OWN)), FRACTIONS * plan.cap)
+    pays = -np.log(np.append(_OWN, np.full(len(FRACTIONS), (1.0 - _OWN) / len(FRACTIONS))))
     spread = _moves(up, down, plan, _mean(seen.treated), _mean(seen.control))
     costs = stakes * float(up.counts @ spread**2) / 2.0 + (nats + pays) / stakes
     best = int(np.argmin(costs))

@@ -97,8 +97,8 @@ def test_no_pair_that_is_left_has_a_smaller_difference(seed):
     plan, nats = procedure._from_below, 4.0
     boxes = [(0.5, 0.7), (0.3, 0.5)] if seed % 2 else [(0.48, 0.75), (0.25, 0.5)]
     found = arms._least_difference(both, plan, nats, *boxes)
-    stakes = [plan.stake(nats + math.log(2.0)), *(arms.FRACTIONS * plan.cap)]
-    pays = [math.log(2.0)] + [math.log(32.0)] * (len(stakes) - 1)
+    stakes = [plan.stake(nats - math.log(0.75)), *(arms.FRACTIONS * plan.cap)]
+    pays = [-math.log(0.75), *[math.log(64.0)] * 16]
     cells, least = 60, math.inf
     for b, a in itertools.product(*(np.linspace(*box, cells) for box in boxes)):
         moves = arms._moves(both.treated, both.control, plan, b, a)
