@@ -71,7 +71,7 @@ def climbs(rng, *, arrives=True, **study):
 
 
 def peeks(rng):
-    """The champion's values for rows that arrived are made by somebody who saw their labels: all of them are wrong."""
+    """The champion's values for rows that arrived are made with their labels in view: all of them are wrong."""
     gate = GateStudy(rng)
     gate.arrive()
     gate.champion[gate.trees[1].first :] = 0
@@ -91,7 +91,7 @@ BROKEN = {
     "each challenge at its level alone": lambda rng: climbs(rng, alone=True),
     "new rows of people who were sealed already": lambda rng: climbs(rng, copied=True),
     "labels that the other tree told are not counted": lambda rng: climbs_after(rng, counted=False),
-    "values of a champion by somebody who saw labels": peeks,
+    "values of a champion made with labels in view": peeks,
 }
 
 

@@ -48,7 +48,7 @@ def capital(theta, largest):
 
 
 def bets_miss(theta, nats, largest):
-    """Whether bets miss at some counts."""
+    """True if bets miss at some counts."""
     of, side = capital(theta, largest), side_of(nats)
     return lambda counts: any(of(counts, upper) >= side for upper in (False, True))
 
@@ -61,7 +61,7 @@ def next_counts(counts, kind):
 
 
 def coins_miss(theta, nats):
-    """Whether the mixture for independent rows misses, which takes each row for a coin."""
+    """True if the mixture for independent rows misses, which takes each row for a coin."""
 
     @cache
     def misses(counts):

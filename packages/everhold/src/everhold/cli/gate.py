@@ -232,7 +232,7 @@ def complete(
       everhold gate complete models.db models rules --rule "delay > 15"
 
     The file has the champion's predictions for the rows that arrived, with row ids
-    or in their order. They have to be those of the same model, which nobody can
+    or in their order. They must come from the same model, which nobody can
     check but the steward; the ledger keeps their digest. A rule is recognized. From
     then on these values are fixed. Nothing is charged.
 

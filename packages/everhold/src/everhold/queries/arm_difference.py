@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
 
+    InArm = tuple[NDArray[np.float64], NDArray[np.float64]]
+    """Values of rows within an arm, and 1 for its rows; shape (rows,) each."""
+
 __all__ = ["OneArmDifference", "difference_of_arms"]
 
 
@@ -53,7 +56,7 @@ def difference_of_arms(
     if ordered[0] is not arms[0]:
         width = -width
     look = ArmsLook(ordered[0], ordered[1], mechanism.dependence.group_column, largest_group(mechanism), mechanism.unit)
-    values = look.of_rows(training)
+    values = look.values(training)
     if not all(whole.any() for _, whole in values):
         return None
     columns = [arm.columns for arm in ordered]
@@ -63,7 +66,7 @@ def difference_of_arms(
         by_position=any(arm.by_position for arm in arms),
     )  # fmt: skip
     compiler.test_spread(bound, _residuals(*values))
-    planned = look.at(training)
+    planned = look.units(training, values)
     known, rows = Fraction(planned.score), compiler.schema.rows
     procedure = ArmDifference(planned, rows / compiler.schema.training_rows, rows)
     own = None if guess is None else as_float(guess)
@@ -89,9 +92,9 @@ class ArmsLook:
     largest: float
     unit: int
 
-    def at(self, rows: StoredRows) -> SeenArms:
-        """The units of both arms; of sealed rows they are secret."""
-        (first, counting), (other, among) = self.of_rows(rows)
+    def units(self, rows: StoredRows, values: Sequence[InArm]) -> SeenArms:
+        """The units of both arms, from the values of rows; of sealed rows they are secret."""
+        (first, counting), (other, among) = values
         rounded = 0.0 if all(parts_of_ratio(arm)[0].yes_no for arm in (self.treated, self.control)) else 1.0 / self.unit
         if self.group_column is None:
             treated, control = units_of(first, counting), units_of(other, among)
@@ -105,18 +108,16 @@ class ArmsLook:
         )
         return SeenArms(treated, control, rounded)
 
-    def of_rows(self, rows: StoredRows) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Values of rows within either arm, and 1 for its rows; shape (rows,) each. Of sealed rows they are secret."""
+    def values(self, rows: StoredRows) -> list[InArm]:
+        """Values of rows in either arm; of sealed rows they are secret."""
         return [self._values(rows, arm) for arm in (self.treated, self.control)]
 
-    def _values(self, rows: StoredRows, arm: BoundQuery) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _values(self, rows: StoredRows, arm: BoundQuery) -> InArm:
         part, whole = (rows.row_values(query, unit=self.unit) for query in parts_of_ratio(arm))
         return np.minimum(part, whole) / self.unit, whole / self.unit
 
 
-def _residuals(
-    treated: tuple[NDArray[np.float64], NDArray[np.float64]], control: tuple[NDArray[np.float64], NDArray[np.float64]]
-) -> NDArray[np.float64]:
+def _residuals(treated: InArm, control: InArm) -> NDArray[np.float64]:
     """Influence of each training row on the difference, shape (rows,)."""
     moves = [(part - whole * (part.sum() / whole.sum())) / whole.sum() for part, whole in (treated, control)]
     return np.asarray(moves[0] - moves[1])
@@ -144,5 +145,5 @@ class OneArmDifference(OneNumber):
 
     def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
         """The difference of the sealed rows, and the units that are bet on."""
-        seen = self.look.at(sealed)
+        seen = self.look.units(sealed, self.look.values(sealed))
         return Fraction(seen.score), seen

@@ -56,7 +56,7 @@ def test_an_interval_misses_with_its_level_at_most(world, planned):
 
 
 def misses_of_copies(*, as_rows, draws=60):
-    """How often an interval at a level of .2 misses where each group is twenty copies of a row."""
+    """Number of misses of intervals at a level of .2 where each group is twenty copies of a row."""
     rng, found = np.random.default_rng(3), 0
     kinds = np.array([(20, 20, 0, 0), (20, 0, 0, 0), (0, 0, 20, 20), (0, 0, 20, 0)])
     chances, nats = np.array([0.3, 0.2, 0.2, 0.3]), math.log(5.0)
