@@ -222,9 +222,9 @@ Told3 = tuple[float | None, float | None, float | None]
 
 
 def _fact(
-    entries: Sequence[Entry], told: Told3, sealed: Told3, *, asked: str, source: str, **named: str
+    entries: Sequence[Entry], told: Told3, sealed: Told3, *, measure: str, asked: str, question: str, source: str
 ) -> dict[str, Any]:
-    """One answer as the certificate states it, with the names of its measure and its question."""
+    """One answer as the certificate states it."""
     if None in told and None in sealed:
         silent = "it was asked silently, and nothing is told of it before the study is unsealed"
         raise QueryRejected(
@@ -236,9 +236,9 @@ def _fact(
     spans = {} if not about else {"rows": list(about[0])}
     unsealed = {} if None in sealed else {"unsealed": dict(zip(names, map(_plain, sealed), strict=True))}
     return {
-        "measure": named["measure"],
+        "measure": measure,
         "asked": asked,
-        "question": named["question"],
+        "question": question,
         "entries": [entry.sequence for entry in entries],
         "source": source,
         "by_position": any(ABOUT in entry.description for entry in entries),

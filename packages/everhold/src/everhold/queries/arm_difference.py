@@ -17,6 +17,7 @@ from everhold.queries.score_query import largest_group
 from everhold.queries.statistic import OneNumber
 from everhold.sealing.sums import parts_of_ratio
 from everhold.values.base import BoundQuery
+from everhold.values.measures import DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,8 +61,9 @@ def difference_of_arms(
     if not all(whole.any() for _, whole in values):
         return None
     columns = [arm.columns for arm in ordered]
+    kind = DIFFERENCE_OF_RATES if look.of_rates else DIFFERENCE_OF_MEANS
     bound = BoundQuery(
-        {"kind": "difference of arms", "of": [arm.description for arm in ordered]}, shown, -width, width,
+        {"kind": kind, "of": [arm.description for arm in ordered]}, shown, -width, width,
         reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
         by_position=any(arm.by_position for arm in arms),
     )  # fmt: skip
@@ -92,10 +94,15 @@ class ArmsLook:
     largest: float
     unit: int
 
+    @property
+    def of_rates(self) -> bool:
+        """True if what is averaged in either arm is 0 or 1 in every row."""
+        return all(parts_of_ratio(arm)[0].yes_no for arm in (self.treated, self.control))
+
     def units(self, rows: StoredRows, values: Sequence[InArm]) -> SeenArms:
         """The units of both arms, from the values of rows; of sealed rows they are secret."""
         (first, counting), (other, among) = values
-        rounded = 0.0 if all(parts_of_ratio(arm)[0].yes_no for arm in (self.treated, self.control)) else 1.0 / self.unit
+        rounded = 0.0 if self.of_rates else 1.0 / self.unit
         if self.group_column is None:
             treated, control = units_of(first, counting), units_of(other, among)
             return SeenArms(*_beside(treated, control), rounded)

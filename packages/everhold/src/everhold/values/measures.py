@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Pair
 
-__all__ = ["MEASURES", "POINTS", "RATES", "measure_of", "mirrored"]
+__all__ = ["DIFFERENCE_OF_MEANS", "DIFFERENCE_OF_RATES", "MEASURES", "POINTS", "RATES", "measure_of", "mirrored"]
+
+DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES = "difference of arms", "difference of arms in a rate"
+"""Kinds of queries that compare two arms."""
 
 RATES = frozenset({"right", "wrong", "share", "precision", "recall"})
 """Measures that are shares of rows, and read as per cent."""
@@ -47,7 +50,9 @@ def measure_of(bound: BoundQuery) -> str:
         return "loss"
     if kind == "score":
         return "value"
-    if kind in ("auc difference", "score difference"):
+    if kind == DIFFERENCE_OF_RATES:
+        return "points"
+    if kind in ("auc difference", "score difference", DIFFERENCE_OF_MEANS):
         return "difference"
     return "share" if bound.yes_no else "mean"
 

@@ -83,6 +83,16 @@ def test_the_other_way_round_is_its_negative_and_free(checked):
     assert (other.low, other.value, other.high) == pytest.approx((-one.high, -one.value, -one.low))
 
 
+@pytest.mark.parametrize("arms", ["BA", "AB"])
+def test_a_certificate_shows_points_of_a_rate_and_a_difference_of_a_number(checked, arms):
+    rate = eh.risk_difference("died = 1", arm="arm", treated=arms[0], control=arms[1])
+    number = eh.risk_difference(eh.mean("pressure", low=60, high=200), **ARMS)
+    asked = [checked.ask(query) for query in (rate, number)]
+    facts = checked.certificate([rate, number]).to_dict()["summary"]["answers"]
+    assert [fact["measure"] for fact in facts] == ["points", "difference"]
+    assert [fact["value"] for fact in facts] == [answer.value for answer in asked]
+
+
 def test_numbers_of_both_arms_and_arms_that_are_numbers(checked):
     pressure = checked.ask(eh.risk_difference(eh.mean("pressure", low=60, high=200), **ARMS))
     assert pressure.low <= -10.0 <= pressure.high
