@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,8 +126,9 @@ class CaseGate(SeesArrivals):
             known = self.complete_results(gate)
             evidence = Evidence(self._units, values, *(known if rerun is None else rerun))
             plan = CaseChallenge(
-                gate, self._suite, self._units, name, self._executor.mechanism, self._store,  # type: ignore[arg-type]
-                evidence.proves, values, self.file_of(challenger_digest(gate.name, name)), self._executor.schema.about,
+                gate, self._suite, self._units, name, self._executor.mechanism,  # type: ignore[arg-type]
+                partial(self._store.keep, self.file_of(challenger_digest(gate.name, name))), evidence.proves, values,
+                self._executor.schema.about,
             )  # fmt: skip
             try:
                 return self._executor.ask(plan, strict=strict)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -216,8 +217,8 @@ class OpenChallenge:
 
         challenge = CaseChallenge(
             gate, self._units.suite, self._units, self._challenger, self._executor.mechanism,  # type: ignore[arg-type]
-            self._store, proves, None if values is None else values[0],
-            self._gate.file_of(challenger_digest(gate.name, self._challenger)), self._executor.schema.about, opened,
+            partial(self._store.keep, self._gate.file_of(challenger_digest(gate.name, self._challenger))), proves,
+            None if values is None else values[0], self._executor.schema.about, opened,
         )  # fmt: skip
         return _Plan(proves, challenge, evidence)
 

@@ -14,22 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.answers import QuotedPrice
 from everhold.arguments import brief
 from everhold.display import at_least
 from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import Accounts
-from everhold.ledger.gates import KEPT, PROMOTED, Gates
+from everhold.ledger.gates import KEPT, PROMOTED
 from everhold.queries.case_results import NEW_RUNS
-from everhold.queries.challenge import challenge_of
+from everhold.queries.challenge import GateChallenge, challenge_of
 from everhold.queries.gate_history import most_gain
-from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
+from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, digest
 from everhold.queries.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.ledger import Entry
     from everhold.ledger.gates import GateAccount
     from everhold.ledger.open_challenges import Opened
     from everhold.mechanisms import State
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
     from everhold.queries.case_evidence import UnitPlan
     from everhold.queries.case_results import CaseSuite
     from everhold.randomness import Noise
-    from everhold.sealing.result_store import ResultStore
     from everhold.sealing.table import StoredRows
 
 __all__ = ["RUNS_OF_THESE", "CaseChallenge", "case_verdict", "claims_in_words", "look_label", "next_nats"]
@@ -62,7 +58,7 @@ def look_label(looks: int) -> int:
 
 
 @dataclass(frozen=True)
-class CaseChallenge(QueryPlan[Verdict]):
+class CaseChallenge(GateChallenge):
     """One challenge that is ready to be asked, against the champion of the moment.
 
     Attributes:
@@ -71,10 +67,9 @@ class CaseChallenge(QueryPlan[Verdict]):
         units: Its units.
         challenger: The challenger's name.
         mechanism: The mechanism that answers.
-        store: The results of the gate's champions.
+        keep: Keeps the challenger's results among those of the gate's champions.
         proves: Whether the claims are proved at ln(1 / level). Secret.
         values: The challenger's results, kept if it is promoted; None where they are not complete. Secret.
-        file: Name under which these results are kept.
         about: What identifies the cases, where some were added; part of the challenge's identity.
         opened: The open challenge that this closes; None for one that was given all results at once.
         futile: True if it is ended as kept by what the results say, before all cases were handed out.
@@ -85,10 +80,9 @@ class CaseChallenge(QueryPlan[Verdict]):
     units: UnitPlan
     challenger: str
     mechanism: GuessAndCheck
-    store: ResultStore
+    keep: Callable[[NDArray[np.float64]], None] = field(repr=False)
     proves: Callable[[float], bool] = field(repr=False)
     values: NDArray[np.float64] | None = field(repr=False)
-    file: str
     about: tuple[tuple[str, int], ...] = ()
     opened: Opened | None = None
     futile: bool = False
@@ -98,26 +92,18 @@ class CaseChallenge(QueryPlan[Verdict]):
         return True
 
     @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the challenger's name at this gate; results are no part of it."""
-        return challenger_digest(self.gate.name, self.challenger)
-
-    @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """One entry."""
-        public = {**self._identity, "margin": self.gate.margin}
+        public = {**self.identity, "margin": self.gate.margin}
         if self.opened is not None:
             public["opened"] = self.opened.entry
         return [EntryDraft(self.question, {**public, "shown": self.shown[:MOST_SHOWN]})]
 
     @property
-    def question(self) -> str:
-        """SHA-256 of gate, champion and challenger, and of what was added to the cases."""
-        return digest(self._identity)
-
-    @property
-    def _identity(self) -> dict[str, Any]:
-        return {**challenge_of(self.gate, self.gate.champion, self.digest), **dict(self.about)}
+    def identity(self) -> dict[str, Any]:
+        """Gate, champion and the challenger's name, and what was added to the cases; results are no part of it."""
+        challenger = challenger_digest(self.gate.name, self.challenger)
+        return {**challenge_of(self.gate, self.gate.champion, challenger), **dict(self.about)}
 
     @property
     def shown(self) -> str:
@@ -135,17 +121,6 @@ class CaseChallenge(QueryPlan[Verdict]):
             return min(count, 1)
         return min(count, 1) if self.units.can_prove(next_nats(self.mechanism, state)) else 0
 
-    def room(self, accounts: Accounts, count: int) -> int:
-        """As many as the gate's own limit allows.
-
-        Raises:
-            Outdated: If the gate has another champion by now.
-        """
-        now = accounts.of(Gates).by_name.get(self.gate.name)
-        if now is None or now.champion != self.gate.champion:
-            raise Outdated
-        return min(count, now.left)
-
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> None:
         """Nothing is read of the sealed rows."""
 
@@ -154,7 +129,7 @@ class CaseChallenge(QueryPlan[Verdict]):
         nats = next_nats(self.mechanism, state) if self.opened is None else self.opened.nats
         promoted = self.values is not None and not self.futile and self.proves(nats)
         if promoted and self.values is not None:
-            self.store.keep(self.file, self.values)
+            self.keep(self.values)
         answer = {
             "value": None, "low": self.gate.margin if promoted else None, "high": None,
             "source": PROMOTED if promoted else KEPT,
@@ -168,12 +143,6 @@ class CaseChallenge(QueryPlan[Verdict]):
         """The verdict in the metric's units."""
         decision = Decision.of_challenge(self.gate, told, question=self.question, shown=self.shown)
         return case_verdict(decision, self.suite, told, confidence=self.mechanism.confidence)
-
-    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Free if kept, a surprise if promoted; there is no half-width."""
-        (entry,) = stored
-        before = entry is not None
-        return QuotedPrice(self.question, None, None, 0, 0 if before else 1, False, before, {})
 
 
 def challenger_digest(gate: str, challenger: str) -> str:

@@ -9,6 +9,7 @@ promises nothing. No value is told, so a kept challenge is free and a promotion 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -45,11 +46,65 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["Challenge", "challenge_of", "check_gates", "verdict"]
+__all__ = ["Challenge", "GateChallenge", "challenge_of", "check_gates", "verdict"]
+
+
+class GateChallenge(QueryPlan[Verdict]):
+    """One entry of the ledger that is about the champion which a gate has now.
+
+    Attributes:
+        gate: The gate as it was when the challenge was prepared.
+    """
+
+    gate: GateAccount
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Gate, champion and challenger, and the rows where some arrived."""
+
+    @property
+    @abstractmethod
+    def shown(self) -> str:
+        """The challenge as people read it."""
+
+    @property
+    def question(self) -> str:
+        """SHA-256 of the identity."""
+        return digest(self.identity)
+
+    def silently(self) -> Self:
+        """Refused: a gate that told nothing could not go on with a better model.
+
+        Raises:
+            QueryRejected: Always. Nothing is charged.
+        """
+        raise QueryRejected(
+            "a challenge cannot be asked silently, because its verdict is which champion the next one has to beat; "
+            "expected a challenge without silent=True; a verdict tells no numbers, and those come with unseal(); "
+            "nothing was charged"
+        )
+
+    def room(self, accounts: Accounts, count: int) -> int:
+        """As many as the gate's own limit allows.
+
+        Raises:
+            Outdated: If the gate has another champion by now.
+        """
+        now = accounts.of(Gates).by_name.get(self.gate.name)
+        if now is None or now.champion != self.gate.champion:
+            raise Outdated
+        return min(count, now.left)
+
+    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
+        """Free if kept, a surprise if promoted; there is no half-width."""
+        (entry,) = stored
+        before = entry is not None
+        return QuotedPrice(self.question, None, None, 0, 0 if before else 1, False, before, {})
 
 
 @dataclass(frozen=True)
-class Challenge(QueryPlan[Verdict]):
+class Challenge(GateChallenge):
     """A challenge of the champion that a gate has now.
 
     Attributes:
@@ -72,32 +127,16 @@ class Challenge(QueryPlan[Verdict]):
     champions: ModelStore = field(repr=False)
     keeping: int = 0
 
-    def silently(self) -> Self:
-        """Refused: a gate that told nothing could not go on with a better model.
-
-        Raises:
-            QueryRejected: Always. Nothing is charged.
-        """
-        raise QueryRejected(
-            "a challenge cannot be asked silently, because its verdict is which champion the next one has to beat; "
-            "expected a challenge without silent=True; a verdict tells no numbers, and those come with unseal(); "
-            "nothing was charged"
-        )
-
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
         """One entry."""
-        public = {**self._identity, "margin": self.gate.margin}
+        public = {**self.identity, "margin": self.gate.margin}
         described = {**public, **_kept_width(self.candidate.width), "shown": self.shown[:MOST_SHOWN]}
         return [EntryDraft(self.question, marked(described, by_position=self.by_position))]
 
     @property
-    def question(self) -> str:
-        """SHA-256 of gate, champion and challenger, and of the rows where some arrived."""
-        return digest(self._identity)
-
-    @property
-    def _identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
+        """Gate, champion and challenger, and the rows where some arrived."""
         return {**challenge_of(self.gate, self.gate.champion, self.candidate.digest), **dict(self.schema.about)}
 
     @property
@@ -114,17 +153,6 @@ class Challenge(QueryPlan[Verdict]):
     def pricing(self) -> Pricing:  # type: ignore[override]
         """A surprise at most."""
         return Pricing.planned(self.mechanism, None, keeping=self.keeping)
-
-    def room(self, accounts: Accounts, count: int) -> int:
-        """As many as the gate's own limit allows.
-
-        Raises:
-            Outdated: If the gate has another champion by now.
-        """
-        now = accounts.of(Gates).by_name.get(self.gate.name)
-        if now is None or now.champion != self.gate.champion:
-            raise Outdated
-        return min(count, now.left)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Written, Gained]:
         """The gain, and the challenger's file, in case it is promoted."""
@@ -175,12 +203,6 @@ class Challenge(QueryPlan[Verdict]):
         decision = Decision.of_challenge(self.gate, told, question=self.question, shown=self.shown)
         about = about_of(self.schema, by_position=self.by_position)
         return verdict(decision, self.candidate, told, confidence=self.mechanism.confidence, about=about)
-
-    def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
-        """Free if kept, a surprise if promoted; there is no half-width."""
-        (entry,) = stored
-        before = entry is not None
-        return QuotedPrice(self.question, None, None, 0, 0 if before else 1, False, before, {})
 
 
 def _kept_width(width: float) -> dict[str, float]:

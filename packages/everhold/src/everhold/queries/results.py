@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.values.base import Schema
 
-__all__ = ["CHOSEN", "OneEntry", "Paid", "checks_guesses", "told_once"]
+__all__ = ["CHOSEN", "OneEntry", "Paid", "QuestionResult", "checks_guesses", "told_once"]
 
 Result = TypeVar("Result", covariant=True)
 
@@ -35,11 +35,11 @@ CHOSEN = "chosen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paid(Display):
-    """Fields that every such result has beside its own numbers.
+class QuestionResult(Display):
+    """Fields that the result of a question has beside its own findings.
 
     Attributes:
-        charged: Credits that it cost; 0 for a refusal and a repeated question.
+        charged: What it cost; 0 for a refusal and a repeated question.
         remaining: What is left of the budget, by name.
         question: SHA-256 of the question.
         repeated: Whether it had been answered before.
@@ -55,6 +55,14 @@ class Paid(Display):
     confidence: float
     about: str | None = None
     shown: str = ""
+
+    def _headline(self) -> str:
+        return f"{self.shown}: {self}" if self.shown else str(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid(QuestionResult):
+    """Result that is charged in credits, with its finding in words; the fields are those of `QuestionResult`."""
 
     @property
     def refused(self) -> bool:
@@ -73,9 +81,6 @@ class Paid(Display):
     @abstractmethod
     def _meaning(self) -> str:
         """Sentences about an answer: the statement about the population, and ways to make it sharper."""
-
-    def _headline(self) -> str:
-        return f"{self.shown}: {self}" if self.shown else str(self)
 
     def __str__(self) -> str:
         left, found = left_in_words(self.remaining), self._found()

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import estimand_in_words
-from everhold.display import Display, at_least, left_in_words
+from everhold.display import at_least, left_in_words
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import PROMOTED, Gates
+from everhold.queries.results import QuestionResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Self
 
     from everhold.ledger.gates import GateAccount
@@ -21,7 +21,7 @@ __all__ = ["Decision", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict(Display):
+class Verdict(QuestionResult):
     """Verdict of a gate on a challenge.
 
     Attributes:
@@ -53,19 +53,12 @@ class Verdict(Display):
     champion: str
     promotions: int
     challenges: int
-    remaining: Mapping[str, int]
     statement: str
-    confidence: float
     gate: str
     margin: float
     metric: str
-    charged: int
-    question: str
-    repeated: bool
     refused: bool
     analyst: str | None = None
-    about: str | None = None
-    shown: str = ""
 
     def __bool__(self) -> bool:
         return self.promoted
@@ -78,9 +71,6 @@ class Verdict(Display):
         asking = {} if self.analyst is None else {"analyst": self.analyst}
         return {"verdict": word, "promoted": self.promoted, **{name: getattr(self, name) for name in named}, **about,
                 **asking}  # fmt: skip
-
-    def _headline(self) -> str:
-        return f"{self.shown}: {self}" if self.shown else str(self)
 
     def __str__(self) -> str:
         left = left_in_words(self.remaining)
