@@ -7,12 +7,12 @@ come with the challenge. A challenger is known by its name, such as a commit: na
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.asking.champion_results import ChampionResults, rerun
 from everhold.asking.gate_facts import described_gate, history_of, promotions_of
 from everhold.asking.grown import SeesArrivals, current
 from everhold.dependence import Groups, Independent
@@ -30,21 +30,19 @@ from everhold.queries.case_challenge import (
 )
 from everhold.queries.case_evidence import Evidence, UnitPlan
 from everhold.queries.case_results import NEW_RUNS, CaseSuite
-from everhold.queries.question import ExecutionResult, Outdated, digest
+from everhold.queries.question import ExecutionResult, Outdated
 from everhold.queries.verdict import Decision, Verdict
-from everhold.sealing.result_store import ResultStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from everhold.asking.open_challenge import OpenChallenge
     from everhold.asking.query_executor import QueryExecutor
     from everhold.queries.case_shares import VarianceShares
     from everhold.queries.gate_history import GateHistory
+    from everhold.sealing.result_store import ResultStore
 
-__all__ = ["CaseGate", "baseline_file", "groups_of", "result_files", "result_store_of"]
+__all__ = ["CaseGate", "groups_of"]
 
 
 class CaseGate(SeesArrivals):
@@ -86,11 +84,11 @@ class CaseGate(SeesArrivals):
     def suite(self) -> CaseSuite:
         """The cases and claims."""
         self._check_arrivals()
-        return self._suite
+        return self._units.suite
 
     @property
-    def _suite(self) -> CaseSuite:
-        return self._units.suite
+    def _results(self) -> ChampionResults:
+        return ChampionResults(self._executor, self._store, self._units.suite)
 
     @current
     def challenge(
@@ -114,20 +112,20 @@ class CaseGate(SeesArrivals):
             BudgetExhausted: If it was refused, where that was wished for.
         """
         self._check_arrivals()
-        values = self._suite.values(results)
-        rerun = self.rerun(champion, baseline)
+        values = self._units.suite.values(results)
+        reran = rerun(self._units.suite, champion, baseline)
         name = f"run {secrets.token_hex(4)}" if challenger is None else checked_challenger(challenger)
         while True:
             data = self._executor.data()
             gate = self._now(data)
             if challenger_digest(gate.name, name) == gate.champion:
                 return self._itself(gate, name)
-            self._check_none_open(data)
-            known = self.complete_results(gate)
-            evidence = Evidence(self._units, values, *(known if rerun is None else rerun))
+            _check_none_open(data, gate.name)
+            known = self._results.whole(gate)
+            evidence = Evidence(self._units, values, *(known if reran is None else reran))
             plan = CaseChallenge(
-                gate, self._suite, self._units, name, self._executor.mechanism,  # type: ignore[arg-type]
-                partial(self._store.keep, self.file_of(challenger_digest(gate.name, name))), evidence.proves, values,
+                gate, self._units.suite, self._units, name, self._executor.mechanism,  # type: ignore[arg-type]
+                self._results.keeping(challenger_digest(gate.name, name)), evidence.proves, values,
                 self._executor.schema.about,
             )  # fmt: skip
             try:
@@ -170,29 +168,6 @@ class CaseGate(SeesArrivals):
         found = OpenChallenge(self, checked_challenger(challenger))
         return found if found.next_cases() or found.verdict is not None else None
 
-    def rerun(
-        self, champion: Any, baseline: Any, cases: Sequence[Any] | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:  # fmt: skip
-        """New results of champion and baseline as numbers; None where the stored ones are used.
-
-        Args:
-            champion: As for `challenge`.
-            baseline: As for `challenge`.
-            cases: Of only these cases.
-
-        Raises:
-            QueryRejected: If only one of them is there where both are needed. Nothing was charged.
-        """
-        if champion is None and baseline is None:
-            return None
-        if champion is None or (baseline is None) == bool(self._suite.not_worse):
-            raise QueryRejected(
-                "new runs of the champion and of the baseline belong together, and the baseline only to guards; "
-                f"expected champion={'..., baseline=...' if self._suite.not_worse else '...'}; nothing was charged"
-            )
-        first = self._suite.values(champion, cases)
-        return first, first if baseline is None else self._suite.values(baseline, cases)
-
     @current
     def cases_left(self) -> list[Any]:
         """Ids of cases without results of the champion, as it was promoted early or cases were added; see `complete`.
@@ -200,7 +175,7 @@ class CaseGate(SeesArrivals):
         Those without results of the baseline are among them.
         """
         self._check_arrivals()
-        return [self._suite.ids[place] for place in self._left(*self.stored_results(self._now()))]
+        return self._results.left(self._now())
 
     def check_addition(self, baseline: Any) -> None:
         """Check that cases can be added with results of the champion and, where guards need it, of the baseline.
@@ -211,8 +186,8 @@ class CaseGate(SeesArrivals):
         Raises:
             QueryRejected: If not. Nothing was changed.
         """
-        self.complete_results(self._now())
-        if (baseline is None) == bool(self._suite.not_worse):
+        self._results.whole(self._now())
+        if (baseline is None) == bool(self._units.suite.not_worse):
             raise QueryRejected(
                 "the baseline's results on the added cases belong to guards against it; expected "
                 f"{'baseline=...' if baseline is None else 'no baseline='}; nothing was changed"
@@ -231,59 +206,7 @@ class CaseGate(SeesArrivals):
             QueryRejected: If results of the baseline are needed and not given, or the other way round.
         """
         self._check_arrivals()
-        gate = self._now()
-        values, fixed = self.stored_results(gate)
-        left = self._left(values, fixed)
-        added = _unknown(fixed) if self._suite.not_worse else []
-        if added and baseline is None:
-            raise QueryRejected(
-                "cases were added and the guards need the baseline's results on them; expected baseline=..., the same "
-                "results again where the champion is the baseline; nothing was changed"
-            )
-        if baseline is not None and not added:
-            raise QueryRejected("the baseline has results on all cases; expected no baseline=; nothing was changed")
-        made = self._suite.values(results, [self._suite.ids[place] for place in left])
-        if baseline is not None:
-            fixed[added] = self._suite.values(baseline, [self._suite.ids[place] for place in added])
-            self._store.keep(self.file_of(baseline_file(gate.name)), fixed)
-        values[left] = made
-        self._store.keep(self.file_of(gate.champion), values)
-
-    def complete_results(self, gate: GateAccount) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Results of champion and baseline; refuses those of a champion that did not run all cases. Secret.
-
-        Raises:
-            QueryRejected: If cases are left. Nothing was charged.
-        """
-        values, fixed = self.stored_results(gate)
-        if left := len(self._left(values, fixed)):
-            raise QueryRejected(
-                f"the champion has no results for {left} cases, as it was promoted early or cases were added; expected "
-                "them first; run cases_left() and pass the results to complete(); nothing was charged"
-            )
-        return values, fixed
-
-    def file_of(self, name: str) -> str:
-        """Name of the file of results on the cases that are there now.
-
-        Args:
-            name: Digest of a champion's name, or that of the baseline's file.
-        """
-        return result_files(self._executor, name)[0]
-
-    def stored_results(self, gate: GateAccount) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Results of champion and baseline, each of shape (cases, runs, metrics); nan where there are none. Secret."""
-        return self._stored(gate.champion), self._stored(baseline_file(gate.name))
-
-    def _stored(self, name: str) -> NDArray[np.float64]:
-        files = result_files(self._executor, name)
-        values = self._store.find(next(filter(self._store.has, files), files[-1]))
-        added = np.full((len(self._suite.ids) - len(values), *values.shape[1:]), np.nan)
-        return np.concatenate([values, added])
-
-    def _left(self, champion: NDArray[np.float64], baseline: NDArray[np.float64]) -> list[int]:
-        """Places of cases without results of the champion, or of the baseline where there are guards against it."""
-        return sorted({*_unknown(champion), *(_unknown(baseline) if self._suite.not_worse else [])})
+        self._results.complete(self._now(), results, baseline)
 
     @current
     def shares(self, results: Any) -> VarianceShares:
@@ -291,7 +214,7 @@ class CaseGate(SeesArrivals):
         from everhold.queries.case_shares import variance_shares
 
         self._check_arrivals()
-        return variance_shares(self._suite, self._suite.values(results), nats=self._nats())
+        return variance_shares(self._units.suite, self._units.suite.values(results), nats=self._nats())
 
     @current
     def status(self) -> Facts:
@@ -307,12 +230,12 @@ class CaseGate(SeesArrivals):
         return Facts({
             **described_gate(gate),
             "holdout": self._executor.record.name,
-            "cases": len(self._suite.ids),
-            "runs": self._suite.runs,
-            "population": self._suite.population,
+            "cases": len(self._units.suite.ids),
+            "runs": self._units.suite.runs,
+            "population": self._units.suite.population,
             "open": opened is not None,
             "provable": self._units.can_prove(self._nats()),
-            "sees": self._sees(),
+            "sees": _smallest_step(self._units, self._nats()),
             "remaining": {**remaining, **limits},
             "statement": self._executor.promise.statement,
             "confidence": self._executor.promise.confidence,
@@ -334,60 +257,35 @@ class CaseGate(SeesArrivals):
         executor = self._executor
         return next_nats(executor.mechanism, executor.state_from(executor.data()))  # type: ignore[arg-type]
 
-    def _sees(self) -> float | None:
-        from everhold.planning.case_steps import smallest_step
-
-        first = self._suite.first
-        if first is None:
-            return None
-        step = smallest_step(self._units.all_at_once, self._suite.claims[0].floor, self._nats())
-        return None if step is None else step * first.width
-
-    def _check_none_open(self, data: dict[str, Any]) -> None:
-        opened = Accounts.from_state(data).of(OpenChallenges).by_gate.get(self._name)
-        if opened is not None:
-            raise QueryRejected(
-                f"a challenge of gate {self._name!r} is open; expected its report first; report it, or withdraw it; "
-                "nothing was charged"
-            )
-
     def _itself(self, gate: GateAccount, name: str) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""
         executor = self._executor
         told = ExecutionResult([], executor.remaining(executor.data()), executor.promise.statement, executor.analyst)
         shown = f"gate {gate.name!r}: {name}, the champion"
         decision = Decision.of_champion(gate, question=gate.champion, shown=shown)
-        return case_verdict(decision, self._suite, told, confidence=executor.mechanism.confidence)
+        return case_verdict(decision, self._units.suite, told, confidence=executor.mechanism.confidence)
 
     def _now(self, data: dict[str, Any] | None = None) -> GateAccount:
         state = self._executor.data() if data is None else data
         return Accounts.from_state(state).of(Gates).by_name[self._name]
 
 
-def _unknown(values: NDArray[np.float64]) -> list[int]:
-    """Places of cases without results."""
-    return np.flatnonzero(np.isnan(values).any(axis=(1, 2))).tolist()
+def _smallest_step(units: UnitPlan, nats: float) -> float | None:
+    """The smallest gain in the first metric that can be proved; None where there is none."""
+    from everhold.planning.case_steps import smallest_step
+
+    if (first := units.suite.first) is None:
+        return None
+    step = smallest_step(units.all_at_once, units.suite.claims[0].floor, nats)
+    return None if step is None else step * first.width
 
 
-def baseline_file(gate: str) -> str:
-    """Name of the file of a gate's baseline."""
-    return f"baseline-{digest({'gate': gate})}"
-
-
-def result_files(executor: QueryExecutor, name: str) -> list[str]:
-    """Names of files that may have results, the newest first.
-
-    Each arrival of cases has its files, known by the digest of its rows. After a loss other cases may arrive,
-    and results on those that were lost are not theirs.
-    """
-    growth = executor.growth
-    arrivals = [] if growth is None else [each["fingerprint"] for each in growth.facts() if each["fingerprint"]]
-    return [*(f"{name}-{fingerprint[:32]}" for fingerprint in reversed(arrivals)), name]
-
-
-def result_store_of(executor: QueryExecutor, folder: Path) -> ResultStore:
-    """The results of a holdout's gates."""
-    return ResultStore.of(folder, holdout=executor.record.id, seal_key=executor.key.seal_key)
+def _check_none_open(data: dict[str, Any], gate: str) -> None:
+    if gate in Accounts.from_state(data).of(OpenChallenges).by_gate:
+        raise QueryRejected(
+            f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; "
+            "nothing was charged"
+        )
 
 
 def units_of(executor: QueryExecutor, described: Mapping[str, Any]) -> UnitPlan:

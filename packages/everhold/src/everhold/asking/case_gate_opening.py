@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.asking.case_gate import CaseGate, baseline_file, groups_of, result_files, result_store_of
+from everhold.asking.case_gate import CaseGate, groups_of
+from everhold.asking.champion_results import baseline_file, result_files, result_store_of
 from everhold.asking.gate import record_gate
 from everhold.errors import QueryRejected
 from everhold.ledger.allotments import Accounts

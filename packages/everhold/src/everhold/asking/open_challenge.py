@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.budget import SPENT, affordable
 from everhold.asking.case_order import boundaries, draws_of_units, order_of_units
+from everhold.asking.champion_results import rerun
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
@@ -122,7 +122,7 @@ class OpenChallenge:
         cases = [self._ids[place] for place in places]
         made = self._units.suite.values(results, cases)
         stored = np.full(made.shape, np.nan)
-        values = np.stack([made, *(self._gate.rerun(champion, baseline, cases) or (stored, stored))])
+        values = np.stack([made, *(rerun(self._units.suite, champion, baseline, cases) or (stored, stored))])
         name = self._store.digest_of(values)
         self._store.keep(_file(opened, len(opened.results) + 1, name), values)
         done = opened if len(opened.results) + 1 == opened.looks else None
@@ -201,7 +201,7 @@ class OpenChallenge:
 
         def evidence() -> Evidence:
             assert values is not None
-            champion, baseline = self._gate.stored_results(gate)
+            champion, baseline = self._gate._results.stored(gate)
             stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
             return Evidence(self._units, *np.where(np.isnan(values), stored, values))
 
@@ -217,7 +217,7 @@ class OpenChallenge:
 
         challenge = CaseChallenge(
             gate, self._units.suite, self._units, self._challenger, self._executor.mechanism,  # type: ignore[arg-type]
-            partial(self._store.keep, self._gate.file_of(challenger_digest(gate.name, self._challenger))), proves,
+            self._gate._results.keeping(challenger_digest(gate.name, self._challenger)), proves,
             None if values is None else values[0], self._executor.schema.about, opened,
         )  # fmt: skip
         return _Plan(proves, challenge, evidence)
@@ -331,7 +331,7 @@ def _checked(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: in
             f"another challenge of gate {gate.name!r} is open; expected its report first; report it, or withdraw it; "
             "nothing was charged"
         )
-    gate.complete_results(now)
+    gate._results.whole(now)
     nats = next_nats(executor.mechanism, state)  # type: ignore[arg-type]
     paid = _pays(executor, state, accounts, questions=2)
     if now.left < 1 or not paid or not gate._units.can_prove_early(nats, looks):
