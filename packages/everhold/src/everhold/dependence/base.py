@@ -205,8 +205,8 @@ class DependenceModel(ABC):
 
     @property
     def sorting_columns(self) -> tuple[str, ...]:
-        """Columns by which the model sorts rows, the first one first; none if it names none."""
-        return ()
+        """Columns by which the model sorts rows, the first one first; by default that of its groups, if it has one."""
+        return () if self.group_column is None else (self.group_column,)
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]] | None:
         """Lines to draw of a row's influence: the model in words, and lines by name, each of shape (distances,).

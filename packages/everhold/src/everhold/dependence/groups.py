@@ -71,15 +71,11 @@ class Groups(DependenceModel):
         if isinstance(groups, str):
             if not groups:
                 raise DependenceError("the column of the groups has no name; expected the name of a column, or sizes")
-            self._set(groups, {})
+            _set(self, groups, {})
         else:
-            self._set(None, Counter(map(_whole, groups if isinstance(groups, Iterable) else [groups])))
+            _set(self, None, Counter(map(_whole, groups if isinstance(groups, Iterable) else [groups])))
             if not self.counts:
                 raise DependenceError("there are no groups; expected at least one size; name a column or give sizes")
-
-    def _set(self, column: str | None, counts: Mapping[int, int]) -> None:
-        object.__setattr__(self, "column", column)
-        object.__setattr__(self, "counts", tuple(sorted(counts.items())))
 
     @classmethod
     def of_counts(cls, counts: Mapping[int, int], *, column: str | None = None) -> Self:
@@ -90,26 +86,18 @@ class Groups(DependenceModel):
             column: Name of the column that they come from.
         """
         made = cls([1])
-        made._set(column, {_whole(size): _whole(number) for size, number in counts.items()})
+        _set(made, column, {_whole(size): _whole(number) for size, number in counts.items()})
         return made
 
     @property
     def rows(self) -> int:
         """Number of rows of the known groups."""
-        return sum(size * number for size, number in self._known())
+        return sum(size * number for size, number in _known(self))
 
     @property
     def groups(self) -> int:
         """Number of known groups."""
-        return sum(number for _, number in self._known())
-
-    def _known(self) -> tuple[tuple[int, int], ...]:
-        if not self.counts:
-            raise DependenceError(
-                f"the groups of column {self.column!r} have no sizes until rows are sealed; expected sizes to plan "
-                "with, such as Groups(5) for groups of five or Groups([3, 2, 5])"
-            )
-        return self.counts
+        return sum(number for _, number in _known(self))
 
     def leakage(self, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
         """A row's whole group may change with it (S4, H = size of the group); other numbers of rows keep the shares."""
@@ -117,18 +105,18 @@ class Groups(DependenceModel):
 
         total = self.rows
         classes = tuple(
-            RowClass(size * number / total, (Spread.quilt(nearby=size - 1),)) for size, number in self._known()
+            RowClass(size * number / total, (Spread.quilt(nearby=size - 1),)) for size, number in _known(self)
         )
         return curve if self.counts[-1][0] == 1 else LeakageCurve(curve, classes)
 
     def concentration(self, rows: int) -> float:
         """``n^2 / sum k_c^2`` for groups of sizes k_c (S5); for other numbers of rows in proportion."""
         require_rows(rows)
-        return rows * self.rows / sum(size * size * number for size, number in self._known())
+        return rows * self.rows / sum(size * size * number for size, number in _known(self))
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
         """The quilt of a row is empty and its group is nearby: ``k / epsilon`` for the largest group."""
-        return self._known()[-1][0] / epsilon
+        return _known(self)[-1][0] / epsilon
 
     def independent_sets(self) -> Mapping[int, int] | None:
         """The sizes of the groups, once they are known."""
@@ -138,11 +126,6 @@ class Groups(DependenceModel):
     def group_column(self) -> str | None:
         """The column of the groups."""
         return self.column
-
-    @property
-    def sorting_columns(self) -> tuple[str, ...]:
-        """The column of the groups, if there is one."""
-        return () if self.column is None else (self.column,)
 
     def bind(self, structure: RowStructure) -> Groups:
         """Look up the sizes of the groups; no group may have rows in the training set, too."""
@@ -194,6 +177,20 @@ class Groups(DependenceModel):
         if column is None:
             raise DependenceError("the data say nothing about the groups; expected a column, sizes or counts")
         return cls(column)
+
+
+def _set(model: Groups, column: str | None, counts: Mapping[int, int]) -> None:
+    object.__setattr__(model, "column", column)
+    object.__setattr__(model, "counts", tuple(sorted(counts.items())))
+
+
+def _known(model: Groups) -> tuple[tuple[int, int], ...]:
+    if not model.counts:
+        raise DependenceError(
+            f"the groups of column {model.column!r} have no sizes until rows are sealed; expected sizes to plan "
+            "with, such as Groups(5) for groups of five or Groups([3, 2, 5])"
+        )
+    return model.counts
 
 
 def _whole(size: Any) -> int:

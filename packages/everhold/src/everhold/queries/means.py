@@ -151,12 +151,7 @@ class Means(QueryPlan[Result]):
         lines = []
         for mean in self.prepared:
             read_as = {READING: Reading.of(mean.bound).to_list()}
-            described = {
-                **mean.bound.description,
-                "shown": mean.bound.shown[:MOST_SHOWN],
-                **mean.bound.facts,
-                **read_as,
-            }
+            described = {**mean.bound.description, "shown": mean.bound.shown[:MOST_SHOWN], **read_as}
             lines.append(EntryDraft(mean.bound.question, marked(described, by_position=mean.bound.by_position)))
         return lines
 

@@ -227,7 +227,10 @@ class QueryCompiler:
 
     def _guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
         """Guesses from the training rows where none are given, and procedures."""
-        ratios = {p: self.ratio(each, given[p], None) for p, each in enumerate(bound) if each.is_ratio}
+        ratios = {
+            place: self.ratio(each, given[place], None) for place, each in enumerate(bound)
+            if each.pair is not None and each.pair.how == "ratio"
+        }  # fmt: skip
         if ratios:  # of models that everhold fits
             means = [place for place in range(len(bound)) if place not in ratios]
             found = self._guessed([bound[place] for place in means], [given[place] for place in means])

@@ -175,7 +175,6 @@ class BoundQuery:
         training_values: Row values of the training rows in grid units, where they are known already.
         yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
         pair: The two questions that it is made of row by row; it has no row values besides.
-        facts: What the ledger keeps beside the description; no part of its identity.
     """
 
     description: dict[str, Any]
@@ -191,7 +190,6 @@ class BoundQuery:
     training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     yes_no: bool = False
     pair: Pair | None = None
-    facts: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -209,11 +207,6 @@ class BoundQuery:
         return self.row_value is not None or self.training is not None
 
     @property
-    def is_ratio(self) -> bool:
-        """True for a ratio of two sums, as one question."""
-        return self.pair is not None and self.pair.how == "ratio"
-
-    @property
     def is_plain(self) -> bool:
         """True if it is an expression or predictions in memory: no code runs, and no file is read."""
         if self.pair is not None:
@@ -223,16 +216,7 @@ class BoundQuery:
     @property
     def rounded_up(self) -> float:
         """By at most how many grid steps the value of a row on the grid is above the true one."""
-        return self._rounded()[0]
-
-    def _rounded(self) -> tuple[float, float]:
-        """By at most how many grid steps a value is above the true one, and by at most how many it is below."""
-        if self.pair is None:
-            return 0.0, 0.0 if self.yes_no else 1.0
-        (above, below), (second_above, second_below) = self.pair.first._rounded(), self.pair.second._rounded()
-        if self.pair.how == "difference":
-            return (above + second_below) / 2.0, (below + second_above + 1.0) / 2.0  # 1.0: the half is rounded down
-        return above, below
+        return _rounded(self)[0]
 
     @cached_property
     def question(self) -> str:
@@ -247,6 +231,16 @@ class BoundQuery:
     def to_mean(self, value: float) -> float:
         """The inverse of `from_mean`."""
         return (value - self.at_zero) / (self.at_one - self.at_zero)
+
+
+def _rounded(query: BoundQuery) -> tuple[float, float]:
+    """By at most how many grid steps a value is above the true one, and by at most how many it is below."""
+    if query.pair is None:
+        return 0.0, 0.0 if query.yes_no else 1.0
+    (above, below), (second_above, second_below) = _rounded(query.pair.first), _rounded(query.pair.second)
+    if query.pair.how == "difference":
+        return (above + second_below) / 2.0, (below + second_above + 1.0) / 2.0  # 1.0: the half is rounded down
+    return above, below
 
 
 @dataclass(frozen=True, slots=True, eq=False)
