@@ -984,7 +984,7 @@ class Holdout(GrowingHoldout):
         remaining, parts = self._executor.remaining(head.state), Accounts.from_state(head.state).parts
         asking = {} if self._executor.analyst is None else {ANALYST: self._executor.analyst}
         allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
-        lost, added = head.accounts.lost, dict[str, Any]()
+        lost, added = head.accounts.lost.to_dict(), dict[str, Any]()
         outlook = {} if head.accounts.closed else self._executor.mechanism.outlook(state)
         worth = worth_now(self._executor, head).to_rows()
         if self._executor.level_of is None and Declarations.key in head.state:  # by another process

@@ -294,7 +294,7 @@ def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
 
     After a recovery none opens: answers that the ledger lost may have been about the very rows that arrive again.
     """
-    if not growth.first.record.configuration.get(GROWS) or growth.first.head().accounts.recoveries:
+    if not growth.first.record.configuration.get(GROWS) or growth.first.head().accounts.lost.recoveries:
         return None
     if not opens(growth.trees[-1], state, rows=growth.rows, arriving=arriving_rows):
         return None

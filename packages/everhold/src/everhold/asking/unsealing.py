@@ -154,7 +154,7 @@ def _result(executor: QueryExecutor) -> Unsealed:
     return Unsealed(
         rows,
         not_kept=len(questions) - len(rows),
-        lost=head.accounts.lost_questions,
+        lost=head.accounts.lost.questions,
         unsealed_at=next(entry.asked_at for entry in entries if entry.answer["source"] == UNSEALING),
         confidence=executor.mechanism.confidence,
         statement=executor.promise.statement,

@@ -347,7 +347,7 @@ def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State
             "charged": head.charged,
             "left": {name: int(count) for name, count in left.items()},
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
-            **({"lost": accounts.lost} if accounts.recoveries else {}),
+            **({"lost": accounts.lost.to_dict()} if accounts.lost.recoveries else {}),
             **({"labels": state.labels} if state.labels else {}),
             **({"left_of_plan": True} if mechanism.presentation.earlier_left else {}),
             **({"unsealed": {"acts": accounts.unsealings, "answers": tally.unsealed}} if accounts.closed else {}),

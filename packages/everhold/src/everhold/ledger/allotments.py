@@ -14,7 +14,7 @@ State of extensions (`everhold.ledger.extension`) is kept beside the allotments 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -93,6 +93,29 @@ class Allotment(Display):
         }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What the ledger lost, as its recoveries say.
+
+    Attributes:
+        recoveries: How many entries say what was lost.
+        generation: Number of the last of them, which counts those that were lost, too.
+        questions: Questions that were answered and lost, in all.
+        charges: What they were charged.
+    """
+
+    recoveries: int = 0
+    generation: int = 0
+    questions: int = 0
+    charges: int = 0
+
+    def to_dict(self) -> dict[str, int]:
+        """Lost answers and charges, by name; empty if there never was a recovery."""
+        if not self.recoveries:
+            return {}
+        return {"recoveries": self.recoveries, "questions": self.questions, "charges": self.charges}
+
+
 @dataclass(slots=True)
 class Accounts:
     """All allotments of a holdout at one moment.
@@ -100,10 +123,7 @@ class Accounts:
     Attributes:
         acts: How many entries of the ledger are allotments.
         parts: Allotment by analyst, in the order of their first act.
-        recoveries: How many entries say what the ledger lost.
-        generation: Number of the last of them, which counts those that were lost, too.
-        lost_questions: Questions that were answered and lost, in all.
-        lost_charges: What they were charged.
+        lost: What the ledger lost.
         closed: Whether the study is over: nothing new is answered or allotted.
         unsealings: How many entries are unsealings, 0 or 1; none if the one that closed the study was lost.
         extensions: State of the extensions that this ledger uses, by the field in which each is kept.
@@ -112,10 +132,7 @@ class Accounts:
 
     acts: int = 0
     parts: dict[str, Allotment] = field(default_factory=dict)
-    recoveries: int = 0
-    generation: int = 0
-    lost_questions: int = 0
-    lost_charges: int = 0
+    lost: Losses = Losses()
     closed: bool = False
     unsealings: int = 0
     extensions: dict[str, LedgerExtension] = field(default_factory=dict)
@@ -141,12 +158,9 @@ class Accounts:
             return cls(extensions=extensions, unread=unread)
         try:
             parts = [Allotment(*line) for line in stored["analysts"]]
-            found = cls(stored["acts"], {part.analyst: part for part in parts}, *stored.get("lost", (0, 0, 0, 0)))
+            found = cls(stored["acts"], {part.analyst: part for part in parts}, Losses(*stored.get("lost", ())))
             found.closed, found.unsealings = _UNSEALED in stored, stored.get(_UNSEALED, 0)
-            counts = (
-                found.acts, found.recoveries, found.generation, found.lost_questions, found.lost_charges,
-                found.unsealings,
-            )  # fmt: skip
+            counts = (found.acts, *astuple(found.lost), found.unsealings)
             sound = len(found.parts) == len(parts) and found._stored() == stored and all(map(_is_sound, parts))
             sound = sound and all(map(_is_count, counts))
         except (AttributeError, KeyError, TypeError):
@@ -169,16 +183,15 @@ class Accounts:
     @property
     def _any(self) -> bool:
         """True if there ever was an act of any kind."""
-        return bool(self.acts or self.recoveries or self.closed)
+        return bool(self.acts or self.lost.recoveries or self.closed)
 
     def _stored(self) -> dict[str, Any]:
-        lost = [self.recoveries, self.generation, self.lost_questions, self.lost_charges]
         return {
             "acts": self.acts,
             "analysts": [
                 [part.analyst, part.questions, part.charges, part.asked, part.charged] for part in self.parts.values()
             ],
-            **({"lost": lost} if self.recoveries else {}),
+            **({"lost": list(astuple(self.lost))} if self.lost.recoveries else {}),
             **({_UNSEALED: self.unsealings} if self.closed else {}),
         }
 
@@ -207,26 +220,17 @@ class Accounts:
 
     def recover(self, questions: int, charges: int, *, generation: int, closed: bool = False) -> None:
         """Count what was lost, and take back what was left of all allotments: any of them may have spent it."""
-        self.recoveries += 1
+        lost = self.lost
+        self.lost = Losses(lost.recoveries + 1, generation, lost.questions + questions, lost.charges + charges)
         self.closed |= closed
-        self.generation = generation
-        self.lost_questions += questions
-        self.lost_charges += charges
         self.parts = {
             name: replace(part, questions=part.asked, charges=part.charged) for name, part in self.parts.items()
         }
 
-    @property
-    def lost(self) -> dict[str, int]:
-        """Lost answers and charges, by name; empty if there never was a recovery."""
-        if not self.recoveries:
-            return {}
-        return {"recoveries": self.recoveries, "questions": self.lost_questions, "charges": self.lost_charges}
-
     def questions_among(self, entries: int) -> int:
         """Number of different queries: every entry is one but for acts, and lost ones count."""
-        acts = self.acts + self.recoveries + self.unsealings + sum(each.entries for each in self.extensions.values())
-        return entries - acts + self.lost_questions
+        acts = self.acts + self.lost.recoveries + self.unsealings
+        return entries - acts - sum(each.entries for each in self.extensions.values()) + self.lost.questions
 
     def spend(self, analyst: str, *, asked: int, charged: int) -> None:
         """Count what an analyst was answered.
@@ -251,8 +255,8 @@ class Accounts:
             if source == RECOVERY:
                 generation = description.get("generation")
                 sound = _is_count(questions) and _is_count(charges) and charges == charged
-                if not (sound and _is_count(generation) and generation > self.generation):
-                    self.recoveries += 1
+                if not (sound and _is_count(generation) and generation > self.lost.generation):
+                    self.lost = replace(self.lost, recoveries=self.lost.recoveries + 1)
                     return "what was lost is malformed"
                 lost_unsealing = description.get(CLOSED) is True
                 self.recover(int(questions or 0), charged, generation=int(generation), closed=lost_unsealing)
@@ -269,7 +273,7 @@ class Accounts:
                     return "the allotment is malformed"
                 self.allot(name, questions, charges)
             elif extension is not None and source in extension.acts:
-                self._replay_act(extension, description, source, charged)
+                _replay_act(self, extension, description, source, charged)
             elif is_act(description, answer):
                 return f"it is an act ({source}) of an extension that is not installed here"
             elif isinstance(name, str) and self.acts:  # before the first act it is a word of the question's own
@@ -281,25 +285,11 @@ class Accounts:
             return None
         if extension is not None:
             self.of(extension)  # an answer of its own, also where the act is missing that comes before it
-        return self._replay_settled(description, source, charged)
-
-    def _replay_act(
-        self, extension: type[LedgerExtension], description: Mapping[str, Any], source: object, charged: int
-    ) -> None:
-        """An act is never charged; one that names an analyst is spent like a question of theirs."""
-        self.of(extension).replay(description, source)
-        if charged:
-            raise ValueError(f"an act ({source}) itself is never charged")
-        name = description.get(ANALYST)
-        if isinstance(name, str):
-            self.spend(name, asked=1, charged=0)
-
-    def _replay_settled(self, description: Mapping[str, Any], source: object, charged: int) -> str | None:
-        for extension in self.extensions.values():
+        for counting in self.extensions.values():
             try:
-                extension.settle(description, source, charged)
+                counting.settle(description, source, charged)
             except ValueError as fault:
-                return f"{_kept_by(type(extension))} were not kept: {fault}"
+                return f"{_kept_by(type(counting))} were not kept: {fault}"
         return None
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
@@ -333,6 +323,18 @@ def _extensions_in(state: Mapping[str, Any]) -> tuple[dict[str, LedgerExtension]
         else:
             found[key] = extension.from_state(state)
     return found, unread
+
+
+def _replay_act(
+    accounts: Accounts, extension: type[LedgerExtension], description: Mapping[str, Any], source: object, charged: int
+) -> None:
+    """An act is never charged; one that names an analyst is spent like a question of theirs."""
+    accounts.of(extension).replay(description, source)
+    if charged:
+        raise ValueError(f"an act ({source}) itself is never charged")
+    name = description.get(ANALYST)
+    if isinstance(name, str):
+        accounts.spend(name, asked=1, charged=0)
 
 
 def _kept_by(extension: type[LedgerExtension] | None) -> str:

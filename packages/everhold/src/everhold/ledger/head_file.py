@@ -62,7 +62,8 @@ class Reached:
         accounts = head.accounts
         asked = accounts.questions_among(head.sequence)
         labels = head.state.get("mechanism", {}).get("labels", 0)
-        return cls(accounts.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed, labels)
+        generation, closed = accounts.lost.generation, accounts.closed
+        return cls(generation, head.sequence, head.entry_hash, asked, head.charged, closed, labels)
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
         """Check that a database has come at least as far, on the same way.

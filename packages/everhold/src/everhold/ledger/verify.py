@@ -130,7 +130,8 @@ def verify(
         if newest is not None:
             walk.expect((newest.sequence, newest.entry_hash), _SET_BACK.format(newest.sequence))
         findings += _everything(snapshot, walk)
-    if newest is not None and walk.accounts.generation > newest.generation:  # it went on from before the newest head
+    generation = walk.accounts.lost.generation
+    if newest is not None and generation > newest.generation:  # it went on from before the newest head
         walk.unmet.pop(_SET_BACK.format(newest.sequence), None)
     findings += [LedgerFinding(None, what) for what in walk.unmet]
     if not findings:
