@@ -182,7 +182,7 @@ def append(
         try:
             return _append(growth, folder, rows=rows, training=training, until=_checked(until, growth))
         finally:
-            growth.close()
+            growth.rows.close()
 
 
 def _check_given(
@@ -213,7 +213,7 @@ def _checked(until: str | None, growth: Growth) -> str | None:
     """A time that does not run backwards."""
     if until is None:
         return None
-    latest = latest_until(growth.first, growth.parts)
+    latest = latest_until(growth.first, growth.rows.parts)
     if not (isinstance(until, str) and until.isprintable() and 0 < len(until) <= 100):
         raise HoldoutRejected("until is no date or time; expected a text such as 2026-12-01; nothing was appended")
     if until < latest or (until == latest and table_of_rows(growth.first) is not None):
@@ -237,8 +237,8 @@ def _append(
         return _told(growth, files, before=before, tree=tree)
     earlier = EarlierFiles(
         folder, executor.schema, _key_of_rows(executor),
-        with_rows=[part.number for part in growth.parts if part.rows],
-        with_training=[part.number for part in growth.parts if part.training_rows],
+        with_rows=[part.number for part in growth.rows.parts if part.rows],
+        with_training=[part.number for part in growth.rows.parts if part.training_rows],
         group_by=executor.mechanism.dependence.group_column, series=one_series(executor.mechanism.dependence),
         largest_group=executor.record.configuration.get(LARGEST_GROUP),
     )  # fmt: skip
@@ -257,7 +257,7 @@ def _told(growth: Growth, files: ArrivedFiles, *, before: float, tree: Suffix | 
     grown = Growth.of(growth.first, growth.folder, known=growth)
     opened = None if tree is None else tree.number
     return Arrived(
-        grown.account.arrivals, files.rows, files.training_rows, grown.rows, opened, before, _next(grown.best())
+        grown.account.arrivals, files.rows, files.training_rows, grown.rows.ever, opened, before, _next(grown.best())
     )
 
 
@@ -269,7 +269,7 @@ def _arriving_in(table: Any, growth: Growth, until: str) -> ArrivedFiles:
     ids = set() if first.training is None or first.schema.row_id is None else {
         str(each) for each in first.training.row_ids(first.schema.row_id)
     }  # fmt: skip
-    window = (latest_until(first, growth.parts), until)
+    window = (latest_until(first, growth.rows.parts), until)
     found: ArrivedFiles = table.arriving(window, first.schema, first.key, training_ids=ids)
     return found
 
@@ -296,9 +296,9 @@ def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
     """
     if not growth.first.record.configuration.get(GROWS) or growth.first.head().accounts.lost.recoveries:
         return None
-    if not opens(growth.trees[-1], state, rows=growth.rows, arriving=arriving_rows):
+    if not opens(growth.trees[-1], state, rows=growth.rows.ever, arriving=arriving_rows):
         return None
-    return Suffix(growth.account.opened + 1, growth.account.arrivals + 1, growth.rows, state)
+    return Suffix(growth.account.opened + 1, growth.account.arrivals + 1, growth.rows.ever, state)
 
 
 def _recorded(growth: Growth, number: int, files: ArrivedFiles, *, until: str | None) -> Suffix | None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.display import Display
 from everhold.ledger.arrivals import ARRIVAL, RETIREMENT, Arrivals
+from everhold.mechanisms.suffixes import Suffix, opens, radius_of, since, tree_of
 from everhold.sealing.configuration import GROWS
 
 if TYPE_CHECKING:
+    from everhold.asking.growth import Growth
     from everhold.ledger import Head
     from everhold.ledger.tally import Tally
+    from everhold.mechanisms.guess_and_check import GuessAndCheck
 
 __all__ = ["ArrivedRows", "HoldoutArrivals"]
 
@@ -78,16 +81,17 @@ class HoldoutArrivals(HoldoutAccessor):
         account, growth = head.accounts.of(Arrivals), self._executor.growth
         if growth is None:
             return {}
-        best, trees = growth.best(self._executor.analyst), growth.outlooks()
+        best, trees = growth.best(self._executor.analyst), _outlooks(growth)
         remaining = best.remaining(head.state)
         return {
-            "rows": growth.rows - growth.retired_rows, "training_rows": growth.training_rows,
+            "rows": growth.rows.ever - growth.rows.retired_rows, "training_rows": growth.rows.training_rows,
             "questions_asked": growth.state().asked, "questions_left": remaining["questions"], "remaining": remaining,
             "outlook": best.mechanism.outlook(best.state_from(head.state)),
             "arrivals": {
                 "number": account.arrivals, "rows": account.rows, "training_rows": account.training_rows,
                 "retired_before": account.retired or None, "trees": trees,
-                "answers_from": growth.tree_of(best).number, "next": growth.next_arrival(),
+                "answers_from": next(tree.number for tree in growth.trees if tree.before == best.before),
+                "next": _next_arrival(growth),
             },
         }  # fmt: skip
 
@@ -105,3 +109,34 @@ class HoldoutArrivals(HoldoutAccessor):
 
 def _number(tree: Sequence[int] | None) -> int | None:
     return None if tree is None else tree[0]
+
+
+def _next_arrival(growth: Growth) -> dict[str, Any]:
+    """Forecast of an arrival of as many rows as the latest one, from public facts."""
+    rows, state = growth.rows, growth.state()
+    ever, coming = rows.ever, next((part.rows for part in rows.parts[::-1] if part.rows), 0)
+    trees, later = list(growth.trees), Suffix(growth.account.opened + 1, len(rows.parts), ever, state)
+    pays = growth.first.record.configuration.get(GROWS, False)
+    will = bool(pays) and opens(trees[-1], state, rows=ever, arriving=coming)
+    trees += [later] if will else []
+    widths = [
+        radius_of(
+            tree_of(growth.mechanism, tree, rows=ever - tree.first + coming, training_rows=rows.training_rows),
+            since(state, tree.before),
+        )
+        for tree in trees
+    ]
+    return {"rows": coming, "within": min(widths), "opens_tree": will}
+
+
+def _outlooks(growth: Growth) -> list[dict[str, Any]]:
+    """Each open tree with its rows, what was counted in it, and the half-width of its next answer."""
+    state, found = growth.state(), []
+    for tree, executor in zip(growth.trees, growth.executors, strict=True):
+        counted = since(state, tree.before)
+        found.append({
+            "tree": tree.number, "since_arrival": tree.arrival, "rows": executor.schema.rows,
+            "questions": counted.asked, "surprises": counted.charged,
+            "within": radius_of(cast("GuessAndCheck", executor.mechanism), counted),
+        })  # fmt: skip
+    return found

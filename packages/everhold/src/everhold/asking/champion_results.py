@@ -140,7 +140,7 @@ def result_files(executor: QueryExecutor, name: str) -> list[str]:
     and results on those that were lost are not theirs.
     """
     growth = executor.growth
-    arrivals = [] if growth is None else [each["fingerprint"] for each in growth.facts() if each["fingerprint"]]
+    arrivals = [] if growth is None else [each["fingerprint"] for each in growth.rows.facts() if each["fingerprint"]]
     return [*(f"{name}-{fingerprint[:32]}" for fingerprint in reversed(arrivals)), name]
 
 

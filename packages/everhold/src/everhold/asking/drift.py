@@ -90,7 +90,7 @@ def diagnose_drift(
 
 
 def _arrival(growth: Growth, arrival: int | None) -> int:
-    some = [part.number for part in growth.parts if part.rows and part.number > growth.account.retired]
+    some = [part.number for part in growth.rows.parts if part.rows and part.number > growth.account.retired]
     if not some:
         older = "older rows are retired" if growth.account.retired else "only training rows arrived"
         raise QueryRejected(

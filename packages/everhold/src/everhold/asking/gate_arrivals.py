@@ -99,9 +99,9 @@ def model_store_of(executor: QueryExecutor, folder: Path, arrival: int | None = 
     """
     growth, record = executor.growth, executor.record
     arrived = [] if growth is None else [
-        part for part in growth.parts[1 : None if arrival is None else arrival + 1] if part.rows
+        part for part in growth.rows.parts[1 : None if arrival is None else arrival + 1] if part.rows
     ]  # fmt: skip
-    rows = executor.schema.rows if growth is None else growth.parts[0].rows + sum(part.rows for part in arrived)
+    rows = executor.schema.rows if growth is None else growth.rows.parts[0].rows + sum(part.rows for part in arrived)
     of = digest({"rows": arrived[-1].description["fingerprint"]})[:32] if arrived else ""
     return ModelStore.of(folder, holdout=record.id, rows=rows, seal_key=executor.key.seal_key, of_arrival=of)
 
@@ -109,7 +109,7 @@ def model_store_of(executor: QueryExecutor, folder: Path, arrival: int | None = 
 def rows_left(gate: GateAccount, executor: QueryExecutor) -> int:
     """Number of sealed rows that arrived and for which the champion has no values."""
     growth = executor.growth
-    return 0 if growth is None else sum(part.rows for part in growth.parts[_first_left(gate, executor) :])
+    return 0 if growth is None else sum(part.rows for part in growth.rows.parts[_first_left(gate, executor) :])
 
 
 def _first_left(gate: GateAccount, executor: QueryExecutor) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from everhold.dependence import Groups
@@ -16,11 +16,10 @@ from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import State
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.mechanisms.suffixes import Suffix, narrowest, opens, radius_of, since, tree_of
+from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
 from everhold.queries.question import digest
 from everhold.queries.row_spans import RowSpan
 from everhold.sealing.arriving import rows_file, training_file
-from everhold.sealing.configuration import GROWS
 from everhold.sealing.engines.embedded import Embedded
 from everhold.sealing.parts import parted
 from everhold.sealing.table import StoredRows
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.dependence import DependenceModel
     from everhold.ledger import Entry
+    from everhold.values.base import Schema
 
 __all__ = ["Growth", "arrival_question", "latest_until", "table_of_rows"]
 
@@ -54,6 +54,64 @@ class _ArrivedPart:
 
 
 @dataclass(frozen=True)
+class RowsByArrival:
+    """Rows of a holdout by arrival.
+
+    Attributes:
+        schema: What was known of the first of them.
+        parts: Rows by arrival, those of the creation first.
+        retired: So many of the first parts are training rows now.
+    """
+
+    schema: Schema
+    parts: tuple[_ArrivedPart, ...]
+    retired: int
+
+    @property
+    def ever(self) -> int:
+        """Sealed rows that ever arrived, retired ones included."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def retired_rows(self) -> int:
+        """Rows that were sealed, and are training rows now."""
+        return sum(part.rows for part in self.parts[: self.retired])
+
+    @property
+    def training_rows(self) -> int:
+        """Training rows, with those that were retired."""
+        return self.retired_rows + sum(part.training_rows for part in self.parts)
+
+    def training(self, last: int) -> list[StoredRows]:
+        """Files of training rows that had come with some arrival, and those of retired rows."""
+        return [*(part.training for part in self.parts[: last + 1] if part.training is not None), *self._opened]
+
+    @cached_property
+    def _opened(self) -> tuple[StoredRows, ...]:
+        """Retired rows as training rows."""
+        return tuple(
+            StoredRows(part.sealed.engine, self.schema, rows=part.rows, sealed=False)
+            for part in self.parts[: self.retired] if part.sealed is not None
+        )  # fmt: skip
+
+    def ids(self, name: str) -> list[Any]:
+        """Public ids of all rows that were ever sealed."""
+        return [each for part in self.parts if part.sealed is not None for each in part.sealed.row_ids(name)]
+
+    def close(self) -> None:
+        """Close all files; they open again when needed."""
+        for part in self.parts[1:]:
+            for rows in (part.sealed, part.training):
+                if rows is not None:
+                    rows.close()
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Arrivals in public facts: number, rows, training rows, date, fingerprint."""
+        names = ("arrival", "rows", "training_rows", "until", "fingerprint")
+        return [{name: part.description.get(name) for name in names} for part in self.parts[1:]]
+
+
+@dataclass(frozen=True)
 class Growth:
     """All trees of a holdout as of one moment.
 
@@ -61,14 +119,14 @@ class Growth:
         first: The executor of the holdout as it was created.
         folder: Private folder of the rows.
         account: Arrivals, as the ledger counts them.
-        parts: Rows by arrival, those of the creation first.
+        rows: Rows by arrival.
         changes: Arrivals and retirements that are known.
     """
 
     first: QueryExecutor
     folder: Path
     account: Arrivals
-    parts: tuple[_ArrivedPart, ...]
+    rows: RowsByArrival
     changes: int
 
     @classmethod
@@ -89,7 +147,7 @@ class Growth:
             zero = _ArrivedPart(0, first.schema.rows, first.schema.training_rows, first.sealed, first.training)
             parts: tuple[_ArrivedPart, ...] = (zero,)
         else:
-            parts = known.parts
+            parts = known.rows.parts
         for number in range(len(parts), account.arrivals + 1):
             entry = first.find(arrival_question(number))
             if entry is None:
@@ -98,22 +156,7 @@ class Growth:
                     "verify the ledger"
                 )
             parts = (*parts, _part(first, folder, number, entry, parts))
-        return cls(first, folder, account, parts, arrived(data))
-
-    @property
-    def rows(self) -> int:
-        """Sealed rows that ever arrived, retired ones included."""
-        return sum(part.rows for part in self.parts)
-
-    @property
-    def retired_rows(self) -> int:
-        """Rows that were sealed, and are training rows now."""
-        return sum(part.rows for part in self.parts[: self.account.retired])
-
-    @property
-    def training_rows(self) -> int:
-        """Training rows, with those that were retired."""
-        return self.retired_rows + sum(part.training_rows for part in self.parts)
+        return cls(first, folder, account, RowsByArrival(first.schema, parts, account.retired), arrived(data))
 
     @property
     def mechanism(self) -> GuessAndCheck:
@@ -135,11 +178,11 @@ class Growth:
         """The executor whose next answer is expected to be the narrowest."""
         state = self.state()
         trees = [(cast("GuessAndCheck", e.mechanism), t) for e, t in zip(self.executors, self.trees, strict=True)]
-        return self._for(self.executors[narrowest(trees, state)], analyst)
+        return _for(self.executors[narrowest(trees, state)], analyst)
 
     def oldest(self, analyst: str | None = None) -> QueryExecutor:
         """The executor with all rows that are sealed."""
-        return self._for(self.executors[0], analyst)
+        return _for(self.executors[0], analyst)
 
     def as_of(self, arrival: int, analyst: str | None = None) -> QueryExecutor:
         """The executor that finds answers about the rows that had come with some arrival; it answers nothing new.
@@ -152,7 +195,7 @@ class Growth:
                 f"there was no arrival {arrival!r}; expected a number from 0 to {self.account.arrivals}; nothing was "
                 "charged"
             )
-        return self._for(self._executor(Suffix(1), 0, arrival), analyst)
+        return _for(self._executor(Suffix(1), 0, arrival), analyst)
 
     def window(self, first: int, last: int, analyst: str | None = None) -> QueryExecutor:
         """The executor of queries about the rows of some arrivals alone, at the best level of a tree that has them.
@@ -166,32 +209,29 @@ class Growth:
                 f"{self.account.arrivals}; nothing was charged"
             )
         holding = [tree for tree in self.trees if tree.arrival <= first]
-        rows, state = sum(part.rows for part in self.parts[first : last + 1]), self.state()
+        rows, state = sum(part.rows for part in self.rows.parts[first : last + 1]), self.state()
         if not rows:
             raise QueryRejected(f"arrivals {first} to {last} brought training rows alone; nothing was charged")
         of = self.dependence(first, last)
         trees = [
-            (tree_of(self.mechanism, tree, rows=rows, training_rows=self.training_rows, dependence=of), tree)
+            (tree_of(self.mechanism, tree, rows=rows, training_rows=self.rows.training_rows, dependence=of), tree)
             for tree in holding
         ]
         tree = holding[narrowest(trees, state)]
         about = (("window_from", first), ("window_to", last))
-        return self._for(self._executor(tree, first, last, about=about), analyst)
+        return _for(self._executor(tree, first, last, about=about), analyst)
 
     def state(self) -> State:
         """All that was counted; the first executor alone knows nothing of arrivals."""
         return State.from_dict(self.first.data()["mechanism"])
 
-    def _for(self, executor: QueryExecutor, analyst: str | None) -> QueryExecutor:
-        return executor if analyst is None else replace(executor, analyst=analyst)
-
     def _executor(
         self, tree: Suffix, start: int, last: int, *, about: tuple[tuple[str, int], ...] | None = None
     ) -> QueryExecutor:
         """An executor at the levels of a tree, about the rows of the arrivals from one to another."""
-        parts = self.parts[start : last + 1]
-        rows, before = sum(part.rows for part in parts), sum(part.rows for part in self.parts[:start])
-        trained = self._training(last)
+        parts = self.rows.parts[start : last + 1]
+        rows, before = sum(part.rows for part in parts), sum(part.rows for part in self.rows.parts[:start])
+        trained = self.rows.training(last)
         if about is None:
             about = (("arrived", last),) if last else ()
         training_rows = sum(each.rows for each in trained)
@@ -217,28 +257,13 @@ class Growth:
         """That of the rows of some arrivals: groups of the sizes that came with them."""
         known = self.mechanism.dependence
         if (series := one_series(known)) is not None:
-            return series.lengthened(sum(part.rows for part in self.parts[start : last + 1]))
+            return series.lengthened(sum(part.rows for part in self.rows.parts[start : last + 1]))
         if not isinstance(known, Groups):
             return known
         counts = Counter(dict(known.counts) if start == 0 else {})
-        for part in self.parts[max(start, 1) : last + 1]:
+        for part in self.rows.parts[max(start, 1) : last + 1]:
             counts.update({int(size): int(number) for size, number in part.description.get("groups", ())})
         return Groups.of_counts(counts, column=known.column)
-
-    def _training(self, last: int) -> Sequence[StoredRows]:
-        """Files of training rows that had come with some arrival, and those of retired rows."""
-        found = [part.training for part in self.parts[: last + 1] if part.training is not None]
-        return [*found, *self._opened]
-
-    @cached_property
-    def _opened(self) -> tuple[StoredRows, ...]:
-        """Retired rows as training rows."""
-        retired = [part for part in self.parts[: self.account.retired] if part.sealed is not None]
-        schema = self.first.schema
-        return tuple(
-            StoredRows(part.sealed.engine, schema, rows=part.rows, sealed=False)
-            for part in retired if part.sealed is not None
-        )  # fmt: skip
 
     def check_unaltered(self) -> None:
         """Check rows that arrived in a table; files are checked whenever they are read.
@@ -247,67 +272,23 @@ class Growth:
             IntegrityError: If they are not those that were sealed.
         """
         if table_of_rows(self.first) is not None:
-            for number, part in enumerate(self.parts[1:], 1):
+            for number, part in enumerate(self.rows.parts[1:], 1):
                 entry = self.first.find(arrival_question(number))
                 assert entry is not None
-                _part(self.first, self.folder, part.number, entry, self.parts[:number])
-
-    def close(self) -> None:
-        """Close all files; they open again when needed."""
-        for part in self.parts[1:]:
-            for rows in (part.sealed, part.training):
-                if rows is not None:
-                    rows.close()
-
-    def facts(self) -> list[dict[str, Any]]:
-        """Arrivals in public facts: number, rows, training rows, date, fingerprint."""
-        names = ("arrival", "rows", "training_rows", "until", "fingerprint")
-        return [{name: part.description.get(name) for name in names} for part in self.parts[1:]]
-
-    def tree_of(self, executor: QueryExecutor) -> Suffix:
-        """The tree of one of `executors`."""
-        return next(tree for tree in self.trees if tree.before == executor.before)
+                _part(self.first, self.folder, part.number, entry, self.rows.parts[:number])
 
     def span_of(self, executor: QueryExecutor) -> RowSpan | None:
         """Place of the rows of an executor among all sealed rows; None where they are all that ever were."""
-        retired, (first, last) = self.retired_rows, executor.rows_from or (1, self.rows)
-        if (first, last) == (1, self.rows):
+        retired, rows, name = self.rows.retired_rows, self.rows.ever, self.first.schema.row_id
+        first, last = executor.rows_from or (1, rows)
+        if (first, last) == (1, rows):
             return None
-        return RowSpan(first - 1 - retired, last - first + 1, self.rows - retired, self._every_id)
+        ids = tuple if name is None else partial(self.rows.ids, name)
+        return RowSpan(first - 1 - retired, last - first + 1, rows - retired, ids)
 
-    def _every_id(self) -> Sequence[Any]:
-        """Public ids of all rows that were ever sealed; none where rows have none."""
-        if (name := self.first.schema.row_id) is None:
-            return ()
-        return [each for part in self.parts if part.sealed is not None for each in part.sealed.row_ids(name)]
 
-    def next_arrival(self) -> dict[str, Any]:
-        """Forecast of an arrival of as many rows as the latest one, from public facts."""
-        state, coming = self.state(), next((part.rows for part in self.parts[::-1] if part.rows), 0)
-        trees, later = list(self.trees), Suffix(self.account.opened + 1, len(self.parts), self.rows, state)
-        pays = self.first.record.configuration.get(GROWS, False)
-        will = bool(pays) and opens(trees[-1], state, rows=self.rows, arriving=coming)
-        trees += [later] if will else []
-        widths = [
-            radius_of(
-                tree_of(self.mechanism, tree, rows=self.rows - tree.first + coming, training_rows=self.training_rows),
-                since(state, tree.before),
-            )
-            for tree in trees
-        ]
-        return {"rows": coming, "within": min(widths), "opens_tree": will}
-
-    def outlooks(self) -> list[dict[str, Any]]:
-        """Each open tree with its rows, what was counted in it, and the half-width of its next answer."""
-        state, found = self.state(), []
-        for tree, executor in zip(self.trees, self.executors, strict=True):
-            counted = since(state, tree.before)
-            found.append({
-                "tree": tree.number, "since_arrival": tree.arrival, "rows": executor.schema.rows,
-                "questions": counted.asked, "surprises": counted.charged,
-                "within": radius_of(cast("GuessAndCheck", executor.mechanism), counted),
-            })  # fmt: skip
-        return found
+def _for(executor: QueryExecutor, analyst: str | None) -> QueryExecutor:
+    return executor if analyst is None else replace(executor, analyst=analyst)
 
 
 def one_series(dependence: DependenceModel) -> SeriesModel | None:

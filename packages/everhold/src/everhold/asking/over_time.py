@@ -85,7 +85,7 @@ def windows_of(growth: Growth | None, by: str | int) -> list[tuple[str, int, int
     """
     if growth is None:
         return [(_FIRST, 0, 0)]
-    parts = [part for part in growth.parts[growth.account.retired :] if part.rows]
+    parts = [part for part in growth.rows.parts[growth.account.retired :] if part.rows]
     if by == "arrival":
         by = 1
     if type(by) is int and by >= 1:

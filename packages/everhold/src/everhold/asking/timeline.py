@@ -28,7 +28,7 @@ def timeline(growth: Growth, acts: Sequence[Entry]) -> list[dict[str, Any]]:
         Rows with moment, arrival, until, rows, training_rows, total, tree, queries, surprises, within_before and
         within. Half-widths are those of the next yes-or-no answer near one half.
     """
-    line, zero = _Moments(growth), growth.parts[0]
+    line, zero = _Moments(growth), growth.rows.parts[0]
     found = [line.row("at creation", State(), rows=zero.rows, training=zero.training_rows)]
     for entry in acts:
         public = entry.description
@@ -70,7 +70,7 @@ class _Moments:
     def retire(self, before: int) -> None:
         """End the trees about rows before an arrival."""
         self.trees = [tree for tree in self.trees if tree.arrival >= before]
-        self.training += sum(part.rows for part in self.growth.parts[:before] if part.number >= self._opened)
+        self.training += sum(part.rows for part in self.growth.rows.parts[:before] if part.number >= self._opened)
         self._opened = before
 
     _opened = 0

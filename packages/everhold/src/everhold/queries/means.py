@@ -25,6 +25,7 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.procedures import how_made, rows_worth, what_narrows
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying
 from everhold.queries.readings import READING, Reading
+from everhold.values.base import Joined, Kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,6 +113,13 @@ class Prepared:
         return not math.isnan(self.declared)
 
 
+def _is_plain(bound: BoundQuery) -> bool:
+    """True if it is an expression or predictions in memory: no code runs, and no file is read."""
+    if bound.pair is not None:
+        return _is_plain(bound.pair.first) and _is_plain(bound.pair.second)
+    return bound.row_value is not None or (bound.by_position and not isinstance(bound.sealed, (Joined, Kept)))
+
+
 def _made_by(mean: Prepared, kept: Mapping[str, Any], mechanism: Mechanism) -> Procedure | None:
     """The procedure that made a stored interval; None if it is no longer known."""
     if mean.procedure is None:
@@ -151,7 +159,12 @@ class Means(QueryPlan[Result]):
         lines = []
         for mean in self.prepared:
             read_as = {READING: Reading.of(mean.bound).to_list()}
-            described = {**mean.bound.description, "shown": mean.bound.shown[:MOST_SHOWN], **read_as}
+            described = {
+                **mean.bound.description,
+                "shown": mean.bound.shown[:MOST_SHOWN],
+                **mean.bound.facts,
+                **read_as,
+            }
             lines.append(EntryDraft(mean.bound.question, marked(described, by_position=mean.bound.by_position)))
         return lines
 
@@ -188,7 +201,7 @@ class Means(QueryPlan[Result]):
         count = len(self.prepared)
         if rows * count > _SHORT or count > _MOST_SHORT or not self._needs <= _AT_ONCE.keys():
             return False
-        return all(mean.bound.is_plain for mean in self.prepared)
+        return all(_is_plain(mean.bound) for mean in self.prepared)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """Exact sums over the sealed rows, what procedures need besides, and what goes with them."""

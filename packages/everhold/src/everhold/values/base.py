@@ -175,6 +175,7 @@ class BoundQuery:
         training_values: Row values of the training rows in grid units, where they are known already.
         yes_no: Whether every row value is 0 or 1 by type; what code gives a sealed row besides is rounded down.
         pair: The two questions that it is made of row by row; it has no row values besides.
+        facts: What the ledger keeps beside the description; no part of its identity.
     """
 
     description: dict[str, Any]
@@ -190,6 +191,7 @@ class BoundQuery:
     training_values: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     yes_no: bool = False
     pair: Pair | None = None
+    facts: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -205,13 +207,6 @@ class BoundQuery:
         if self.pair is not None:
             return self.pair.first.trained and self.pair.second.trained
         return self.row_value is not None or self.training is not None
-
-    @property
-    def is_plain(self) -> bool:
-        """True if it is an expression or predictions in memory: no code runs, and no file is read."""
-        if self.pair is not None:
-            return self.pair.first.is_plain and self.pair.second.is_plain
-        return self.row_value is not None or (self.by_position and not isinstance(self.sealed, (Joined, Kept)))
 
     @property
     def rounded_up(self) -> float:
