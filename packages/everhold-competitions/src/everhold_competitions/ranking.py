@@ -12,6 +12,7 @@ import numpy as np
 from everhold.asking.unsealing import disclosed
 from everhold.estimand import about_of
 from everhold.ledger.allotments import Accounts
+from everhold.ledger.store import all_entries
 from everhold.queries.readings import Reading
 from everhold.values.base import BoundQuery
 from everhold_competitions.competition import LEADER, SCORE
@@ -31,7 +32,7 @@ __all__ = ["certified_competition", "leaderboard"]
 
 def leaderboard(contest: CompetitionSession) -> Leaderboard:
     """Places of the teams; asks nothing and costs nothing."""
-    executor, head = contest.executor, contest.executor.head()
+    executor, head = contest.executor, contest.executor.ledger.head()
     accounts = Accounts.from_state(head.state)
     teams = list(accounts.of(Submissions).teams.values())
     final, comparisons = accounts.unsealings > 0, []
@@ -64,7 +65,7 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
     rows = [
         {**row, "submissions": board[row["team"]].submissions} for row in board.to_dict()["rows"]
     ] if board.final else []  # fmt: skip
-    accounts = Accounts.from_state(contest.executor.data())
+    accounts = Accounts.from_state(contest.executor.ledger.head().state)
     return {
         "feedback": contest.competition.feedback,
         "metric": contest.competition.in_words,
@@ -77,14 +78,14 @@ def certified_competition(contest: CompetitionSession) -> dict[str, Any]:
 
 def _unsealed(contest: CompetitionSession) -> dict[str, Numbers]:
     """Sealed numbers by question, means of row values."""
-    entries = contest.executor.entries(contest.executor.head().sequence)
+    entries = all_entries(contest.executor.ledger)
     told = disclosed(entries)
     return {entry.question: told[entry.sequence] for entry in entries if entry.sequence in told}
 
 
 def _answered(contest: CompetitionSession, team: Team) -> Told | None:
     """Answer to the team about its final submission; a confirmed guess is no score."""
-    entry = contest.executor.find(contest.scoring.question(team.final))
+    entry = contest.executor.ledger.find(contest.scoring.question(team.final))
     if entry is None or entry.answer["low"] is None:
         return None
     answer = entry.answer

@@ -21,13 +21,14 @@ import numpy as np
 
 from everhold.arguments import as_whole, brief
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.asking.budget import SPENT, checked_name, refuse_look_alikes
+from everhold.asking.budget import SPENT, checked_name, on_behalf_of, refuse_look_alikes
 from everhold.asking.gate import Gate, GateRules, model_store_of, open_gate
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.errors import EverholdError, QueryRejected
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.gates import PROMOTED, Gates
+from everhold.ledger.store import all_entries, charged_entries
 from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
 from everhold.queries.challenge import challenge_of
@@ -123,7 +124,7 @@ class HoldoutCompetition(HoldoutAccessor):
         """
         executor, number = self._session().executor, Counter[str]()
         found = []
-        for entry in executor.entries(executor.head().sequence):
+        for entry in all_entries(executor.ledger):
             if entry.answer["source"] == SUBMISSION:
                 team = entry.description["team"]
                 number[team] += 1
@@ -132,7 +133,7 @@ class HoldoutCompetition(HoldoutAccessor):
                     "predictions": entry.description["predictions"], "final": False,
                 })  # fmt: skip
         latest = {(row["team"], row["predictions"]): row for row in found}
-        for team in Accounts.from_state(executor.data()).of(Submissions).teams.values():
+        for team in Accounts.from_state(executor.ledger.head().state).of(Submissions).teams.values():
             latest[team.name, team.final]["final"] = True
         return found
 
@@ -368,7 +369,7 @@ class CompetitionSession:
         )  # fmt: skip
 
     def _accounts(self) -> Accounts:
-        return Accounts.from_state(self.executor.data())
+        return Accounts.from_state(self.executor.ledger.head().state)
 
     @property
     def _share(self) -> int | None:
@@ -446,7 +447,7 @@ class CompetitionSession:
             return dict
         executor, predicted = self.executor, entered.digest
         if team in self._accounts().parts:
-            executor = executor.on_behalf_of(team)
+            executor = on_behalf_of(executor, team)
 
         def limited(ready: Any) -> TeamLimited[Any]:
             """The question, a mean or a challenge, with room left for the scores of the close."""
@@ -490,7 +491,8 @@ class CompetitionSession:
         return gate is not None and (
             candidate.digest in leaders
             or any(
-                self.executor.find(digest(challenge_of(gate, each, candidate.digest))) is not None for each in leaders
+                self.executor.ledger.find(digest(challenge_of(gate, each, candidate.digest))) is not None
+                for each in leaders
             )
         )
 
@@ -498,12 +500,12 @@ class CompetitionSession:
         """True if the team has caused its share of surprises, or no budget is left but for the scores of the end."""
         if surprises_left(self._accounts(), team, self._share) == 0:
             return True
-        mechanism, state = self.executor.mechanism, self.executor.state_from(self.executor.data())
+        mechanism, state = self.executor.mechanism, self.executor.state_from(self.executor.ledger.head().state)
         return not mechanism.accounts.leaves_room(state, self.competition.closing, [mechanism.procedure])
 
     def _was_scored(self, predicted: str) -> bool:
         """True if the score of these predictions is in the ledger."""
-        return self.executor.find(self.scoring.question(predicted)) is not None
+        return self.executor.ledger.find(self.scoring.question(predicted)) is not None
 
     def _last_told(self, team: Team) -> float | None:
         """The team's last feedback, which is the guess of its next submission; None if it was told nothing yet."""
@@ -512,14 +514,14 @@ class CompetitionSession:
             return latest
         received = (
             entry.description["predictions"]
-            for entry in reversed(self.executor.entries(self.executor.head().sequence))
+            for entry in reversed(all_entries(self.executor.ledger))
             if entry.answer["source"] == SUBMISSION and entry.description["team"] == team.name
         )
         return next((score for each in received if (score := self._score_of(each)) is not None), None)
 
     def _score_of(self, predicted: str) -> float | None:
         """Told score of a submission; None if it was told nothing."""
-        entry = self.executor.find(self.scoring.question(predicted))
+        entry = self.executor.ledger.find(self.scoring.question(predicted))
         value = None if entry is None else entry.answer["value"]
         return None if value is None else self.scoring.facts.from_mean(value)
 
@@ -582,7 +584,7 @@ class CompetitionSession:
         gate = self._accounts().of(Gates).by_name.get(LEADERBOARD)
         if gate is None:
             return []
-        entries = self.executor.charged_entries() if gate.promotions else []
+        entries = charged_entries(self.executor.ledger) if gate.promotions else []
         return [gate.first, *(
             entry.description["challenger"] for entry in entries
             if entry.answer["source"] == PROMOTED and entry.description["gate"] == LEADERBOARD

@@ -72,7 +72,7 @@ def sound(holdout):
     executor, certificate = holdout._executor, holdout.certificate()
     assert (
         verify(
-            executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.head_file
+            executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.ledger.head_file
         ).findings
         == ()
     )
@@ -517,7 +517,7 @@ def test_whatever_is_told_there_is_room_for_the_end(tmp_path, feedback):
         holdout.unseal()
         board = holdout.competition.leaderboard()
         assert all(line.score is not None and line.rank is not None for line in board.standings)
-        contest_, teams = holdout.competition._session(), holdout._executor.head().accounts.of(Submissions).teams
+        contest_, teams = holdout.competition._session(), holdout._executor.ledger.head().accounts.of(Submissions).teams
         finals = [team.final for team in teams.values()]
         asked = {entry["question"] for entry in holdout.transcript().to_rows()}
         assert {contest_.scoring.comparison(finals[0], other)[0] for other in finals[1:]} <= asked
@@ -597,7 +597,7 @@ def test_killed_processes_lose_nothing_and_count_nothing_twice(tmp_path, feedbac
         assert [line.submissions >= 2 for line in board.standings] == [True] * 4
         sound(holdout)
         files = {path.name for path in holdout._folder.glob("submission-*")}
-        teams = holdout._executor.head().accounts.of(Submissions).teams.values()
+        teams = holdout._executor.ledger.head().accounts.of(Submissions).teams.values()
         assert {f"submission-{digest}" for team in teams for digest in (team.final, team.latest)} <= files
         holdout.unseal()
         assert all(line.score is not None for line in holdout.competition.leaderboard().standings)

@@ -31,7 +31,7 @@ def findings(holdout):
     """What verification says of the ledger and of the certificate."""
     executor, certificate = holdout._executor, holdout.certificate()
     found = verify(
-        executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.head_file
+        executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.ledger.head_file
     ).findings
     path = holdout._folder.parent / "certificate.html"
     certificate.save(path)
@@ -39,4 +39,4 @@ def findings(holdout):
 
 
 def teams_of(holdout):
-    return holdout._executor.head().accounts.of(Submissions).teams
+    return holdout._executor.ledger.head().accounts.of(Submissions).teams

@@ -15,7 +15,7 @@ from second_engine import SecondEngine
 
 from everhold import GuessAndCheck, Holdout, Unavailable, mean
 from everhold.asking.create_settings import settings_from
-from everhold.asking.query_executor import QueryExecutor
+from everhold.asking.query_executor import Execution
 from everhold.errors import EverholdError
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
@@ -155,19 +155,19 @@ def test_many_questions_take_as_few_passes_as_the_engine_does(tmp_path, path):
 
 
 def test_a_batch_that_is_interrupted_leaves_nothing_half_charged(tmp_path, path, monkeypatch):
-    monkeypatch.setattr("everhold.asking.query_executor.IN_ONE_TRANSACTION", 40)
+    monkeypatch.setattr("everhold.asking.rounds.IN_ONE_TRANSACTION", 40)
     texts = [f"share > {k / 100}" for k in range(100)]
     with study(tmp_path, SecondEngine(path)) as holdout:
-        plain, turns = QueryExecutor._answer, []
+        plain, turns = Execution.answer, []
 
-        def impatient(*of):
+        def impatient(*of, **more):
             turns.append(1)
             if len(turns) == 2:
                 raise KeyboardInterrupt
-            plain(*of)
+            plain(*of, **more)
 
         with monkeypatch.context() as patch:
-            patch.setattr(QueryExecutor, "_answer", impatient)
+            patch.setattr(Execution, "answer", impatient)
             with pytest.raises(KeyboardInterrupt):
                 holdout.ask_many(texts)
         assert len(holdout.transcript()) == 40

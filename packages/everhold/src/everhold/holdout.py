@@ -15,12 +15,14 @@ from everhold.asking.budget import (
     checked_limits,
     checked_name,
     described,
+    on_behalf_of,
     outcome_of_act,
     set_limits,
     warn_of_promises,
+    whole_budget,
 )
-from everhold.asking.grown import GrowingHoldout, current
-from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor
+from everhold.asking.grown import GrowingHoldout, check_asked, current
+from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor, ask_apart
 from everhold.dependence import DependenceModel
 from everhold.display import Facts, html_bar, html_sentences, html_table
 from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected, warn_former
@@ -32,6 +34,7 @@ from everhold.ledger.arrivals import ARRIVALS
 from everhold.ledger.declarations import Declarations
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
+from everhold.ledger.store import all_entries
 from everhold.mechanisms import GuessAndCheck, Mechanism, Promise
 from everhold.mechanisms.checks_guesses import planned_overfits
 from everhold.mechanisms.described import TEXT_BITS
@@ -130,16 +133,17 @@ class Holdout(GrowingHoldout):
             make_private(path)
         key = StewardKey.load(folder / KEY_FILE, public_key=configuration["public_key"])
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
-        state_from(store.of(record, key.seal_key, head_file).head().state, configuration)
+        ledger = store.of(record, key.seal_key, head_file)
+        state_from(ledger.head().state, configuration)
         self._folder = folder
         self._recorded = recorded_extensions(configuration)
         self._engine = engine_of(configuration, key, given=engine, checked=checked)
         self._executor = QueryExecutor(
             store=store, record=record, mechanism=mechanism_from(configuration), schema=schema_from(configuration),
-            key=key, head_file=head_file, sealed=sealed_rows(folder, configuration, key, self._engine),
+            key=key, ledger=ledger, sealed=sealed_rows(folder, configuration, key, self._engine),
             training=training_rows(folder, configuration, self._engine),
         )  # fmt: skip
-        if (kept := self._executor.data().keys()) & {Declarations.key, ARRIVALS}:
+        if (kept := self._executor.ledger.head().state.keys()) & {Declarations.key, ARRIVALS}:
             if Declarations.key in kept:
                 self._know_families()
             self._see_arrivals()
@@ -419,11 +423,11 @@ class Holdout(GrowingHoldout):
         """The holdout at a glance: its promise, what is left, and the latest answers."""
         from everhold.asking.worth import worth_now
 
-        executor, head = self._executor, self._executor.head()
+        executor, head = self._executor, self._executor.ledger.head()
         of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
         over = ", unsealed and closed" if head.accounts.closed else ""
         rows = f"{executor.schema.rows:,} sealed rows, {executor.schema.training_rows:,} training rows"
-        left, whole = executor.remaining(head.state), executor.whole(head.state)
+        left, whole = executor.remaining(head.state), whole_budget(executor, head.state)
         latest = self._transcript(list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
         return (
             html_sentences(f"{executor.record.name}{of}: {rows}, {executor.mechanism.name}{over}")
@@ -482,7 +486,7 @@ class Holdout(GrowingHoldout):
     @property
     def planned(self) -> dict[str, int]:
         """Initial budget, by name as in `remaining`; for an analyst, the allotment."""
-        return self._executor.whole(self._executor.data())
+        return whole_budget(self._executor, self._executor.ledger.head().state)
 
     def allot(self, analyst: str, *, questions: int, charges: int | None = None) -> Allotment:
         """Let a named analyst spend a part of the budget, and no more; an act of the steward, kept in the ledger.
@@ -517,7 +521,7 @@ class Holdout(GrowingHoldout):
 
         act = act_of(analyst, most, charges)
         self._executor.ledger.commit([act], step)
-        data = self._executor.data()
+        data = self._executor.ledger.head().state
         accounts = Accounts.from_state(data)
         warn_of_promises(accounts, self._executor.mechanism, self._executor.state_from(data))
         return accounts.parts[analyst]
@@ -533,7 +537,7 @@ class Holdout(GrowingHoldout):
             QueryRejected: If there is no allotment of that name.
         """
         view = copy.copy(self)
-        view._executor = self._executor.on_behalf_of(name)
+        view._executor = on_behalf_of(self._executor, name)
         return view
 
     @overload
@@ -595,14 +599,14 @@ class Holdout(GrowingHoldout):
 
     def allotments(self) -> Allotments:
         """Allotments of analysts, their spending, and the acts by which the steward set them."""
-        head = self._executor.head()
+        head = self._executor.ledger.head()
         acts = [
             {
                 "sequence": entry.sequence,
                 "asked_at": entry.asked_at,
                 **{name: entry.description[name] for name in (ANALYST, "questions", "charges")},
             }
-            for entry in self._executor.entries(head.sequence)
+            for entry in all_entries(self._executor.ledger, head.sequence)
             if entry.answer["source"] == ACT
         ]
         return described(
@@ -659,7 +663,7 @@ class Holdout(GrowingHoldout):
         compiler = executor.compiler.silently() if silent else executor.compiler
         plan = compiler.compile(question, guess, tolerance)
         if as_of is not None:
-            executor.check_asked(plan)
+            check_asked(executor.ledger, plan)
         return executor.ask(plan, strict=strict)
 
     def declare(self, name: str, family: Family) -> None:
@@ -762,7 +766,7 @@ class Holdout(GrowingHoldout):
         compiler, questions = _compiler(executor, silent), {text: in_slice(question, text) for text in within}
         plans = plans_of_slices(compiler, questions, guess=guess)
         batch = as_one_step(compiler, [*questions.values()], plans)
-        answers = [executor.ask(plan) for plan in plans] if batch is None else executor.ask_apart(batch)
+        answers = [executor.ask(plan) for plan in plans] if batch is None else ask_apart(executor, batch)
         return SliceAnswers(by, dict(zip((values for values, _ in slices), answers, strict=True)))
 
     def compare(
@@ -852,7 +856,7 @@ class Holdout(GrowingHoldout):
         with progress("asking"):
             executor = self._asked_of(None)
             batch = _compiler(executor, silent).batch(questions, guesses, told=reveal == "all")
-            return executor.ask_apart(batch)
+            return ask_apart(executor, batch)
 
     def _check_questions(self) -> None:
         for accessor in self._in_charge():
@@ -898,7 +902,7 @@ class Holdout(GrowingHoldout):
         return HoldoutLedger(self._executor, self._model_names)
 
     def _model_names(self, entries: Sequence[Entry]) -> Mapping[str, str]:
-        accessors = self._accessors(self._executor.head())
+        accessors = self._accessors(self._executor.ledger.head())
         if not accessors:
             return {}
         from everhold.asking.model_names import model_names
@@ -970,15 +974,18 @@ class Holdout(GrowingHoldout):
             )
         if question is not None:
             self._check_questions()
+        from everhold.asking.quoting import quoted_price
+
         executor = self._asked_of(None)
-        return executor.quote(None if question is None else executor.compiler.compile(question, guess, tolerance))
+        plan = None if question is None else executor.compiler.compile(question, guess, tolerance)
+        return quoted_price(executor, plan)
 
     @current
     def status(self) -> Facts:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
         from everhold.asking.worth import worth_now
 
-        head = self._executor.head()
+        head = self._executor.ledger.head()
         promise, described = self.promise, self._executor.mechanism.to_dict()
         state = self._executor.state_from(head.state)
         remaining, parts = self._executor.remaining(head.state), Accounts.from_state(head.state).parts
@@ -1023,7 +1030,7 @@ class Holdout(GrowingHoldout):
     @current
     def _remaining(self) -> dict[str, int]:
         executor = self._asked_of(None)
-        return executor.remaining(executor.data())
+        return executor.remaining(executor.ledger.head().state)
 
     def _stays_in(self) -> dict[str, Any]:
         """The engine and the tables in which rows stay, if they do; where it is, is the steward's matter."""
@@ -1065,7 +1072,7 @@ class Holdout(GrowingHoldout):
             True
             >>> holdout.close(); folder.cleanup()
         """
-        return self._transcript(self._executor.entries(self._executor.head().sequence))
+        return self._transcript(all_entries(self._executor.ledger))
 
     def _transcript(self, every: Sequence[Entry]) -> Transcript:
         from everhold.asking.model_names import with_names
@@ -1116,8 +1123,8 @@ class Holdout(GrowingHoldout):
         Raises:
             ValueError: If delta is outside (0, 1).
         """
-        head = self._executor.head()
-        entries = self._executor.entries(head.sequence)
+        head = self._executor.ledger.head()
+        entries = all_entries(self._executor.ledger, head.sequence)
         simulated = self._executor.record.configuration["seed"] is not None
         state = self._executor.state_from(head.state)
         return required("spending")(self.mechanism, state, entries, delta=delta, simulated=simulated)
@@ -1158,7 +1165,7 @@ class Holdout(GrowingHoldout):
         from everhold.sealing.resealing import also_sealed_as
 
         stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
-        executor, head = self._executor, self._executor.head()
+        executor, head = self._executor, self._executor.ledger.head()
         with progress("certifying"):
             if self._engine is not None:
                 self._engine.check_unaltered(executor.record.configuration, executor.key)

@@ -72,7 +72,7 @@ def _checked(folder, storage, told, beside):
         assert numbers.tolist() == [*range(len(arrived) + 1)]
         assert set(counts.tolist()) == {ROWS}
         for question, value, low, high in told:
-            entry = executor.find(question)
+            entry = executor.ledger.find(question)
             assert entry is not None
             assert (entry.answer["value"], entry.answer["low"], entry.answer["high"]) == (value, low, high)
         assert verify(executor.store, "h", seal_key=executor.key.seal_key).ok

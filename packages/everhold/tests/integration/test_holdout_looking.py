@@ -8,6 +8,7 @@ from holdout_samples import ROWS, create, guess_and_check, rows
 
 import everhold as eh
 from everhold import mean
+from everhold.ledger.store import all_entries
 from everhold.queries.moments import variance
 from everhold.sealing.table import StoredRows
 from everhold_privacy.synthetic import ListedColumn, Universe
@@ -146,7 +147,10 @@ def test_a_question_of_a_batch_that_is_refused_was_not_looked_at(tmp_path, monke
     with create(tmp_path, mechanism=guess_and_check(overfits=2)) as holdout:
         holdout.allot("a", questions=12, charges=2)
         answers = holdout.analyst("a").ask_many(texts, guesses=guesses)
-        ledger = [entry.question for entry in holdout._executor.entries(holdout.status()["ledger_head"]["sequence"])]
+        ledger = [
+            entry.question
+            for entry in all_entries(holdout._executor.ledger, holdout.status()["ledger_head"]["sequence"])
+        ]
     answered = [answer.question for answer in answers if answer.source != "refused"]
     assert len(looked_at) == len(set(looked_at)) == len(answered)
     assert ledger[1:] == answered  # after the allotment

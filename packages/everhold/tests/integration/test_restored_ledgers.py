@@ -133,9 +133,9 @@ def test_an_open_holdout_notices_that_its_ledger_was_set_back(tmp_path, use):
     with create(tmp_path, mechanism=NOISE) as study:
         study.ask("delay > 0")
         study.ask(QUESTION)
-        reached = study._executor.head_file.find()
+        reached = study._executor.ledger.head_file.find()
         newer = type(reached)(0, reached.sequence + 1, "ab" * 32, reached.asked + 1, reached.charged + 1)
-        study._executor.head_file.replace(newer)
+        study._executor.ledger.head_file.replace(newer)
         with pytest.raises(IntegrityError, match="set back"):
             use(study)
 
@@ -209,7 +209,7 @@ def test_recovering_what_was_not_lost_changes_nothing(tmp_path):
         study.ask(QUESTION)
     with Holdout.open(tmp_path / "study.db", "study", recover=True) as study:
         assert "lost" not in study.status()
-        assert study._executor.head().sequence == 1
+        assert study._executor.ledger.head().sequence == 1
 
 
 def test_a_missing_head_file_is_refused_and_a_recovery_spends_all_that_is_left(tmp_path):
@@ -342,7 +342,7 @@ def verify_findings(study):
 
     executor = study._executor
     return verify(
-        executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.head_file
+        executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.ledger.head_file
     ).findings
 
 

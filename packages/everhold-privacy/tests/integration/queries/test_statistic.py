@@ -13,6 +13,7 @@ import everhold as eh
 from everhold.asking.create_settings import settings_from
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
+from everhold.ledger.store import all_entries
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.guess_and_check import GuessAndCheck
@@ -97,7 +98,7 @@ def test_a_surprise_and_a_silent_question_and_what_is_unsealed(holdout):
     assert first.low <= AUC <= first.high
     second = holdout.ask(variance(name="v", high=2.0), silent=True)
     assert (second.source, second.value, second.charged) == ("silent", None, 0)
-    nodes = [entry.answer["node"] for entry in holdout._executor.entries(2)]
+    nodes = [entry.answer["node"] for entry in all_entries(holdout._executor.ledger, 2)]
     told = holdout.unseal().rows
     for line, node, exact, width in zip(told, nodes, (AUC_OF_FIRST, spread(SEALED)), (1.0, 2.0), strict=True):
         assert node["by"] == "bounded_differences"

@@ -8,6 +8,7 @@ import pytest
 import everhold as eh
 from everhold.certificate import verify_certificate
 from everhold.errors import QueryRejected
+from everhold.ledger.store import all_entries
 from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
@@ -45,7 +46,7 @@ def synthesis(universe=UNIVERSE, width=1, **wish):
 
 def released(holdout, question):
     return next(
-        entry for entry in holdout._executor.entries(holdout._executor.head().sequence) if entry.question == question
+        entry for entry in all_entries(holdout._executor.ledger) if entry.question == question
     )  # the ledger as it is on disk
 
 

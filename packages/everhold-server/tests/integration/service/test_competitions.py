@@ -169,7 +169,7 @@ def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit
         assert {line["team"]: line["submissions"] for line in board} == {"ada": 2, "bob": 1}
         leads = [each["predictions"] for each in received if each["leads"]]
         with opened(tmp_path) as holdout:
-            final = holdout._executor.head().accounts.of(Submissions).teams["ada"].final
+            final = holdout._executor.ledger.head().accounts.of(Submissions).teams["ada"].final
             assert (final in leads) if leads else (final in {each["predictions"] for each in received})
             contest = holdout.competition._session()
             assert set(contest.leaders()[1:]) <= {contest.scoring.question(each["predictions"]) for each in received}

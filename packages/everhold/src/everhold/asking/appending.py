@@ -92,7 +92,7 @@ def check_grows(executor: QueryExecutor) -> None:
         QueryRejected: If rows cannot be appended. Nothing was changed.
     """
     configuration, mechanism = executor.record.configuration, executor.mechanism
-    head = executor.head()
+    head = executor.ledger.head()
     others = sorted(
         {e.name for e in head.accounts.extensions.values() if not _knows_arrivals(e, configuration)}
         | recorded_extensions(configuration).keys()
@@ -247,7 +247,7 @@ def _append(
         _check_elsewhere(growth, folder, number, files)
         before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
     except BaseException:
-        if growth.first.find(arrival_question(number)) is None:
+        if growth.first.ledger.find(arrival_question(number)) is None:
             remove_orphans(folder, arrivals=growth.account.arrivals)
         raise
     return _told(growth, files, before=before, tree=tree)
@@ -294,7 +294,7 @@ def _tree(growth: Growth, state: State, arriving_rows: int) -> Suffix | None:
 
     After a recovery none opens: answers that the ledger lost may have been about the very rows that arrive again.
     """
-    if not growth.first.record.configuration.get(GROWS) or growth.first.head().accounts.lost.recoveries:
+    if not growth.first.record.configuration.get(GROWS) or growth.first.ledger.head().accounts.lost.recoveries:
         return None
     if not opens(growth.trees[-1], state, rows=growth.rows.ever, arriving=arriving_rows):
         return None
@@ -364,10 +364,10 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
         raise QueryRejected(
             "the rows stay in a table, and everhold opens none of it; expected rows in files; nothing was changed"
         )
-    head = first.head()
+    head = first.ledger.head()
     _check_steward(first, head, "retire rows")
     public = {"kind": RETIREMENT, "before": before}
-    if first.find(digest(public)) is not None:
+    if first.ledger.find(digest(public)) is not None:
         return _rows_before(folder, before)
     account = Arrivals.from_state(head.state)
     opened = [line[1] for line in account.trees if line[1] > account.retired]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.display import Display
 from everhold.ledger.arrivals import ARRIVAL, RETIREMENT, Arrivals
+from everhold.ledger.store import all_entries
 from everhold.mechanisms.suffixes import Suffix, opens, radius_of, since, tree_of
 from everhold.sealing.configuration import GROWS
 
@@ -65,14 +66,14 @@ class HoldoutArrivals(HoldoutAccessor):
         growth = self._executor.growth
         if growth is None:
             return []
-        entries = self._executor.entries(self._executor.head().sequence)
+        entries = all_entries(self._executor.ledger)
         return timeline(growth, [entry for entry in entries if entry.answer["source"] in Arrivals.acts])
 
     def _entries(self, kind: str, names: Sequence[str]) -> list[dict[str, Any]]:
-        head = self._executor.head()
+        head = self._executor.ledger.head()
         return [
             {"entry": entry.sequence, "asked_at": entry.asked_at, **{name: entry.description[name] for name in names}}
-            for entry in self._executor.entries(head.sequence)
+            for entry in all_entries(self._executor.ledger, head.sequence)
             if entry.answer["source"] == kind
         ]
 
@@ -90,7 +91,7 @@ class HoldoutArrivals(HoldoutAccessor):
             "arrivals": {
                 "number": account.arrivals, "rows": account.rows, "training_rows": account.training_rows,
                 "retired_before": account.retired or None, "trees": trees,
-                "answers_from": next(tree.number for tree in growth.trees if tree.before == best.before),
+                "answers_from": next(tree.number for tree in growth.trees if tree.before == best.place.before),
                 "next": _next_arrival(growth),
             },
         }  # fmt: skip

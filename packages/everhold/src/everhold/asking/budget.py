@@ -26,6 +26,7 @@ from everhold.queries.question import digest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from everhold.asking.query_executor import QueryExecutor
     from everhold.mechanisms import Mechanism
     from everhold.queries.question import Pricing
 
@@ -39,12 +40,14 @@ __all__ = [
     "checked_name",
     "described",
     "left_to",
+    "on_behalf_of",
     "outcome_of_act",
     "part_of",
     "refuse_look_alikes",
     "set_limits",
     "warn_of_last_surprises",
     "warn_of_promises",
+    "whole_budget",
 ]
 
 SPENT = (
@@ -122,6 +125,24 @@ def checked_name(analyst: str, *, of: str = "analyst") -> str:
             "= + - @, which begin formulas; choose a plain name such as 'team-a'"
         )
     return analyst
+
+
+def on_behalf_of(executor: QueryExecutor, analyst: str) -> QueryExecutor:
+    """The executor for an analyst, who can spend no more than their allotment.
+
+    Raises:
+        QueryRejected: If there is no allotment of that name.
+    """
+    allotment_of(executor.ledger.head().accounts, analyst)
+    return replace(executor, analyst=analyst)
+
+
+def whole_budget(executor: QueryExecutor, data: dict[str, Any]) -> dict[str, int]:
+    """The initial budget, by name as in `QueryExecutor.remaining`; for an analyst the allotment."""
+    if executor.analyst is None:
+        return executor.mechanism.remaining(State())
+    part = allotment_of(Accounts.from_state(data), executor.analyst)
+    return left_to(replace(part, asked=0, charged=0), executor.mechanism, State())
 
 
 def checked_limits(questions: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:

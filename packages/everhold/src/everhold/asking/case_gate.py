@@ -116,7 +116,7 @@ class CaseGate(SeesArrivals):
         reran = rerun(self._units.suite, champion, baseline)
         name = f"run {secrets.token_hex(4)}" if challenger is None else checked_challenger(challenger)
         while True:
-            data = self._executor.data()
+            data = self._executor.ledger.head().state
             gate = self._now(data)
             if challenger_digest(gate.name, name) == gate.champion:
                 return self._itself(gate, name)
@@ -223,7 +223,7 @@ class CaseGate(SeesArrivals):
         ``sees`` is the smallest gain in the first metric that the next challenge could prove if no unit spread at all;
         None for a ratio, and where not even a perfect challenger could be proved (then ``provable`` is False).
         """
-        data = self._executor.data()
+        data = self._executor.ledger.head().state
         gate, remaining = self._now(data), self._executor.remaining(data)  # checks arrivals, too
         limits = {} if gate.limit is None else {"challenges": gate.left}
         opened = Accounts.from_state(data).of(OpenChallenges).by_gate.get(gate.name)
@@ -255,18 +255,19 @@ class CaseGate(SeesArrivals):
 
     def _nats(self) -> float:
         executor = self._executor
-        return next_nats(executor.mechanism, executor.state_from(executor.data()))  # type: ignore[arg-type]
+        return next_nats(executor.mechanism, executor.state_from(executor.ledger.head().state))  # type: ignore[arg-type]
 
     def _itself(self, gate: GateAccount, name: str) -> Verdict:
         """The verdict that made it the champion; kept if it always was."""
         executor = self._executor
-        told = ExecutionResult([], executor.remaining(executor.data()), executor.promise.statement, executor.analyst)
+        remaining = executor.remaining(executor.ledger.head().state)
+        told = ExecutionResult([], remaining, executor.promise.statement, executor.analyst)
         shown = f"gate {gate.name!r}: {name}, the champion"
         decision = Decision.of_champion(gate, question=gate.champion, shown=shown)
         return case_verdict(decision, self._units.suite, told, confidence=executor.mechanism.confidence)
 
     def _now(self, data: dict[str, Any] | None = None) -> GateAccount:
-        state = self._executor.data() if data is None else data
+        state = self._executor.ledger.head().state if data is None else data
         return Accounts.from_state(state).of(Gates).by_name[self._name]
 
 

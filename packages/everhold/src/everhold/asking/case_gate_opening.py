@@ -119,7 +119,7 @@ def open_case_gate(
             "was changed"
         )
     store = result_store_of(executor, folder)
-    known = Accounts.from_state(executor.data()).of(Gates).by_name.get(rules.name)
+    known = Accounts.from_state(executor.ledger.head().state).of(Gates).by_name.get(rules.name)
     if rules.better is None and rules.any_of is None:
         if known is None:
             raise QueryRejected(f"there is no gate named {brief(rules.name)}; expected better=...; nothing was changed")

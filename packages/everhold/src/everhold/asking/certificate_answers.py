@@ -116,7 +116,7 @@ class _Shelf:
 
     def _asked(self, question: str) -> Entry | None:
         """The entry of a question, by its whole fingerprint."""
-        entry = self.executor.find(question)
+        entry = self.executor.ledger.find(question)
         return entry if entry is not None and entry.sequence <= self.last else None
 
     def _hashed(self, text: str) -> Entry | None:

@@ -23,6 +23,7 @@ from everhold.families.texts import BoundTexts
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.declarations import DECLARATION, LONGEST_FAMILY, Declaration, Declarations
+from everhold.ledger.store import all_entries
 from everhold.mechanisms import MECHANISMS
 from everhold.mechanisms.declared import widest_declared
 from everhold.mechanisms.guess_and_check import GuessAndCheck
@@ -171,7 +172,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
             "guess_and_check; nothing was changed"
         )
     bound = _bound(family, _of_declarations(executor))
-    head = executor.head()
+    head = executor.ledger.head()
     _check_free(head.accounts, name)
     state = executor.state_from(head.state)
     if not mechanism.surely_answers(state, 1):
@@ -233,7 +234,7 @@ class FamilyLevels:
 
     def __call__(self, executor: QueryExecutor, bound: BoundQuery) -> float | None:
         """ln(1 / level) of a query, by the family that gives it the most; None if it is a member of none."""
-        declared = executor.head().accounts.of(Declarations).by_name.values()
+        declared = executor.ledger.head().accounts.of(Declarations).by_name.values()
         bound, found = _of_any_rows(bound, executor.schema), []
         for each in declared:
             family = self.family(each)
@@ -316,7 +317,7 @@ class HoldoutFamilies(HoldoutAccessor):
         Raises:
             QueryRejected: If one of them cannot. Nothing was changed.
         """
-        accounts = self._executor.head().accounts
+        accounts = self._executor.ledger.head().accounts
         for name, family in families.items():
             _check_free(accounts, checked_name(name))
             _bound(family, _of_declarations(self._executor))
@@ -325,7 +326,7 @@ class HoldoutFamilies(HoldoutAccessor):
         """Each family with what it holds and how wide the interval of a member can be."""
         levels, mechanism = FamilyLevels(self._executor.schema), self._executor.mechanism
         rows = []
-        for each in self._executor.head().accounts.of(Declarations).by_name.values():
+        for each in self._executor.ledger.head().accounts.of(Declarations).by_name.values():
             nats = levels.family(each).most_nats
             level = each.nats + nats
             within, _ = widest_declared(mechanism, procedure_of_shares(self._executor, level), level)
@@ -352,14 +353,15 @@ class HoldoutFamilies(HoldoutAccessor):
             QueryRejected: If the space is not declared on this holdout with these versions of packages.
         """
         bound, executor = BoundGrid(family.facts), self._executor
-        head = executor.head()
+        head = executor.ledger.head()
         text = json.dumps(bound.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         if all(each.family != text for each in head.accounts.of(Declarations).by_name.values()):
             raise QueryRejected(
                 "this space is not declared on this holdout, or with other versions of packages; expected it as it was "
                 "declared; nothing was changed"
             )
-        told = [e.description for e in executor.entries(head.sequence) if e.description.get("grid") == bound.digest]
+        every = [entry.description for entry in all_entries(executor.ledger, head.sequence)]
+        told = [described for described in every if described.get("grid") == bound.digest]
         chosen = np.random.default_rng(seed).permutation(len(told))[:sample]
         rows = []
         for description in (told[place] for place in sorted(chosen.tolist())):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everhold.asking.budget import whole_budget
 from everhold.ledger.allotments import ANALYST, Accounts
 
 if TYPE_CHECKING:
@@ -80,9 +81,9 @@ def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
     Raises:
         IntegrityError: If the ledger is not what was written.
     """
-    head = executor.head()
+    head = executor.ledger.head()
     read = [_event(entry) for entry in executor.ledger.entries(after, min(limit, max(head.sequence - after, 0)))]
-    left, whole = executor.remaining(head.state), executor.whole(head.state)
+    left, whole = executor.remaining(head.state), whole_budget(executor, head.state)
     accounts = Accounts.from_state(head.state)
     counts = [Count(name, count, whole[name]) for name, count in left.items()]
     for part in accounts.parts.values():

@@ -31,6 +31,7 @@ from everhold.estimand import about_of
 from everhold.ledger import EntryDraft
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import GATE, LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
+from everhold.ledger.store import all_entries
 from everhold.mechanisms import GuessAndCheck
 from everhold.planning.steps import step_at
 from everhold.queries.challenge import Challenge, challenge_of, check_gates, verdict
@@ -80,7 +81,7 @@ class Gate(SeesArrivals):
     @property
     def champion(self) -> str:
         """The present champion: SHA-256 of the question about it."""
-        return self._now(self._executor.data()).champion
+        return self._now(self._executor.ledger.head().state).champion
 
     @current
     def challenge(self, candidate: Any, *, training: Any = None, strict: bool = False) -> Verdict:
@@ -111,7 +112,7 @@ class Gate(SeesArrivals):
         self._executor.state()  # other rows may be there by now, which `current` mends
         challenger = Candidate.prepared(self._metric, candidate, training, self._executor.compiler)
         while True:
-            gate = self._now(self._executor.data())
+            gate = self._now(self._executor.ledger.head().state)
             if challenger.digest == gate.champion:
                 return self._itself(challenger, gate)
             tree = answering(self._executor)
@@ -144,7 +145,7 @@ class Gate(SeesArrivals):
                 "nothing was changed"
             )
         self._executor.state()
-        gate = self._now(self._executor.data())
+        gate = self._now(self._executor.ledger.head().state)
         complete(gate, self._executor, self._folder, self._metric, champion=champion, training=training)
 
     def _repr_html_(self) -> str:
@@ -161,7 +162,7 @@ class Gate(SeesArrivals):
         features, or other labels than 0 and 1, it is that of bets whose spread training predictions say. ``rows_left``
         counts rows that arrived and wait for `complete`.
         """
-        data, tree = self._executor.data(), answering(self._executor)
+        data, tree = self._executor.ledger.head().state, answering(self._executor)
         gate, remaining = self._now(data), tree.remaining(data)
         return Facts({
             **described_gate(gate),
@@ -209,8 +210,9 @@ class Gate(SeesArrivals):
             question = digest(challenge_of(gate, gate.before, champion.digest))
         elif gate.before:  # it may have been about other rows than these
             number = promotions_of(executor, gate.name)[-1]["sequence"]
-            question = executor.entries(number)[-1].question
-        told = ExecutionResult([], executor.remaining(executor.data()), executor.promise.statement, executor.analyst)
+            question = all_entries(executor.ledger, number)[-1].question
+        remaining = executor.remaining(executor.ledger.head().state)
+        told = ExecutionResult([], remaining, executor.promise.statement, executor.analyst)
         shown = f"gate {gate.name!r}: {champion.bound.shown}, the champion"
         decision = Decision.of_champion(gate, question=question, shown=shown)
         about = about_of(executor.schema, by_position=champion.by_position)
@@ -269,7 +271,7 @@ def open_gate(
     """
     check_gates(executor.mechanism)
     name, limit = _checked_name(rules.name), _checked_limit(rules.challenges)
-    known = Accounts.from_state(executor.data()).of(Gates).by_name.get(name)
+    known = Accounts.from_state(executor.ledger.head().state).of(Gates).by_name.get(name)
     if known is None and champion is None:
         raise QueryRejected(
             f"there is no gate named {brief(name)}; expected champion=... for a new one: the model that challengers "
@@ -295,11 +297,11 @@ def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wish
             "an analyst cannot open a new gate; expected the holdout itself, as the steward opens it; nothing was "
             "changed"
         )
-    if Accounts.from_state(executor.data()).closed:  # before anybody looks at the sealed rows
+    if Accounts.from_state(executor.ledger.head().state).closed:  # before anybody looks at the sealed rows
         raise QueryRejected(CLOSED_STUDY)
     made = first.as_champion(first.sealed_values(executor.sealed, unit=executor.mechanism.unit))
     record_gate(executor, wished, first.bound.shown, lambda: champions.keep(made))
-    return Accounts.from_state(executor.data()).of(Gates).by_name[wished.name]
+    return Accounts.from_state(executor.ledger.head().state).of(Gates).by_name[wished.name]
 
 
 def record_gate(executor: QueryExecutor, wished: GateAccount, champion: str, keep: Callable[[], None]) -> None:

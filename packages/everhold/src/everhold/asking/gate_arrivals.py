@@ -180,7 +180,7 @@ def complete(
         made = _joined(known, made)
     if made.training is None and known.training is not None and len(known.training) == executor.schema.training_rows:
         made = replace(made, training=known.training)
-    rows = window.rows_from or (1, executor.schema.rows)
+    rows = window.place.rows or (1, executor.schema.rows)
     public = {
         "kind": COMPLETED, "gate": gate.name, "champion": gate.champion, "arrived": last, "rows": list(rows),
         **{name: value for name, value in new.bound.description.items() if name == "predictions"},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.arrivals import Arrivals
 from everhold.ledger.gates import CASES, COMPLETED, PROMOTED, GateAccount, Gates
+from everhold.ledger.store import all_entries, charged_entries
 from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.case_challenge import RUNS_OF_THESE, claims_in_words
@@ -41,18 +42,18 @@ def described_gate(gate: GateAccount) -> dict[str, Any]:
 def promotions_of(executor: QueryExecutor, name: str) -> list[dict[str, Any]]:
     """All promotions of a gate in order."""
     tally = Tally()
-    for entry in executor.charged_entries():  # as every promotion was
+    for entry in charged_entries(executor.ledger):  # as every promotion was
         tally.take(entry.sequence, entry.description, entry.answer)
     return tally.promotions.get(name, [])
 
 
 def history_of(executor: QueryExecutor, name: str) -> GateHistory:
     """The champions of a gate, with the intervals of their gains and what was spent."""
-    data = executor.data()
+    data = executor.ledger.head().state
     accounts, state = Accounts.from_state(data), executor.state_from(data)
     gate = accounts.of(Gates).by_name[name]
     promoted = [
-        entry for entry in executor.charged_entries()
+        entry for entry in charged_entries(executor.ledger)
         if entry.answer.get("source") == PROMOTED and entry.description.get("gate") == name
     ]  # fmt: skip
     margin = described_gate(gate)["margin"]
@@ -74,7 +75,7 @@ def completions_of(executor: QueryExecutor, accounts: Accounts) -> dict[str, lis
     found: dict[str, list[dict[str, Any]]] = {}
     if not any(gate.completions for gate in accounts.of(Gates).by_name.values()):
         return found
-    for entry in executor.entries(executor.head().sequence):
+    for entry in all_entries(executor.ledger):
         if entry.answer["source"] == COMPLETED:
             facts = {"entry": entry.sequence, **{name: entry.description[name] for name in ("arrived", "rows")}}
             found.setdefault(entry.description["gate"], []).append(facts)

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from everhold.asking.appending import Arrived
     from everhold.asking.drift import Drift
     from everhold.asking.over_time import OverTime
-    from everhold.queries.question import Query
+    from everhold.ledger import Ledger
+    from everhold.queries.question import Query, QueryPlan
     from everhold.sealing.reading import RowSource
 
-__all__ = ["GrowingHoldout", "SeesArrivals", "current"]
+__all__ = ["GrowingHoldout", "SeesArrivals", "check_asked", "current"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -203,3 +204,16 @@ class GrowingHoldout(SeesArrivals):
                 f"rows arrived in this holdout, and {what} does not know them; expected a holdout without arrivals; "
                 "nothing was changed"
             )
+
+
+def check_asked(ledger: Ledger, plan: QueryPlan[Any]) -> None:
+    """Check that every part of a query was answered before.
+
+    Raises:
+        QueryRejected: If one was not. Nothing is charged.
+    """
+    if ledger.repeated(plan.asked) is None:
+        raise QueryRejected(
+            "this was not asked about the rows as they were then, and nothing new can be; expected a query that "
+            "was answered then; leave as_of out to ask about the rows that are there now; nothing was charged"
+        )

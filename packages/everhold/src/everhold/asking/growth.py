@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
+from everhold.asking.query_executor import AmongArrivals
 from everhold.dependence import Groups
 from everhold.dependence.series.base import SeriesModel
 from everhold.errors import IntegrityError, QueryRejected
@@ -141,7 +142,7 @@ class Growth:
         Raises:
             IntegrityError: If a file is not the one that was sealed.
         """
-        data = first.data()
+        data = first.ledger.head().state
         account = Arrivals.from_state(data)
         if known is None:
             zero = _ArrivedPart(0, first.schema.rows, first.schema.training_rows, first.sealed, first.training)
@@ -149,7 +150,7 @@ class Growth:
         else:
             parts = known.rows.parts
         for number in range(len(parts), account.arrivals + 1):
-            entry = first.find(arrival_question(number))
+            entry = first.ledger.find(arrival_question(number))
             if entry is None:
                 raise IntegrityError(
                     f"the ledger has no entry of arrival {number}; expected an unaltered ledger; nothing was charged; "
@@ -223,7 +224,7 @@ class Growth:
 
     def state(self) -> State:
         """All that was counted; the first executor alone knows nothing of arrivals."""
-        return State.from_dict(self.first.data()["mechanism"])
+        return State.from_dict(self.first.ledger.head().state["mechanism"])
 
     def _executor(
         self, tree: Suffix, start: int, last: int, *, about: tuple[tuple[str, int], ...] | None = None
@@ -246,10 +247,8 @@ class Growth:
             schema=schema,
             sealed=parted(sealed, schema, sealed=True, order_key=self.first.key.order_key),
             training=parted(trained, schema, sealed=False) if trained else None,
-            arrived=self.changes,
             level_of=self.first.level_of if of_all else None,
-            before=tree.before,
-            rows_from=(before + 1, before + rows),
+            place=AmongArrivals(self.changes, tree.before, (before + 1, before + rows)),
             growth=self,
         )
 
@@ -273,14 +272,14 @@ class Growth:
         """
         if table_of_rows(self.first) is not None:
             for number, part in enumerate(self.rows.parts[1:], 1):
-                entry = self.first.find(arrival_question(number))
+                entry = self.first.ledger.find(arrival_question(number))
                 assert entry is not None
                 _part(self.first, self.folder, part.number, entry, self.rows.parts[:number])
 
     def span_of(self, executor: QueryExecutor) -> RowSpan | None:
         """Place of the rows of an executor among all sealed rows; None where they are all that ever were."""
         retired, rows, name = self.rows.retired_rows, self.rows.ever, self.first.schema.row_id
-        first, last = executor.rows_from or (1, rows)
+        first, last = executor.place.rows or (1, rows)
         if (first, last) == (1, rows):
             return None
         ids = tuple if name is None else partial(self.rows.ids, name)

@@ -35,7 +35,7 @@ class HoldoutGates(HoldoutAccessor):
 
     def is_about_cases(self, name: str) -> bool:
         """True if there is a gate of this name, and it is about cases."""
-        gate = Accounts.from_state(self._executor.data()).of(Gates).by_name.get(name)
+        gate = Accounts.from_state(self._executor.ledger.head().state).of(Gates).by_name.get(name)
         return gate is not None and not gate.about_rows
 
     def of_cases(

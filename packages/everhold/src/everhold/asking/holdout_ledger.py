@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.asking.event_feed import EventFeed, event_feed
 from everhold.ledger.allotments import ANALYST
+from everhold.ledger.store import all_entries
 from everhold.queries.readings import Reading
 
 if TYPE_CHECKING:
@@ -56,6 +57,6 @@ class HoldoutLedger:
         Args:
             asked_by: Only of what this analyst proposed; by default of all.
         """
-        entries = self._executor.entries(self._executor.head().sequence)
+        entries = all_entries(self._executor.ledger)
         own = [entry for entry in entries if asked_by is None or entry.description.get(ANALYST) == asked_by]
         return dict(self._names(own))

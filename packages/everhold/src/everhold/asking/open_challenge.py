@@ -89,13 +89,13 @@ class OpenChallenge:
     @property
     def verdict(self) -> Verdict | None:
         """The verdict, if the challenge has ended."""
-        if self._verdict is None and self._opened(self._executor.data()) is None:
+        if self._verdict is None and self._opened(self._executor.ledger.head().state) is None:
             self._verdict = self._decided(self._now())
         return self._verdict
 
     def next_cases(self) -> list[Any]:
         """Ids of the cases to run next; the same ones until they are reported, and none after the end."""
-        opened = self._opened(self._executor.data())
+        opened = self._opened(self._executor.ledger.head().state)
         return [] if opened is None else [self._ids[place] for place in self._batch(opened)]
 
     def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
@@ -112,7 +112,7 @@ class OpenChallenge:
             QueryRejected: If the challenge is not open, or others reported meanwhile.
             BudgetExhausted: If the analyst's allotment would not pay for a promotion. Nothing was charged.
         """
-        data = self._executor.data()
+        data = self._executor.ledger.head().state
         opened = self._opened(data)
         if opened is None:
             raise QueryRejected("the challenge has ended; expected an open one; nothing was charged")
@@ -138,7 +138,7 @@ class OpenChallenge:
 
     def withdraw(self) -> Verdict:
         """End the challenge; the champion is kept, and the place stays taken."""
-        opened = self._opened(self._executor.data())
+        opened = self._opened(self._executor.ledger.head().state)
         if opened is None:
             raise QueryRejected("the challenge has ended; expected an open one; nothing was charged")
         return self._end(self._plan(self._now(), opened, [], []))
@@ -148,7 +148,7 @@ class OpenChallenge:
         if now.champion == challenger_digest(self._gate.name, self._challenger):
             return self._gate._itself(now, self._challenger)
         challenge = self._plan(now, None, [], []).challenge
-        return None if self._executor.find(challenge.question) is None else self._executor.ask(challenge)
+        return None if self._executor.ledger.find(challenge.question) is None else self._executor.ask(challenge)
 
     def _end(self, plan: _Plan) -> Verdict:
         self._verdict = self._executor.ask(plan.challenge)
@@ -159,7 +159,7 @@ class OpenChallenge:
         return self._units.suite.ids
 
     def _now(self) -> GateAccount:
-        return Accounts.from_state(self._executor.data()).of(Gates).by_name[self._gate.name]
+        return Accounts.from_state(self._executor.ledger.head().state).of(Gates).by_name[self._gate.name]
 
     def _opened(self, data: Mapping[str, Any]) -> Opened | None:
         found = Accounts.from_state(data).of(OpenChallenges).by_gate.get(self._gate.name)
@@ -280,7 +280,7 @@ def open_challenge(gate: CaseGate, challenger: str, *, batch: int | None, futili
         BudgetExhausted: If no results could prove the claims any more. Nothing was charged.
     """
     made, executor = OpenChallenge(gate, challenger), gate._executor
-    data = executor.data()
+    data = executor.ledger.head().state
     identity, now = challenger_digest(gate.name, challenger), made._now()
     if made._opened(data) is not None or made.verdict is not None or identity == now.champion:
         return made
@@ -292,7 +292,7 @@ def open_challenge(gate: CaseGate, challenger: str, *, batch: int | None, futili
 
 def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, *, futility: bool) -> bool:
     """Write the act that opens a challenge; False if the ledger has moved on since its level was computed."""
-    head = executor.head()
+    head = executor.ledger.head()
     opened = replace(_checked(executor, gate, challenger, looks, head), futility=futility)
     public = {
         "kind": OPENED, "gate": opened.gate, "champion": opened.champion, "challenger": opened.challenger,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everhold.asking.model_names import with_names
+from everhold.ledger.store import all_entries
 from everhold.queries.readings import Reading
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def listed_queries(
         told: Unsealed numbers, by the number of the entry.
         names: From entries to the names of models by SHA-256.
     """
-    entries = executor.entries(last)
+    entries = all_entries(executor.ledger, last)
     known, step = names(entries), executor.mechanism.row_step
     listed = (_listed(entry, told.get(entry.sequence), step) for entry in entries if not entry.is_act)
     return [{**query, "asked": with_names(query["asked"], known)} for query in listed]

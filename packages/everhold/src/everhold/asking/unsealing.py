@@ -16,6 +16,7 @@ from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.estimand import ABOUT, about_of
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.allotments import ANALYST, DISCLOSED, UNSEALING, Accounts
+from everhold.ledger.store import all_entries
 from everhold.progress import progress
 from everhold.queries.query_compiler import NOT_UNSEALABLE
 from everhold.queries.question import digest
@@ -49,7 +50,7 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
         EverholdWarning: If other holdouts lose their promise; before anything is told.
     """
     _check(executor)
-    if not Accounts.from_state(executor.data()).closed:
+    if not Accounts.from_state(executor.ledger.head().state).closed:
         for text in losing_their_promise(executor):
             warn_caller(EverholdWarning(text))
         if before is not None:
@@ -134,8 +135,8 @@ def disclosed_at(executor: QueryExecutor, sequence: int | None) -> dict[int, Num
 
 def _result(executor: QueryExecutor) -> Unsealed:
     """The unsealed result, as the ledger holds it."""
-    head = executor.head()
-    entries = executor.entries(head.sequence)
+    head = executor.ledger.head()
+    entries = all_entries(executor.ledger, head.sequence)
     told = disclosed(entries)
     questions = [entry for entry in entries if not entry.is_act]
     named = any(ANALYST in entry.description for entry in questions)

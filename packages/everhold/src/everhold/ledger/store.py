@@ -21,6 +21,7 @@ from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger
 from everhold.ledger.records import Head, HoldoutRecord
 from everhold.ledger.sealed_values import find_head
+from everhold.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from everhold.ledger.ledger import Step
     from everhold.ledger.records import Committed, Entry, EntryDraft
 
-__all__ = ["LedgerStore", "Snapshot"]
+__all__ = ["LedgerStore", "Snapshot", "all_entries", "charged_entries"]
 
 _NAMES = select(holdouts.c.name)
 _HOLDOUT = select(holdouts).where(holdouts.c.name == bindparam("name"))
@@ -290,3 +291,38 @@ def _read(field: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise IntegrityError("a field of the ledger is not the JSON it was written as; verify the ledger")
     return value
+
+
+def all_entries(ledger: Ledger, last: int | None = None) -> list[Entry]:
+    """All entries up to one, by default the latest, each with its seal checked.
+
+    Raises:
+        IntegrityError: If one is missing or was altered.
+    """
+    found, limit = [], ledger.head().sequence if last is None else last
+    with progress("reading the ledger", limit) as line:
+        for entry in ledger.entries(limit=limit):
+            found.append(entry)
+            line(entry.sequence)
+    if [entry.sequence for entry in found] != list(range(1, limit + 1)):
+        raise IntegrityError(
+            f"the ledger holds {len(found):,} entries and {limit:,} were written; expected all of them; verify "
+            "the ledger and restore a backup"
+        )
+    return found
+
+
+def charged_entries(ledger: Ledger) -> list[Entry]:
+    """All entries that were charged, in order, each with its seal checked.
+
+    Raises:
+        IntegrityError: If one is missing or was altered.
+    """
+    now = ledger.head()
+    found = [entry for entry in ledger.charged(now.charged) if entry.sequence <= now.sequence]
+    if sum(entry.charged for entry in found) != now.charged:
+        raise IntegrityError(
+            f"the entries of the ledger do not add up to the {now.charged:,} that were charged; expected all of "
+            "them; verify the ledger and restore a backup"
+        )
+    return found[::-1]

@@ -28,7 +28,9 @@ def study(folder, **wish):
 
 def findings(holdout):
     executor = holdout._executor
-    report = verify(executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.head_file)
+    report = verify(
+        executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.ledger.head_file
+    )
     return [*report.findings, *checked(holdout.certificate(), holdout)]
 
 
@@ -309,9 +311,9 @@ def test_texts_that_are_declared_later_are_told_at_the_level_that_they_had(tmp_p
         surprised(holdout, 8)
         before = holdout.remaining["questions"]
         holdout.declare("texts", eh.texts(60))
-        assert holdout._executor.head().accounts.of(Declarations).by_name["texts"].nats == holdout.mechanism.of_text(
-            0.0
-        )
+        assert holdout._executor.ledger.head().accounts.of(Declarations).by_name[
+            "texts"
+        ].nats == holdout.mechanism.of_text(0.0)
         answer = holdout.ask("delay > 15")
         assert (answer.source, holdout.remaining["questions"]) == ("declared", before - 1)
         assert answer.value == pytest.approx((rows(0, COUNT)["delay"] > 15).mean())

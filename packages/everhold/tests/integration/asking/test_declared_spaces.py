@@ -79,7 +79,7 @@ def test_a_point_is_answered_exactly_by_the_model_that_everhold_fits(tmp_path):
         assert holdout.declared.refit(trees()).all_same
         executor = holdout._executor
         assert not verify(
-            executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.head_file
+            executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.ledger.head_file
         ).findings
 
 
@@ -133,7 +133,7 @@ def test_ratios_are_members_told_exactly_and_answered_in_batches(tmp_path, metri
         assert holdout.ask(spaces["trees"].at(point)).repeated
         executor = holdout._executor
         assert not verify(
-            executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.head_file
+            executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.ledger.head_file
         ).findings
 
 
@@ -180,7 +180,7 @@ def test_points_are_asked_silently_chosen_among_and_listed(tmp_path):
         assert before["questions"] == 997  # one silent, one choice, one declaration
         executor = holdout._executor
         assert not verify(
-            executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.head_file
+            executor.store, "study", seal_key=executor.key.seal_key, head_file=executor.ledger.head_file
         ).findings
 
 

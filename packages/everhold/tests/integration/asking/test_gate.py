@@ -606,7 +606,7 @@ def test_a_challenge_is_never_silent(holdout):
     _, champion = world(0)
     gate = holdout.gate(eh.accuracy, champion=champion)
     challenger = Candidate.prepared(gate._metric, lucky(champion, 0.05, 1), None, holdout._executor.compiler)
-    ready = gate._ready(challenger, gate._now(holdout._executor.data()), holdout._executor, (None, None))
+    ready = gate._ready(challenger, gate._now(holdout._executor.ledger.head().state), holdout._executor, (None, None))
     with pytest.raises(eh.QueryRejected, match="a challenge cannot be asked silently"):
         ready.silently()
     assert holdout.status()["questions_asked"] == 0
@@ -631,7 +631,7 @@ def test_the_transcript_and_the_ledger_show_challenges(holdout):
     (row,) = holdout.transcript().rows
     assert (row["source"], row["value"], row["charged"]) == ("kept", None, 0)
     assert "against champion" in row["asked"]
-    assert Accounts.from_state(holdout._executor.data()).of(Gates).by_name["gate"].challenges == 1
+    assert Accounts.from_state(holdout._executor.ledger.head().state).of(Gates).by_name["gate"].challenges == 1
     assert holdout.status()["gates"][0]["champion"] == gate.champion
 
 

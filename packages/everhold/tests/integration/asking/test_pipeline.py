@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from holdout_samples import create, guess_and_check
 
 import everhold as eh
-from everhold.asking.query_executor import QueryExecutor
+from everhold.asking import query_executor
 from everhold.diagnosis.questions import DependenceMonitor
 from everhold.queries.means import Means
 from everhold.sealing.table import StoredRows
@@ -149,13 +149,13 @@ def test_code_and_long_batches_are_evaluated_before_the_transaction(holdout, mon
 def test_a_refusal_evaluates_nothing_and_leaves_no_trace(tmp_path, monkeypatch, statements):
     with create(tmp_path, mechanism=guess_and_check(overfits=1)) as holdout:
         cut = next(cut for cut in range(99) if holdout.ask(f"delay > {cut}", guess=0.99).refused)
-        head = holdout._executor.head()
+        head = holdout._executor.ledger.head()
         monkeypatch.setattr(Means, "evaluate", None)
         statements.clear()
         assert holdout.ask(f"delay > {cut}", guess=0.99).refused
         assert "INSERT" not in statements
         assert "UPDATE" not in statements
-        assert holdout._executor.head() == head
+        assert holdout._executor.ledger.head() == head
 
 
 def test_the_budget_is_read_in_the_transaction_that_spends_it(tmp_path):
@@ -174,7 +174,7 @@ def test_the_budget_is_read_in_the_transaction_that_spends_it(tmp_path):
         for thread in threads:
             thread.join()
         assert sum(answer.refused for answer in answers) == 3
-        assert holdout._executor.head().sequence == 6  # with the allotment
+        assert holdout._executor.ledger.head().sequence == 6  # with the allotment
 
 
 def test_two_processes_that_ask_the_same_are_answered_the_same(holdout, tmp_path):
@@ -217,7 +217,7 @@ def test_a_warning_is_given_until_the_query_is_answered(tmp_path):
 
 
 def test_an_interrupted_evaluation_leaves_no_trace(holdout, monkeypatch):
-    head = holdout._executor.head()
+    head = holdout._executor.ledger.head()
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -226,13 +226,13 @@ def test_an_interrupted_evaluation_leaves_no_trace(holdout, monkeypatch):
         patch.setattr(Means, "evaluate", interrupt)
         with pytest.raises(KeyboardInterrupt):
             holdout.ask("delay > 7")
-    assert holdout._executor.head() == head
+    assert holdout._executor.ledger.head() == head
     assert not holdout.ask("delay > 7").repeated
 
 
 def test_what_is_charged_beyond_the_price_is_not_recorded(holdout, monkeypatch):
-    head = holdout._executor.head()
-    monkeypatch.setattr(QueryExecutor, "_charge", lambda *_, **__: (_ for _ in ()).throw(eh.EverholdError("too much")))
+    head = holdout._executor.ledger.head()
+    monkeypatch.setattr(query_executor, "_charge", lambda *_, **__: (_ for _ in ()).throw(eh.EverholdError("too much")))
     with pytest.raises(eh.EverholdError):
         holdout.ask("delay > 7")
-    assert holdout._executor.head() == head
+    assert holdout._executor.ledger.head() == head

@@ -31,6 +31,7 @@ from everhold import (
 )
 from everhold.ledger import verify
 from everhold.ledger.chain import canonical
+from everhold.ledger.store import all_entries
 
 COUNT = 997  # so that no mean is a short number
 OPEN, OFF, SILENT = "delay > 15", "delay > 0", "delay > 5"
@@ -69,7 +70,7 @@ def truth(text):
 def findings(study):
     executor = study._executor
     found = verify(
-        executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.head_file
+        executor.store, executor.record.name, seal_key=executor.key.seal_key, head_file=executor.ledger.head_file
     ).findings
     return [finding.what for finding in found]
 
@@ -81,7 +82,7 @@ def stored(folder):
 
 
 def everything(study):
-    return study._executor.head(), study.status(), list(study.transcript().to_rows())
+    return study._executor.ledger.head(), study.status(), list(study.transcript().to_rows())
 
 
 # what is told
@@ -257,8 +258,9 @@ def texts(study, folder):
     certificate = study.certificate()
     said = [
         certificate.to_json(), certificate.to_html(), str(study.status()), str(study.transcript()),
-        str(study.transcript().to_dict()), str(study.allotments()), str(study.spent()), repr(study._executor.head()),
-        repr(list(study._executor.entries(study._executor.head().sequence))),
+        str(study.transcript().to_dict()), str(study.allotments()), str(study.spent()),
+        repr(study._executor.ledger.head()),
+        repr(list(all_entries(study._executor.ledger))),
         *(str(told) for text in QUESTIONS for answer in [study.ask(text)]
           for told in (answer, repr(answer), answer.to_dict(), answer.explain(), answer.to_rows())),
     ]  # fmt: skip
@@ -270,7 +272,7 @@ def texts(study, folder):
 
 def test_nothing_that_leaves_the_house_or_lies_in_the_database_tells_a_number_before(study, tmp_path):
     executor = study._executor
-    entries = executor.entries(executor.head().sequence)
+    entries = all_entries(executor.ledger)
     secret = [number for entry in entries for number in executor.ledger.sealed_of(entry.question, entry.answer)]
     assert len(secret) == 3 * len(QUESTIONS)
     before = texts(study, tmp_path)
@@ -342,7 +344,7 @@ def test_neither_an_analyst_nor_a_study_without_questions_is_unsealed(tmp_path):
         study.analyst("team-a").ask(OPEN, silent=True)
         with pytest.raises(QueryRejected, match="an analyst cannot unseal"):
             study.analyst("team-a").unseal()
-        assert study._executor.head().sequence == before[0].sequence + 1
+        assert study._executor.ledger.head().sequence == before[0].sequence + 1
         assert study.unseal().to_rows()[0]["analyst"] == "team-a"
 
 
@@ -395,12 +397,12 @@ def test_a_silent_question_counts_costs_nothing_and_needs_no_guess(tmp_path):
 
 
 def test_a_silent_question_asked_again_is_the_stored_one_and_an_open_one_stays_open(study):
-    before = study._executor.head()
+    before = study._executor.ledger.head()
     again = [study.ask(SILENT), study.ask(SILENT, silent=True), study.ask(SILENT, guess=0.5)]
     assert {(answer.source, answer.value, answer.repeated) for answer in again} == {("silent", None, True)}
     assert study.ask(OPEN, silent=True).value == study.ask(OPEN).value is not None
     assert study.ask_many([OPEN, SILENT, "delay > 9"], silent=True)[2].source == "silent"
-    assert study._executor.head().sequence == before.sequence + 1
+    assert study._executor.ledger.head().sequence == before.sequence + 1
 
 
 def test_silent_questions_end_with_the_plan(tmp_path):

@@ -1,0 +1,73 @@
+"""Long queries: each round is evaluated first and then one transaction; mostly one round is enough."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from everhold.progress import progress
+from everhold.queries.question import IN_ONE_TRANSACTION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.asking.query_executor import Execution
+    from everhold.ledger import Committed
+
+__all__ = ["ask_in_rounds"]
+
+
+def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | None]]:
+    """Answer a long query; the ledger's state afterwards, and the entries.
+
+    How many entries are surely paid for may depend on what the first of them are charged. Whoever interrupts it
+    keeps the rounds until then; each entry is answered and charged, or neither. Where a pass over the rows costs
+    much, in an engine elsewhere, what may still be answered is evaluated in the same pass, for the rounds to come;
+    what is refused then is forgotten.
+    """
+    ledger, entries = work.executor.ledger, list[Committed | None]([None] * len(work.drafts))
+    row_of, seen, data, turn = dict[int, int](), None, dict[str, Any](), [0]
+    with progress("asking", len(entries)) as line:
+        while turn and None in entries:
+            order, turn, ahead = _next_turn(work, entries)
+            if not {*turn} <= row_of.keys():
+                row_of = dict(zip(ahead, range(len(ahead)), strict=True))
+                seen = work.plan.evaluate(work.executor.sealed, ahead)
+            with ledger.transaction([work.drafts[place] for place in order]) as transaction:
+                new = [order[index] for index in transaction.new]
+                evaluated = [place for place in new if turn and place in row_of]
+                look = partial(_looked, row_of, seen)
+                work.answer(transaction, new, evaluated, look, most=len(new))
+            for place, entry in zip(order, transaction.committed, strict=True):
+                entries[place] = entry
+            line(len(entries) - entries.count(None))
+            data = transaction.state
+    return data or ledger.head().state, entries
+
+
+def _looked(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tuple[Any, list[int]]:
+    """What was evaluated before, and the rows of that for these places."""
+    return seen, [row_of[place] for place in places]
+
+
+def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[list[int], list[int], list[int]]:
+    """Places of the entries of the next transaction, of those that have a turn there, and of what is looked at.
+
+    Nothing has a turn, and nothing is looked at, if the next new entry is not surely paid for.
+    """
+    plan, executor, order, first = work.plan, work.executor, list[int](), dict[str, int]()
+    for place, line in enumerate(plan.asked):
+        if entries[place] is None:
+            order.append(place)
+            first.setdefault(line.fingerprint, place)
+    head, stored = executor.ledger.look_up([*first])
+    new = [place for fingerprint, place in first.items() if fingerprint not in stored]
+    paid = work.paid(*work.opened(head.state, new=len(new)), len(new))
+    most = paid if plan.whole else min(paid, plan.at_once, IN_ONE_TRANSACTION)
+    ahead = turn = new[:most]
+    if turn and not plan.whole and executor.sealed.reads_ahead:
+        may_be = executor.remaining(head.state).get("questions", paid)
+        ahead = new[: max(min(may_be, plan.at_once), most)]
+        turn = ahead[:IN_ONE_TRANSACTION]
+    later = {plan.asked[place].fingerprint for place in new[len(turn) :]}
+    return [place for place in order if plan.asked[place].fingerprint not in later], turn, ahead
