@@ -146,8 +146,10 @@ class PricedQuery(Query[Result]):
                 "what sharpens the answer in the question itself; nothing was charged"
             )
         purchase = self.purchase(compiler)
-        if not compiler.answered(purchase.question):
-            compiler.training_totals(purchase.means, plan=mechanism.queries * max(len(purchase.means), 1))
+        if not compiler.before.answered(purchase.question):
+            compiler.preparation.look.training_totals(
+                purchase.means, plan=mechanism.queries * max(len(purchase.means), 1)
+            )
         return Bought(purchase, compiler.schema, mechanism)
 
 

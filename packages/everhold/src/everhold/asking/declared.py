@@ -95,7 +95,7 @@ def bound_families(
     Raises:
         QueryRejected: If one of them cannot be declared there. Nothing was created.
     """
-    compiler = QueryCompiler(schema, mechanism, training, answered=_never, remembered=_never)
+    compiler = QueryCompiler(schema, mechanism, training)
     if isinstance(families, Family):
         families = [families]
     if not isinstance(families, (Mapping, Sequence)) or isinstance(families, (str, bytes)) or not families:
@@ -104,10 +104,6 @@ def bound_families(
         )
     named = families if isinstance(families, Mapping) else {f"family {n}": f for n, f in enumerate(families, 1)}
     return [(checked_name(name), _bound(family, compiler)) for name, family in named.items()]
-
-
-def _never(question: str) -> bool:
-    return False
 
 
 def checked_name(name: str) -> str:
@@ -181,7 +177,7 @@ def declare(executor: QueryExecutor, name: str, family: Family) -> Declaration:
         )
     nats = float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
     checked = isinstance(bound, BoundTexts) and bound.bits <= mechanism.text_bits
-    if checked and not executor.compiler.families_grow:  # else their events are others
+    if checked and not executor.compiler.families.first_rows:  # else their events are others
         nats = min(nats, mechanism.of_text(0.0))
     made = _declaration(name, bound, nats, entry=head.sequence + 1, later=True)
     with executor.ledger.transaction([_draft(made)]) as transaction:
@@ -392,7 +388,7 @@ class HoldoutFamilies(HoldoutAccessor):
 
 def procedure_of_shares(executor: QueryExecutor, nats: float) -> Procedure:
     """The procedure of a declared yes-or-no query whose level is ``exp(-nats)``."""
-    mechanism, first_rows = executor.mechanism, executor.compiler.families_grow
+    mechanism, first_rows = executor.mechanism, executor.compiler.families.first_rows
     usual = mechanism.yes_no_procedure if isinstance(mechanism, GuessAndCheck) else mechanism.procedure
     if not first_rows:
         return usual
@@ -400,7 +396,7 @@ def procedure_of_shares(executor: QueryExecutor, nats: float) -> Procedure:
 
     if not isinstance(mechanism.dependence, Groups):
         return CoinMixture.declared(usual, first_rows=first_rows, nats=nats)
-    largest = executor.compiler.largest_group
+    largest = executor.compiler.families.largest_group
     found = groups_at_all_sizes(usual, sizes=mechanism.dependence.counts, largest=largest)
     assert found is not None
     return found

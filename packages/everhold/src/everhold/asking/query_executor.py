@@ -20,8 +20,9 @@ from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.arrivals import ARRIVALS, arrived
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.queries.query_compiler import QueryCompiler, never_declared
-from everhold.queries.question import ExecutionResult, Pricing
+from everhold.queries.guesses import AskedBefore
+from everhold.queries.query_compiler import QueryCompiler
+from everhold.queries.question import ExecutionResult, FamilyLevels, Pricing, never_declared
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP, bound_state, state_from
 
@@ -165,25 +166,27 @@ class QueryExecutor:
     @cached_property
     def compiler(self) -> QueryCompiler:
         """Makes questions plan; looks at public facts and training rows only."""
-        compiler = QueryCompiler(
-            self.schema, self.mechanism, self.training,
-            answered=lambda question: self.ledger.find(question) is not None,
-            remembered=self.ledger.remembers,
-            sealed_ids=None if (row_id := self.schema.row_id) is None else partial(self.sealed.row_ids, row_id),
-            surprises=lambda: [
+        configuration = self.record.configuration
+        families = FamilyLevels(
+            level_of=never_declared if self.level_of is None else partial(self.level_of, self),
+            told_by_tree=partial(_told_by_tree, self.ledger), first_rows=configuration.get(FAMILIES_GROW, 0),
+            largest_group=configuration.get(LARGEST_GROUP, 0),
+        )  # fmt: skip
+        before = AskedBefore(
+            lambda question: self.ledger.find(question) is not None, self.ledger.remembers,
+            lambda: [
                 (entry.description, {**entry.answer, "sequence": entry.sequence})
                 for entry in self.ledger.charged(_SURPRISES)
             ],
-            sealed=self.sealed,
-            level_of=never_declared if self.level_of is None else partial(self.level_of, self),
-            told_by_tree=partial(_told_by_tree, self.ledger),
-            families_grow=self.record.configuration.get(FAMILIES_GROW, 0),
-            largest_group=self.record.configuration.get(LARGEST_GROUP, 0),
+        )  # fmt: skip
+        compiler = QueryCompiler(
+            self.schema, self.mechanism, self.training, before, families=families, sealed=self.sealed,
             span=None if self.growth is None else self.growth.span_of(self),
         )  # fmt: skip
         if not (isinstance(self.mechanism, GuessAndCheck) and self.mechanism.text_bits):
             return compiler
-        return replace(compiler, described_of=DescribedTexts(compiler, self.mechanism))
+        described = DescribedTexts(compiler, self.mechanism)
+        return replace(compiler, families=replace(families, described_of=described))
 
     def state(self) -> State:
         """The mechanism's present state; secret."""

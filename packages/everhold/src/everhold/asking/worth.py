@@ -143,7 +143,7 @@ def _declared(
         return rows
     room = [mechanism.surely_answers(state, 1) > 0 for state in (now, later)]
     nats = [float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6)) for state in (now, later)]
-    keep = mechanism.text_bits >= _BITS and not executor.compiler.families_grow
+    keep = mechanism.text_bits >= _BITS and not executor.compiler.families.first_rows
     if keep:  # texts keep the level that they are checked at
         nats = [min(each, mechanism.of_text(0.0)) for each in nats]
     halves = [within(each + text) if enough else None for each, enough in zip(nats, room, strict=True)]
@@ -152,7 +152,7 @@ def _declared(
 
 def _procedure_of_shares(executor: QueryExecutor, mechanism: GuessAndCheck, nats: float) -> Procedure:
     """The procedure of a declared yes-or-no query; where rows do not arrive, nothing about that is imported."""
-    if not executor.compiler.families_grow:
+    if not executor.compiler.families.first_rows:
         return mechanism.yes_no_procedure
     from everhold.asking.declared import procedure_of_shares
 

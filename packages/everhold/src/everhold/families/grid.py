@@ -229,8 +229,8 @@ class PointQuery(RowwiseQuery):
         shown = f"{facts['metric']} of {_name(facts['estimator'])} at {told}"
         fit = self.family.fit_digest(compiler, model)
         made = replace(bound, description=described_as, shown=shown, facts={"fit": fit})
-        level = compiler.level_if_told if compiler.silent else compiler.level_of
-        if level(made) is None and not compiler.answered(made.question):
+        level = compiler.families.level_if_told if compiler.silent else compiler.families.level_of
+        if level(made) is None and not compiler.before.answered(made.question):
             raise QueryRejected(
                 "this space is not declared on this holdout as it is now: estimator, parameters, seeds, code and "
                 "versions of packages count. Declare it with holdout.declare(name, space); nothing was charged"

@@ -84,7 +84,9 @@ class AreaDifference(Query["Answer"]):
         own = None if guess is None else min(max(bound.to_mean(as_float(guess)), 0.0), 1.0)
         procedure = look.procedure(trained, schema.rows, share, guess=own)
         known = None if trained is None else Fraction(trained.area)
-        return OneAreaDifference([compiler.of_statistic(bound, guess, known, procedure)], schema, mechanism, look, both)
+        return OneAreaDifference(
+            [compiler.preparation.of_statistic(bound, guess, known, procedure)], schema, mechanism, look, both
+        )
 
     def _reach(self, compiler: QueryCompiler) -> float | None:
         """The largest difference of two ranks of a row, where both scores are handed in and so are public."""

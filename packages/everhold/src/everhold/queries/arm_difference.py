@@ -50,7 +50,7 @@ def difference_of_arms(
     """
     mechanism, training = compiler.mechanism, compiler.training
     if training is None or any(
-        training.counting(arm) is not training or compiler.level_of(arm) is not None for arm in arms
+        training.counting(arm) is not training or compiler.families.level_of(arm) is not None for arm in arms
     ):
         return None
     ordered = sorted(arms, key=lambda arm: arm.question)  # one question, whichever arm is named first
@@ -67,12 +67,12 @@ def difference_of_arms(
         reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
         by_position=any(arm.by_position for arm in arms),
     )  # fmt: skip
-    compiler.test_spread(bound, _residuals(*values))
+    compiler.preparation.look.test_spread(bound, _residuals(*values))
     planned = look.units(training, values)
     known, rows = Fraction(planned.score), compiler.schema.rows
     procedure = ArmDifference(planned, rows / compiler.schema.training_rows, rows)
     own = None if guess is None else as_float(guess)
-    prepared = compiler.of_statistic(bound, own, known, procedure)
+    prepared = compiler.preparation.of_statistic(bound, own, known, procedure)
     return OneArmDifference([prepared], compiler.schema, mechanism, look)
 
 

@@ -10,6 +10,7 @@ wider and confirmed, in place of surprises that widen all later ones.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from everhold.values.base import BoundQuery
 
-__all__ = ["learned", "worth_of_guesses"]
+__all__ = ["AskedBefore", "learned", "worth_of_guesses"]
 
 Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]]"
 
@@ -28,6 +29,25 @@ _FEWEST = 2
 _PRIOR = 1.0  # as if one more surprise had found the estimate right
 _FREQUENT = 50  # entries of the ledger within which so many surprises are many
 _FURTHEST = 2.5  # times the reach of honest guesses
+
+
+def _never(question: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBefore:
+    """What is known of earlier queries.
+
+    Attributes:
+        answered: Whether a question, by its fingerprint, has been answered before; reads the ledger.
+        remembered: Whether this process knows that it was; nothing is read.
+        surprises: Reads the latest surprises, newest first: descriptions and answers.
+    """
+
+    answered: Callable[[str], bool] = _never
+    remembered: Callable[[str], bool] = _never
+    surprises: Surprises = tuple
 
 
 def learned(

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
+    from everhold.values.base import BoundQuery
 
 __all__ = [
     "IN_ONE_TRANSACTION",
     "MOST_SHOWN",
     "ExecutionResult",
+    "FamilyLevels",
     "Outdated",
     "Pricing",
     "Query",
@@ -41,6 +43,7 @@ __all__ = [
     "QuerySpec",
     "SellsTolerances",
     "digest",
+    "never_declared",
     "paying",
 ]
 
@@ -69,6 +72,36 @@ class QuerySpec:
     kind: str
     of: Any
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def never_declared(bound: BoundQuery) -> None:
+    """Of a holdout without declared families."""
+
+
+def never_told(question: str) -> bool:
+    """Of a holdout without declared families."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyLevels:
+    """Levels that queries have by their description (S10), and the numbers of rows at which they hold.
+
+    Attributes:
+        level_of: ln(1 / level) of a member of a declared family; None for other queries.
+        level_if_told: `level_of` where the query were told; of silent ones the tree pays.
+        described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
+        told_by_tree: Whether a question, by its fingerprint, was told before as a query that is no member.
+        first_rows: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
+        largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
+    """
+
+    level_of: Callable[[BoundQuery], float | None] = never_declared
+    level_if_told: Callable[[BoundQuery], float | None] = never_declared
+    described_of: Callable[[BoundQuery], float | None] = never_declared
+    told_by_tree: Callable[[str], bool] = never_told
+    first_rows: int = 0
+    largest_group: int = 0
 
 
 class Query(ABC, Generic[Result]):

@@ -1,0 +1,386 @@
+"""Guesses and interval procedures of queries before they are asked, from public facts and training rows alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everhold.arguments import as_float, brief
+from everhold.dependence import Groups
+from everhold.diagnosis.questions import DependenceMonitor, dependence_monitor, warn_of_questions
+from everhold.errors import QueryRejected
+from everhold.estimand import check_estimand
+from everhold.guarantees.intervals.betting import Betting
+from everhold.guarantees.intervals.means import OfMeans
+from everhold.mechanisms import GuessAndCheck
+from everhold.mechanisms.described import Description
+from everhold.queries.guesses import learned, worth_of_guesses
+from everhold.queries.means import Prepared
+from everhold.queries.procedures import needs_of, procedure_for, takes_spreads
+from everhold.queries.question import never_declared, paying
+from everhold.values.base import BoundQuery, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from everhold.guarantees.intervals.base import Procedure
+    from everhold.mechanisms import Mechanism
+    from everhold.queries.guesses import AskedBefore, Surprises
+    from everhold.queries.question import FamilyLevels
+    from everhold.sealing.table import StoredRows
+
+__all__ = ["Preparation", "TrainingLook"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLook:
+    """What the training rows say of queries.
+
+    Attributes:
+        schema: What is known about the rows.
+        mechanism: The mechanism that will answer.
+        training: The training rows, if there are any.
+        before: What is known of earlier queries.
+    """
+
+    schema: Schema
+    mechanism: Mechanism
+    training: StoredRows | None
+    before: AskedBefore
+
+    def training_totals(self, bound: Sequence[BoundQuery], *, plan: int, bets: bool = False) -> dict[int, int]:
+        """Sums over the training rows in grid units, by the place of the question, of those that say something of them.
+
+        Args:
+            bound: The questions.
+            plan: Number of questions for which a false alarm may be raised.
+            bets: Whether intervals are as narrow as values spread on the training rows.
+
+        Warns:
+            DependenceWarning: If the values of one are worth fewer rows than is promised.
+        """
+        places = [place for place, question in enumerate(bound) if question.trained]
+        if self.training is None or not places:
+            return {}
+        asked = [bound[place] for place in places]
+        measured = [bets and needs_of(question, self.mechanism, self.schema) != "total" for question in asked]
+        totals, seen = self._monitor.test(
+            self.training, asked, unit=self.mechanism.unit, plan=plan, bets=measured, answered=self.before.remembered
+        )
+        if seen:  # the warning was given before the first answer
+            warn_of_questions([
+                (asked[row].shown, finding) for row, finding in sorted(seen.items())
+                if not self.before.answered(asked[row].question)
+            ])  # fmt: skip
+        return dict(zip(places, totals, strict=True))
+
+    def test_spread(self, bound: BoundQuery, left: NDArray[np.float64]) -> None:
+        """Warn where residuals of the training rows, shape (rows,), are worth less than is promised; once a query."""
+        if self.before.answered(bound.question):
+            return
+        if (found := self._monitor.worth(left, plan=self.mechanism.queries, bets=True)) is not None:
+            warn_of_questions([(bound.shown, found)])
+
+    @property
+    def _monitor(self) -> DependenceMonitor:
+        """Monitor that compares queries' training values with the declaration; made with the first query."""
+        if self.training is None:
+            raise TypeError("there are no training rows; expected some")
+        return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
+
+    def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
+        """Of questions that an engine counts in all training rows, by place: these, a total, and what else is needed.
+
+        All come from one reading, and nothing is charged if it fails.
+        """
+        whole = None if self.training is None else self.training.whole
+        places = [p for p, query in enumerate(bound) if self.training and self.training.counting(query) is whole]
+        if whole is None or not places:
+            return {}
+        asked = [bound[place] for place in places]
+        needs = [needs_of(query, self.mechanism, self.schema) for query in asked]
+        group_by = self.mechanism.dependence.group_column
+        totals, seen = whole.look(asked, needs, group_by=group_by, unit=self.mechanism.unit)
+        return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
+
+    def with_values(self, bound: BoundQuery) -> BoundQuery:
+        """The same question; where its procedure is made from them, with its values of the training rows."""
+        if self.training is None or bound.training_values is not None or not self.holds_values(bound):
+            return bound
+        (values,) = self.training.grids(bound, unit=self.mechanism.unit)
+        return replace(bound, training_values=values)
+
+    def holds_values(self, bound: BoundQuery) -> bool:
+        """True if the question's values of all training rows are held in memory while it is prepared."""
+        if bound.training_values is not None:
+            return True
+        if (
+            self.training is None
+            or self.mechanism.traits.adds_noise
+            or self.training.counting(bound) is not self.training
+        ):
+            return False
+        return needs_of(bound, self.mechanism, self.schema) != "total"
+
+    def labels(self) -> NDArray[np.float64] | None:
+        """Labels of the training rows where they are numbers; None where there are none."""
+        label = self.schema.label
+        if self.training is None or label is None or self.schema.label_kind == "string":
+            return None
+        return np.asarray(self.training.table((label,))[label], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Guesses and procedures of queries that are bound to the rows.
+
+    Attributes:
+        schema: What is known about the rows.
+        mechanism: The mechanism that will answer.
+        look: What the training rows say.
+        families: Levels that queries have by their description.
+        silent: Whether nothing is told of them before the study is unsealed; then none needs a guess.
+    """
+
+    schema: Schema
+    mechanism: Mechanism
+    look: TrainingLook
+    families: FamilyLevels
+    silent: bool
+
+    def guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
+        """Guesses from the training rows where none are given, and procedures."""
+        ratios = {
+            place: self.ratio(each, given[place], None) for place, each in enumerate(bound)
+            if each.pair is not None and each.pair.how == "ratio"
+        }  # fmt: skip
+        if ratios:  # of models that everhold fits
+            means = [place for place in range(len(bound)) if place not in ratios]
+            found = self.guessed([bound[place] for place in means], [given[place] for place in means])
+            ratios |= zip(means, found, strict=True)
+            return [ratios[place] for place in range(len(bound))]
+        known = [self.look.with_values(question) for question in bound]
+        totals = self.look.training_totals(known, plan=self.mechanism.queries, bets=self.mechanism.bets)
+        counted = {} if self.look.training is None or self.look.training.whole is None else self.look.counted(bound)
+        surprises, prepared = cache(self.look.before.surprises), []
+        has_level = self.families.described_of is not never_declared
+        for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
+            trained = guess is None and place in totals
+            rows, total, seen = counted.get(place) or (self.schema.training_rows, totals.get(place, 0), None)
+            if (nats := self.families.level_of(question)) is not None:
+                estimate = total * self.schema.rows // rows if place in totals else -1
+                prepared.append(self._member(question, known[place], estimate, seen, nats))
+                continue
+            scaled = total * self.schema.rows // rows if trained else self._own_guess(question, guess)
+            procedure = self._procedure(known[place], own_guess=not trained, guess=scaled, seen=seen)
+            estimate = scaled if trained else -1
+            only_models = not (self.silent or question.by_position)
+            if trained and only_models and self.mechanism.traits.needs_guess:
+                scaled = learned(scaled, question, surprises, self.mechanism.steps)
+                if question.row_value is None:
+                    procedure = self._scattered(procedure, question, scaled, surprises)
+            described = self._described(question, procedure, estimate) if has_level else None
+            prepared.append(
+                Prepared(question, scaled, trained, procedure=procedure, estimate=estimate, described=described)
+            )
+        return prepared
+
+    def ratio(self, bound: BoundQuery, guess: float | None, tolerance: float | None) -> Prepared:
+        """A ratio with its guess, for a mechanism and training rows that make it one question.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+
+        Warns:
+            DependenceWarning: If the values of a part on the training rows are worth fewer rows than is promised.
+        """
+        pair, training = bound.pair, self.look.training
+        if pair is None or training is None:
+            raise TypeError(f"{bound.shown!r} is no ratio, or there are no training rows; expected both")
+        check_estimand([bound], self.schema, self.mechanism)
+        part, whole = training.grids(bound, unit=self.mechanism.unit)
+        part = np.minimum(part, whole)
+        parts = [replace(pair.first, training_values=part), replace(pair.second, training_values=whole)]
+        if counted := int(whole.sum()):
+            self.look.test_spread(bound, (part - whole * (int(part.sum()) / counted)) / self.mechanism.unit)
+        known = replace(bound, pair=replace(pair, first=parts[0], second=parts[1]))
+        within, counted = int(part.sum()), int(whole.sum())
+        if (rows := training.counting(bound)) is not training:
+            known, both = bound, [replace(bound, pair=replace(pair, how="within")), pair.second]
+            within, counted = rows.totals(both, unit=self.mechanism.unit)[:, 0].tolist()
+        estimate = within * self.mechanism.steps // counted if counted else -1
+        if (nats := self.families.level_of(bound)) is not None and tolerance is None:
+            return self._member(bound, known, estimate, None, nats)
+        trained = guess is None and counted > 0
+        scaled = estimate if trained else self._own_guess(bound, guess)
+        procedure = self._procedure(known, own_guess=not trained, guess=scaled)
+        estimate = scaled if trained else -1
+        described = self._described(bound, procedure, estimate)
+        prepared = Prepared(bound, scaled, trained, procedure=procedure, estimate=estimate, described=described)
+        return prepared if tolerance is None else self.wished(prepared, tolerance)
+
+    def of_statistic(
+        self, bound: BoundQuery, guess: float | None, known: Fraction | None, procedure: Procedure
+    ) -> Prepared:
+        """A statistic of all rows with its guess.
+
+        Args:
+            bound: The question.
+            guess: The analyst's own.
+            known: Its value on the training rows as a share of its range; None where unknown.
+            procedure: How its interval is made.
+
+        Raises:
+            QueryRejected: If it cannot be asked. Nothing is charged.
+        """
+        check_estimand([bound], self.schema, self.mechanism)
+        if guess is not None or known is None:
+            return Prepared(bound, self._own_guess(bound, guess), from_training=False, procedure=procedure)
+        scaled = int(known * self.mechanism.steps)
+        return Prepared(bound, scaled, from_training=True, procedure=procedure, estimate=scaled)
+
+    def _member(self, bound: BoundQuery, known: BoundQuery, estimate: int, seen: Any, nats: float) -> Prepared:
+        """A member of a declared family: nothing of it follows from a guess or from what was told (S10).
+
+        If the tree answered the query before it was declared, the member is a new entry, which is told exactly.
+        """
+        if self.families.told_by_tree(bound.question):
+            bound = replace(bound, description={**bound.description, "declared": True})
+        procedure = self._procedure(known, own_guess=False, guess=estimate, seen=seen)
+        assert procedure is not None
+        if self.families.first_rows:
+            procedure = _at_all_sizes(procedure, bound, nats, self.families, self.mechanism)
+        else:
+            at = estimate / self.mechanism.steps if estimate >= 0 else -1.0
+            procedure = self.mechanism.procedure_at(procedure, at, nats)
+        return Prepared(
+            bound, estimate, from_training=False, procedure=procedure, estimate=estimate, declared=nats
+        )  # fmt: skip
+
+    def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
+        """The event of a text by its description; none if its procedure follows from the analyst's own guess (S10)."""
+        if procedure is None or (nats := self.families.described_of(bound)) is None:
+            return None
+        if estimate < 0 and not procedure.width_is_known:
+            return None
+        at = estimate / self.mechanism.steps if estimate >= 0 else -1.0
+        return Description(nats, self.mechanism.procedure_at(procedure, at, nats))
+
+    def _scattered(
+        self, procedure: Procedure | None, bound: BoundQuery, guess: int, surprises: Surprises
+    ) -> Procedure | None:
+        """The procedure of a score whose guess is worth fewer rows than it was made from; its interval is the same."""
+        if not isinstance(procedure, OfMeans) or not isinstance(self.mechanism, GuessAndCheck):
+            return procedure
+        at = guess / self.mechanism.steps
+        reach = float(procedure.honest(at, self.mechanism.allowance)[1]) - at
+        worth = worth_of_guesses(
+            bound, surprises, rows=procedure.rows, training=procedure.training, reach=reach
+        )  # fmt: skip
+        return procedure if worth >= procedure.training else replace(procedure, training=worth)
+
+    def _procedure(self, bound: BoundQuery, *, own_guess: bool, guess: int, seen: Any = None) -> Procedure | None:
+        """The procedure of a question whose values of the training rows are known where they are needed.
+
+        Args:
+            bound: The question.
+            own_guess: Whether the guess is the analyst's own.
+            guess: The guess in grid units; -1 where there is none.
+            seen: What it needs of the training rows, if that is known already.
+        """
+        if self.mechanism.traits.adds_noise:
+            return None
+        at = guess / self.mechanism.steps if guess >= 0 else None
+        if bound.pair is not None and bound.pair.apart is not None:
+            return self.procedure_apart(bound, own_guess=own_guess, guess=at)
+        needs, schema = needs_of(bound, self.mechanism, self.schema), self.schema
+        if self.look.training is not None:
+            rows, group_by = self.look.training.counting(bound), self.mechanism.dependence.group_column
+            schema = replace(schema, training_rows=rows.rows)
+            if needs != "total" and seen is None:
+                _, (seen,) = rows.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
+        expected = at if own_guess else None
+        if seen is None and takes_spreads(bound, self.mechanism):
+            from everhold.queries.public_predictions import likely_values
+
+            likely = likely_values(bound, schema, self.look.labels(), guess=expected)
+            return Betting(rows=self.mechanism.rows, training=likely, guess=expected)
+        return procedure_for(bound, self.mechanism, schema, training=seen, own_guess=own_guess, guess=expected)
+
+    def procedure_apart(
+        self, bound: BoundQuery, *, own_guess: bool = True, guess: float | None = None
+    ) -> Procedure:  # fmt: skip
+        """The procedure of a difference of two arrays of predictions that were set apart; see `apart_procedure`."""
+        if bound.pair is None or bound.pair.apart is None:
+            raise TypeError(f"{bound.shown!r} was not set apart; expected a difference of two arrays")
+        from everhold.queries.public_predictions import apart_procedure
+
+        labels = self.look.labels()
+        return apart_procedure(bound, bound.pair.apart, self.schema, labels, own_guess=own_guess, guess=guess)
+
+    def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
+        """The analyst's guess in grid units; -1 where there is none and none is needed."""
+        if guess is None:
+            if self.mechanism.traits.needs_guess and not self.silent and not self.look.before.answered(bound.question):
+                raise QueryRejected(
+                    f"{self.mechanism.name} needs a prior estimate for this query, and none could be computed from the "
+                    "training rows; pass your own, such as guess=0.8 (--guess 0.8), or predictions for the "
+                    "training rows (training=, --training-predictions); nothing was charged"
+                )
+            return -1
+        mean = bound.to_mean(as_float(guess))
+        if not 0.0 <= mean <= 1.0:
+            low, high = sorted((bound.at_zero, bound.at_one))
+            raise QueryRejected(
+                f"the guess {brief(guess)} is outside the question's range; expected a number in [{low}, {high}]; "
+                "nothing was charged"
+            )
+        return round(mean * self.mechanism.steps)
+
+    def wished(self, prepared: Prepared, tolerance: float) -> Prepared:
+        """The same question with a tolerance of its own, which makes it another question."""
+        bound = prepared.bound
+        width = abs(bound.at_one - bound.at_zero)
+        if not 0.0 < as_float(tolerance) <= width:
+            raise QueryRejected(
+                f"the tolerance is {brief(tolerance)}; expected a positive half-width of at most {width:g}; "
+                "nothing was charged"
+            )
+        mechanism, wished = paying(self.mechanism), float(tolerance) / width
+        try:
+            mechanism.scale_for(wished)
+        except ValueError as reason:
+            raise QueryRejected(f"{reason}; nothing was charged") from None
+        described = {**bound.description, "tolerance": float(tolerance)}
+        shown = f"{bound.shown}, within {float(tolerance):g}"
+        return replace(prepared, bound=replace(bound, description=described, shown=shown), tolerance=wished)
+
+
+def _at_all_sizes(
+    procedure: Procedure, bound: BoundQuery, nats: float, families: FamilyLevels, mechanism: Mechanism
+) -> Procedure:
+    """The procedure of a member that holds at all numbers of rows at once (S14).
+
+    Raises:
+        QueryRejected: If there is none for it. Nothing is charged.
+    """
+    from everhold.guarantees.intervals.at_all_sizes import at_all_sizes, groups_at_all_sizes
+
+    found: Procedure | None
+    if families.largest_group and isinstance(mechanism.dependence, Groups):
+        sizes = mechanism.dependence.counts
+        found = groups_at_all_sizes(procedure, sizes=sizes, largest=families.largest_group)
+    else:
+        found = at_all_sizes(procedure, first_rows=families.first_rows, nats=nats)
+    if found is None:
+        raise QueryRejected(
+            f"{bound.shown} has no interval that holds at all numbers of rows, and this holdout grows. Ask about "
+            "a condition, a mean or a rate"
+        )
+    return found
