@@ -25,7 +25,8 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
     much, in an engine elsewhere, what may still be answered is evaluated in the same pass, for the rounds to come;
     what is refused then is forgotten.
     """
-    ledger, entries = work.executor.ledger, list[Committed | None]([None] * len(work.drafts))
+    ledger = work.executor.ledger
+    entries: list[Committed | None] = [None] * len(work.drafts)
     row_of, seen, data, turn = dict[int, int](), None, dict[str, Any](), [0]
     with progress("asking", len(entries)) as line:
         while turn and None in entries:
