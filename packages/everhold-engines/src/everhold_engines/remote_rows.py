@@ -16,7 +16,7 @@ from everhold.errors import QueryRejected
 from everhold.progress import progress
 from everhold.sealing.duckdb_files import POSITION
 from everhold.sealing.engines.errors import engine_errors_hidden
-from everhold.sealing.evaluated_rows import EvaluatedRows
+from everhold.sealing.evaluated_rows import EvaluatedRows, across_of, is_known, ratio_of_sums
 from everhold.sealing.sums import named, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import ColumnKind, JoinedValue
@@ -103,7 +103,7 @@ class RemoteRows(EvaluatedRows):
         return super().look(queries, needs, parts=parts, group_by=group_by, unit=unit)
 
     def _value(self, query: BoundQuery) -> AnyValue | None:
-        if self._is_known(query):
+        if is_known(query, sealed=self._sealed):
             return None
         if query.row_value is not None or query.pair is None or query.pair.how == "ratio":
             return query.row_value
@@ -149,7 +149,7 @@ class RemoteRows(EvaluatedRows):
         """Counts by the engine, by place: all queries that are made of expressions alone."""
         alike: dict[tuple[Needs, int], list[int]] = {}
         for place, need in enumerate(needs):
-            across = self._across(need, queries[place].yes_no, group_by, unit)
+            across = across_of(self, need, queries[place].yes_no, group_by, unit)
             alike.setdefault((need, across), []).append(place)
         counted: dict[int, tuple[int, Any]] = {}
         for (need, across), places in sorted(alike.items()):
@@ -173,7 +173,7 @@ class RemoteRows(EvaluatedRows):
                 if numerator is not None and denominator is not None:
                     by = group_by if need == "group_pairs" else None
                     part, whole, pairs = counts.pairs(numerator, denominator, group_by=by, across=across)
-                    shown[place] = self._ratio(part, whole, unit), pairs
+                    shown[place] = ratio_of_sums(self.rows, part, whole, unit), pairs
             return shown
         values = {place: value for place in places if (value := self._value(queries[place])) is not None}
         if not values:

@@ -202,7 +202,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
         """Sums of the rows' clipped vectors in grid units, shape (dimension,); a row of a fault counts as zero."""
-        table, dimension = sealed.table_for_code(self.names), int(self.query.dimension)
+        table, dimension = sealed.code.table(self.names), int(self.query.dimension)
         total, step = np.zeros(dimension, dtype=np.int64), max(_NUMBERS_AT_ONCE // dimension, 1)
         for start in range(0, sealed.rows, step):
             part = {name: column[start : start + step] for name, column in table.items()}

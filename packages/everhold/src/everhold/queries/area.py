@@ -130,7 +130,7 @@ class ScoresLook:
 
     def sealed(self, rows: StoredRows) -> SeenScores:
         """The numbers that are bet on, of the sealed rows that count, dealt in the order of the key."""
-        order = rows.dealing_order()
+        order = rows.code.dealing_order()
         if self.inside is None:
             return self.at(self.seen.sealed(rows), order)
         counting = rows_that_meet(rows, self.inside)

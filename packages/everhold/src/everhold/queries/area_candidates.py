@@ -118,5 +118,5 @@ class GainOfAreas:
     def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
         """See `Gain.look`."""
         first, second = (_with_labels(scores, sealed, self.label) for scores in (challenger, champion))
-        seen = self.pairing.at(first, second, sealed.dealing_order())
+        seen = self.pairing.at(first, second, sealed.code.dealing_order())
         return Gained.of(seen.area, seen, self.mechanism)

@@ -175,5 +175,5 @@ class OneAreaDifference(OneNumber):
     def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
         """The difference of all pairs, and the numbers that are bet on."""
         first, second = (seen.sealed(sealed) for seen in self.both)
-        seen = self.look.at(first, second, sealed.dealing_order())
+        seen = self.look.at(first, second, sealed.code.dealing_order())
         return seen.area, seen

@@ -181,7 +181,7 @@ class BoundPairs:
         assert self.bound.sealed is not None
         if self.bound.by_position:
             return sealed_values(self.bound.sealed, rows.table(self.names), rows.rows, (2,))
-        return rows.values_of_code(self.bound.sealed, self.names, (2,))
+        return rows.code.values(self.bound.sealed, self.names, (2,))
 
     def open(self, training: StoredRows | None) -> NDArray[Any] | None:
         """Those of the training rows, shape (rows, 2); None where unknown."""

@@ -202,7 +202,7 @@ class BoundRows:
         if self.bound.by_position:
             found = sealed_values(self.bound.sealed, rows.table(self.names), rows.rows, self.width, fault=np.nan)
         else:
-            found = rows.values_of_code(self.bound.sealed, self.names, self.width, fault=np.nan)
+            found = rows.code.values(self.bound.sealed, self.names, self.width, fault=np.nan)
         return np.asarray(found, dtype=np.float64), rows.table((self.label,))[self.label]
 
     def told(self) -> NDArray[np.float64] | None:

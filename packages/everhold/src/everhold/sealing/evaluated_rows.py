@@ -6,7 +6,6 @@ is decided here follows from public facts alone.
 
 from __future__ import annotations
 
-import hmac
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -26,8 +25,7 @@ from everhold.sealing.sums import (
     parts_of_ratio,
     row_pairs_of,
 )
-from everhold.values.base import Joined, Kept
-from everhold.values.evaluation import UNIT, clip_to_grid, to_grid
+from everhold.values.evaluation import UNIT
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -35,13 +33,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Needs
-    from everhold.values.base import BoundQuery, RowFunction, Schema, Table
+    from everhold.sealing.row_code import CodeOnRows
+    from everhold.values.base import BoundQuery, Schema, Table
     from everhold.values.expressions import RowValue
     from everhold.values.expressions.tree import AnyValue
 
-__all__ = [
-    "EvaluatedRows",
-]
+__all__ = ["EvaluatedRows", "across_of", "grids_of", "is_known", "ratio_of_sums"]
 
 
 class EvaluatedRows(ABC):
@@ -69,10 +66,6 @@ class EvaluatedRows(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rows={self.rows})"
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release files and connections; they open again when needed."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[None]:
@@ -108,7 +101,7 @@ class EvaluatedRows(ABC):
 
     def _value(self, query: BoundQuery) -> AnyValue | None:
         """Expression of a query that the subclass evaluates; None for code and for what is combined here."""
-        return None if self._is_known(query) else query.row_value
+        return None if is_known(query, sealed=self._sealed) else query.row_value
 
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
@@ -136,11 +129,11 @@ class EvaluatedRows(ABC):
                 function = query.sealed if self._sealed else query.training
                 if (value := self._value(query)) is not None:
                     written[place] = value
-                elif query.pair is not None or self._is_known(query):
-                    (grid,) = self._grids([query], unit=unit)
+                elif query.pair is not None or is_known(query, sealed=self._sealed):
+                    (grid,) = grids_of(self, [query], unit=unit)
                     totals[place] = [grid[part::parts].sum() for part in range(parts)]
                 elif function is not None:
-                    totals[place] = self._function_totals(function, query, parts=parts, unit=unit)
+                    totals[place] = self.code.totals(function, query, parts=parts, unit=unit)
             if written:
                 totals[list(written)] = self._expression_totals(list(written.values()), parts=parts, unit=unit)
         return totals
@@ -181,69 +174,18 @@ class EvaluatedRows(ABC):
             with progress("reading rows", len(more)) as line:
                 for start in range(0, len(more), self.at_once):
                     some = more[start : start + self.at_once]
-                    shown = self._shown(
-                        [queries[place] for place in some], [needs[place] for place in some], group_by, unit
+                    shown = _shown(
+                        self, [queries[place] for place in some], [needs[place] for place in some], group_by, unit
                     )
                     for place, (total, what) in zip(some, shown, strict=True):
                         totals[place, 0], seen[place] = total, what
                     line(start + len(some))
         return totals, seen
 
-    def _shown(
-        self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
-    ) -> list[tuple[int, Any]]:
-        """The total of each query, and what its procedure needs; a few queries at once."""
-        shown = self._counted(queries, needs, group_by, unit)
-        left = [place for place in range(len(queries)) if place not in shown]
-        parts = [parts_of_ratio(queries[place]) or (queries[place],) for place in left]
-        grids = iter(self._grids([part for own in parts for part in own], unit=unit))
-        for place, own in zip(left, parts, strict=True):
-            yes_no = all(part.yes_no for part in own)
-            if needs[place] == "apart":
-                shown[place] = apart_of(queries[place], next(grids))
-                continue
-            shown[place] = self._summary(needs[place], [next(grids) for _ in own], group_by, unit, yes_no=yes_no)
-        return [shown[place] for place in range(len(queries))]
-
-    def _summary(
-        self, need: Needs, grids: Sequence[NDArray[np.int64]], group_by: str | None, unit: int, *, yes_no: bool = False
-    ) -> tuple[int, Any]:
-        """The total of one query and what its procedure needs, from its row values, or from two of a ratio."""
-        if need == "cells":
-            cells = cells_of(grids[0], unit=unit)
-            return int(cells.sums.sum()), cells
-        across = self._across(need, yes_no, group_by, unit)
-        if need == "groups":
-            sizes, (sums,) = self._grouped(grids, group_by, unit=unit)
-            return int(sums.sum()), group_sums_of(sizes, sums, unit=unit, across=across)
-        if need not in ("pairs", "group_pairs"):
-            raise ValueError(f"a procedure needs a {need}; expected what the values of rows can show of it")
-        numerators, denominators = np.minimum(*grids), grids[1]
-        part, whole = int(numerators.sum()), int(denominators.sum())
-        if need == "pairs":
-            pairs = row_pairs_of(numerators, denominators, unit=unit, across=across)
-        else:
-            sizes, sums_of_both = self._grouped([numerators, denominators], group_by, unit=unit)
-            pairs = pairs_of(sizes, *sums_of_both, unit=unit, across=across)
-        return self._ratio(part, whole, unit), pairs
-
-    def _ratio(self, part: int, whole: int, unit: int) -> int:
-        """A ratio in the units of a sum over all rows, rounded down; 0 if no row counts."""
-        return part * self.rows * unit // whole if whole else 0
-
-    def _across(self, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
-        """Cells in which units are counted; 0 where they are told apart, from public facts alone."""
-        if need in ("cells", "total"):
-            return 0
-        sizes, counts = np.ones(1, dtype=np.int64), np.full(1, self.rows)
-        if need != "pairs":
-            sizes, counts = self._sizes_of_groups(named(group_by))
-        return cells_across(sizes, counts, axes=1 if need == "groups" else 2, unit=unit, yes_no=yes_no)
-
     def row_values(self, query: BoundQuery, *, unit: int = UNIT) -> NDArray[np.int64]:
         """The value of every row in grid units, shape (rows,); of sealed rows it is secret."""
         with self.reading():
-            return self._grids([query], unit=unit)[0]
+            return grids_of(self, [query], unit=unit)[0]
 
     def summary(
         self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = UNIT
@@ -252,130 +194,21 @@ class EvaluatedRows(ABC):
         if need == "total":
             return int(grid.sum()), None
         with self.reading():
-            return self._summary(need, [grid], group_by, unit)
-
-    def _grids(self, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
-        """Row values in grid units, in the order of the rows; secret where the rows are sealed."""
-        leaves = [leaf for query in queries for leaf in self._leaves(query)]
-        written = [leaf.row_value for leaf in leaves if not self._is_known(leaf) and leaf.row_value is not None]
-        columns = iter(self._expression_grids(written, unit=unit))
-        found = iter([
-            next(columns) if not self._is_known(leaf) and leaf.row_value is not None else self._code_grid(leaf, unit)
-            for leaf in leaves
-        ])  # fmt: skip
-        return [self._joined(query, found, unit) for query in queries]
-
-    def _leaves(self, query: BoundQuery) -> list[BoundQuery]:
-        if query.pair is None or self._is_known(query):
-            return [query]
-        return [*self._leaves(query.pair.first), *self._leaves(query.pair.second)]
-
-    def _joined(self, query: BoundQuery, found: Iterator[NDArray[np.int64]], unit: int) -> NDArray[np.int64]:
-        if query.pair is None or self._is_known(query):
-            return next(found)
-        if query.pair.how == "ratio":
-            raise ValueError("a ratio has no row values; expected its numerator and its denominator")
-        first, second = (self._joined(part, found, unit) for part in (query.pair.first, query.pair.second))
-        if query.pair.how == "difference":
-            return (unit + first - second) // 2
-        return np.minimum(first, second if query.pair.how == "within" else unit - second)
-
-    def _is_known(self, query: BoundQuery) -> bool:
-        """True if the row values of these rows were computed before."""
-        return not self._sealed and query.training_values is not None
-
-    def _grouped(
-        self, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
-    ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-        """Sizes of the groups, and sums of row values by group."""
-        index = self._group_index(named(group_by))
-        sizes = np.bincount(index).astype(np.int64)
-        return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]
+            return _summary(self, need, [grid], group_by, unit)
 
     def group_index(self, group_by: str) -> NDArray[np.int64]:
         """The group of each row, by equal values of a column, from 0; shape (rows,). Secret where rows are sealed."""
         with self.reading():
-            return self._group_index(group_by)
-
-    def _group_index(self, group_by: str) -> NDArray[np.int64]:
-        if group_by not in self._group_indices:
-            self._group_indices[group_by] = self._index_of_groups(group_by)
-        return self._group_indices[group_by]
-
-    def _code_grid(self, query: BoundQuery, unit: int) -> NDArray[np.int64]:
-        """Row values by code or from predictions; on sealed rows nothing is refused."""
-        if self._is_known(query):
-            return np.asarray(query.training_values)
-        function = query.sealed if self._sealed else query.training
-        if function is None:
-            raise ValueError(f"{query.shown!r} has no values for these rows; expected an expression or a function")
-        return self._on_grid(self._function_values(function, query), query, unit)
-
-    def _function_totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
-        values = self._function_values(function, query)
-        if values.dtype == np.bool_ and parts == 1:
-            return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
-        grid = self._on_grid(values, query, unit)
-        return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
-
-    def _function_values(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
-        names, fault = tuple(self._schema.columns) if query.reads is None else query.reads, query.at_fault
-        if isinstance(function, Joined):
-            raise TypeError(f"{query.shown!r} is computed by the engine; expected look or totals")
-        if isinstance(function, Kept):
-            function = function.in_memory()  # here, because a disk that fails is no row's fault
-        from everhold.sealing.probe import public_values, sealed_values
-
-        if not self._sealed:
-            return public_values(function, self.table(names), self.rows)
-        if query.by_position:
-            return sealed_values(function, self.table(names), self.rows, fault=fault)
-        return self.values_of_code(function, names, fault=fault)
-
-    def _on_grid(self, values: NDArray[Any], query: BoundQuery, unit: int) -> NDArray[np.int64]:
-        """Values of code on the grid; of a yes-no question whatever is not 1 is 0."""
-        grid = clip_to_grid(values, unit=unit, fault=query.at_fault) if self._sealed else to_grid(values, unit=unit)
-        return grid // unit * unit if query.yes_no else grid
-
-    def values_of_code(
-        self, function: RowFunction, names: Sequence[str], width: tuple[int, ...] = (), *, fault: float = 0.0
-    ) -> NDArray[Any]:
-        """Values of sealed rows by code, as in `sealed_values`: it meets the rows in a secret order.
-
-        So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
-        """
-        from everhold.sealing.probe import sealed_values
-
-        found = sealed_values(function, self.table_for_code(names), self.rows, width, fault=fault)
-        if self._order_for_code is None:
-            return found
-        values = np.empty_like(found)
-        values[self._order_for_code] = found
-        return values
-
-    def dealing_order(self) -> NDArray[np.int64]:
-        """A permutation of the rows, shape (rows,), that no value and no place decides: keyed where rows are sealed."""
-        if self._order_key is None:
-            return np.random.default_rng(0).permutation(self.rows)
-        key = hmac.digest(self._order_key, b"everhold dealing of rows", "sha256")
-        return np.random.default_rng(int.from_bytes(key)).permutation(self.rows)
-
-    def table_for_code(self, names: Sequence[str]) -> Table:
-        """The named columns as in `table`, in the order in which code meets the rows."""
-        table, met = self.table(names), self._order_for_code
-        if met is None:
-            return table
-        met_table = {name: column[met] for name, column in table.items()}
-        for column in met_table.values():
-            column.flags.writeable = False
-        return met_table
+            if group_by not in self._group_indices:
+                self._group_indices[group_by] = self._index_of_groups(group_by)
+            return self._group_indices[group_by]
 
     @cached_property
-    def _order_for_code(self) -> NDArray[np.int64] | None:
-        """Positions of the rows in the order in which code meets them; None for their own order."""
-        if self._order_key is None:
-            return None
-        return np.random.default_rng(int.from_bytes(self._order_key)).permutation(self.rows)
+    def code(self) -> CodeOnRows:
+        """Functions and predictions on these rows; imported with the first of them."""
+        from everhold.sealing.row_code import CodeOnRows
+
+        return CodeOnRows(self, self._schema, self._sealed, self._order_key)
 
     def table(self, names: Sequence[str]) -> Table:
         """The named columns as NumPy arrays: numbers as float64, nan if missing; booleans, false if missing; objects.
@@ -396,3 +229,109 @@ class EvaluatedRows(ABC):
             with self.reading():
                 self._ids = self._row_ids(name)
         return self._ids
+
+
+def is_known(query: BoundQuery, *, sealed: bool) -> bool:
+    """True if the row values of these rows were computed before."""
+    return not sealed and query.training_values is not None
+
+
+def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
+    """Row values in grid units, in the order of the rows; secret where the rows are sealed."""
+
+    def computed(query: BoundQuery) -> bool:
+        """True if it is not combined of two others here."""
+        return query.pair is None or is_known(query, sealed=rows._sealed)
+
+    def leaves_of(query: BoundQuery) -> list[BoundQuery]:
+        if query.pair is None or computed(query):
+            return [query]
+        return [*leaves_of(query.pair.first), *leaves_of(query.pair.second)]
+
+    def joined(query: BoundQuery) -> NDArray[np.int64]:
+        if query.pair is None or computed(query):
+            return next(found)
+        if query.pair.how == "ratio":
+            raise ValueError("a ratio has no row values; expected its numerator and its denominator")
+        first, second = joined(query.pair.first), joined(query.pair.second)
+        if query.pair.how == "difference":
+            return (unit + first - second) // 2
+        return np.minimum(first, second if query.pair.how == "within" else unit - second)
+
+    leaves = [leaf for query in queries for leaf in leaves_of(query)]
+    known = [np.asarray(leaf.training_values) if is_known(leaf, sealed=rows._sealed) else None for leaf in leaves]
+    new = [leaf for leaf, grid in zip(leaves, known, strict=True) if grid is None]
+    columns = rows._expression_grids([leaf.row_value for leaf in new if leaf.row_value is not None], unit=unit)
+    grids = iter([rows.code.grid(leaf, unit=unit) if leaf.row_value is None else next(columns) for leaf in new])
+    found = iter([next(grids) if grid is None else grid for grid in known])
+    return [joined(query) for query in queries]
+
+
+def _shown(
+    rows: EvaluatedRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+) -> list[tuple[int, Any]]:
+    """The total of each query, and what its procedure needs; a few queries at once."""
+    shown = rows._counted(queries, needs, group_by, unit)
+    left = [place for place in range(len(queries)) if place not in shown]
+    parts = [parts_of_ratio(queries[place]) or (queries[place],) for place in left]
+    grids = iter(grids_of(rows, [part for own in parts for part in own], unit=unit))
+    for place, own in zip(left, parts, strict=True):
+        yes_no = all(part.yes_no for part in own)
+        if needs[place] == "apart":
+            shown[place] = apart_of(queries[place], next(grids))
+            continue
+        shown[place] = _summary(rows, needs[place], [next(grids) for _ in own], group_by, unit, yes_no=yes_no)
+    return [shown[place] for place in range(len(queries))]
+
+
+def _summary(
+    rows: EvaluatedRows,
+    need: Needs,
+    grids: Sequence[NDArray[np.int64]],
+    group_by: str | None,
+    unit: int,
+    *,
+    yes_no: bool = False,
+) -> tuple[int, Any]:
+    """The total of one query and what its procedure needs, from its row values, or from two of a ratio."""
+    if need == "cells":
+        cells = cells_of(grids[0], unit=unit)
+        return int(cells.sums.sum()), cells
+    across = across_of(rows, need, yes_no, group_by, unit)
+    if need == "groups":
+        sizes, (sums,) = _grouped(rows, grids, group_by, unit=unit)
+        return int(sums.sum()), group_sums_of(sizes, sums, unit=unit, across=across)
+    if need not in ("pairs", "group_pairs"):
+        raise ValueError(f"a procedure needs a {need}; expected what the values of rows can show of it")
+    numerators, denominators = np.minimum(*grids), grids[1]
+    part, whole = int(numerators.sum()), int(denominators.sum())
+    if need == "pairs":
+        pairs = row_pairs_of(numerators, denominators, unit=unit, across=across)
+    else:
+        sizes, sums_of_both = _grouped(rows, [numerators, denominators], group_by, unit=unit)
+        pairs = pairs_of(sizes, *sums_of_both, unit=unit, across=across)
+    return ratio_of_sums(rows.rows, part, whole, unit), pairs
+
+
+def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
+    """Cells in which units are counted; 0 where they are told apart, from public facts alone."""
+    if need in ("cells", "total"):
+        return 0
+    sizes, counts = np.ones(1, dtype=np.int64), np.full(1, rows.rows)
+    if need != "pairs":
+        sizes, counts = rows._sizes_of_groups(named(group_by))
+    return cells_across(sizes, counts, axes=1 if need == "groups" else 2, unit=unit, yes_no=yes_no)
+
+
+def _grouped(
+    rows: EvaluatedRows, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
+) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """Sizes of the groups, and sums of row values by group."""
+    index = rows.group_index(named(group_by))
+    sizes = np.bincount(index).astype(np.int64)
+    return sizes, [exact_sums(grid, index, len(sizes), unit=unit) for grid in grids]
+
+
+def ratio_of_sums(rows: int, part: int, whole: int, unit: int) -> int:
+    """A ratio in the units of a sum over so many rows, rounded down; 0 if no row counts."""
+    return part * rows * unit // whole if whole else 0

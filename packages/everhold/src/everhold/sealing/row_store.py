@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
     from everhold.sealing.request import SealRequest
     from everhold.sealing.resealing import Content
+    from everhold.sealing.row_code import CodeOnRows
     from everhold.sealing.structure import FileStructure
-    from everhold.values.base import BoundQuery, RowFunction, Schema, Table
+    from everhold.values.base import BoundQuery, Schema, Table
 
 __all__ = [
     "ENGINE_VARIABLE", "TABLES", "RowStore", "SealableTable", "SealedRows", "is_table", "table_at", "table_of",
@@ -93,13 +94,9 @@ class RowStore(Protocol):
     def table(self, names: Sequence[str]) -> Table:
         """Columns as arrays of shape (rows,): float64 with nan, booleans, or objects with None."""
 
-    def table_for_code(self, names: Sequence[str]) -> Table:
-        """The same columns in the secret order in which code meets sealed rows."""
-
-    def values_of_code(
-        self, function: RowFunction, names: Sequence[str], width: tuple[int, ...] = (), *, fault: float = 0.0
-    ) -> NDArray[Any]:
-        """Values of a function, shape (rows, *width); a fault of the function is replaced by ``fault``."""
+    @property
+    def code(self) -> CodeOnRows:
+        """Functions on these rows, which meet sealed ones in a secret order."""
 
     def row_ids(self, name: str) -> list[Any]:
         """The public column of row ids: exact numbers, everything else as text."""

@@ -19,7 +19,7 @@ from everhold.sealing.columns import ColumnStore
 from everhold.sealing.duckdb_files import POSITION
 from everhold.sealing.embedded_rows import EmbeddedRows
 from everhold.sealing.engines.errors import engine_errors_hidden
-from everhold.sealing.evaluated_rows import EvaluatedRows
+from everhold.sealing.evaluated_rows import EvaluatedRows, grids_of, is_known
 from everhold.sealing.sums import exact_sums, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import quoted
@@ -103,14 +103,15 @@ class StoredRows(EvaluatedRows):
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
     ) -> dict[int, tuple[int, Any]]:
         """Histograms block by block, where all queries are expressions."""
-        values = [query.row_value for query in queries if query.row_value is not None and not self._is_known(query)]
+        new = [query for query in queries if not is_known(query, sealed=self._sealed)]
+        values = [query.row_value for query in new if query.row_value is not None]
         if len(values) < len(queries) or any(need != "cells" for need in needs):
             return {}
         found = self._embedded.cells(values, unit=unit)
         return {place: (int(cells.sums.sum()), cells) for place, cells in enumerate(found)}
 
     def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        sizes = np.bincount(self._group_index(group_by))
+        sizes = np.bincount(self.group_index(group_by))
         found, counts = np.unique(sizes, return_counts=True)
         return found.astype(np.int64), counts.astype(np.int64)
 
@@ -124,7 +125,7 @@ class StoredRows(EvaluatedRows):
         if self._sealed:
             raise ValueError("the rows are sealed; expected a question to the training rows")
         with self.reading():
-            return tuple(self._grids(parts_of_ratio(query) or (query,), unit=unit))
+            return tuple(grids_of(self, parts_of_ratio(query) or (query,), unit=unit))
 
     def each_grid(self, queries: Sequence[BoundQuery], *, unit: int = UNIT) -> Iterator[NDArray[np.int64]]:
         """Row values of public rows in grid units, shape (rows,) for each query; none of them is a ratio.
@@ -137,7 +138,7 @@ class StoredRows(EvaluatedRows):
             raise ValueError("the rows are sealed; expected questions to the training rows")
         for start in range(0, len(queries), self.at_once):
             with self.reading():
-                yield from self._grids(queries[start : start + self.at_once], unit=unit)
+                yield from grids_of(self, queries[start : start + self.at_once], unit=unit)
 
     def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
         for start in range(0, len(values), self.at_once):
@@ -158,8 +159,7 @@ class StoredRows(EvaluatedRows):
         """
         if self._sealed:
             raise ValueError("the rows are sealed; expected the training rows")
-        with self.reading():
-            return self._group_index(column)
+        return self.group_index(column)
 
     def stretches_of_rows(self, order_by: Sequence[str]) -> NDArray[np.int64]:
         """The stretch of each public row in an order, as for `stretch_totals`; shape (rows,)."""
@@ -193,7 +193,7 @@ class StoredRows(EvaluatedRows):
                 if (value := self._value(query)) is not None:
                     written[place] = value
                 elif query.trained:
-                    (grid,) = self._grids([query], unit=unit)
+                    (grid,) = grids_of(self, [query], unit=unit)
                     totals[place] = exact_sums(grid, of_rows, count, unit=unit)
             places, values = list(written), list(written.values())
             for start in range(0, len(values), _AT_ONCE):

@@ -168,7 +168,7 @@ class RowsContract:
         assert _same(seen, expected)
         for name in ("x", "kind", "late"):
             found, other = there.table([name])[name], here.table([name])[name]
-            met, other_met = there.table_for_code([name])[name], here.table_for_code([name])[name]
+            met, other_met = there.code.table([name])[name], here.code.table([name])[name]
             assert np.array_equal(found, other, equal_nan=name != "kind")
             assert np.array_equal(met, other_met, equal_nan=name != "kind")
             assert not found.flags.writeable
@@ -176,7 +176,7 @@ class RowsContract:
 
     def test_code_meets_the_rows_in_the_secret_order(self, there: RowStore) -> None:
         """A function that tells the place of a row meets a row that has nothing to do with it."""
-        values = there.values_of_code(lambda rows: np.arange(len(rows["x"])) / ROWS, ["x"])
+        values = there.code.values(lambda rows: np.arange(len(rows["x"])) / ROWS, ["x"])
         assert sorted(values.tolist()) == (np.arange(ROWS) / ROWS).tolist()
         assert not np.array_equal(values, np.sort(values))
 
