@@ -147,9 +147,7 @@ class PricedQuery(Query[Result]):
             )
         purchase = self.purchase(compiler)
         if not compiler.before.answered(purchase.question):
-            compiler.preparation.look.training_totals(
-                purchase.means, plan=mechanism.queries * max(len(purchase.means), 1)
-            )
+            compiler.planner.look.training_totals(purchase.means, plan=mechanism.queries * max(len(purchase.means), 1))
         return Bought(purchase, compiler.schema, mechanism)
 
 

@@ -22,7 +22,7 @@ from everhold.ledger.chain import canonical
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.queries.guesses import AskedBefore
 from everhold.queries.query_compiler import QueryCompiler
-from everhold.queries.question import ExecutionResult, FamilyLevels, Pricing, never_declared
+from everhold.queries.question import ExecutionResult, MemberLevels, Pricing, never_declared
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP, bound_state, state_from
 
@@ -167,7 +167,7 @@ class QueryExecutor:
     def compiler(self) -> QueryCompiler:
         """Makes questions plan; looks at public facts and training rows only."""
         configuration = self.record.configuration
-        families = FamilyLevels(
+        families = MemberLevels(
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
             told_by_tree=partial(_told_by_tree, self.ledger), first_rows=configuration.get(FAMILIES_GROW, 0),
             largest_group=configuration.get(LARGEST_GROUP, 0),
@@ -246,7 +246,7 @@ class Execution:
     drafts: Sequence[EntryDraft]
 
     def look(self, places: Sequence[int]) -> tuple[Any, list[int]]:
-        """What the sealed rows say to the entries at these places, and the rows of that; secret."""
+        """Evaluations of the entries at these places, and their rows; secret."""
         return self.plan.evaluate(self.executor.sealed, places), [*range(len(places))]
 
     def opened(self, data: dict[str, Any], *, new: int) -> tuple[State, Accounts]:

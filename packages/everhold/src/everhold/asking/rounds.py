@@ -47,7 +47,7 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
 
 
 def _looked(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tuple[Any, list[int]]:
-    """What was evaluated before, and the rows of that for these places."""
+    """Earlier evaluations, and their rows for these places."""
     return seen, [row_of[place] for place in places]
 
 

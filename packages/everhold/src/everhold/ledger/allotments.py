@@ -95,7 +95,7 @@ class Allotment(Display):
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What the ledger lost, as its recoveries say.
+    """Losses of the ledger, as its recoveries say.
 
     Attributes:
         recoveries: How many entries say what was lost.

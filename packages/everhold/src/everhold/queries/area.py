@@ -85,7 +85,7 @@ class AreaQuery(RankingQuery):
             described, f"AUC of {seen.whose}", reads=seen.names, by_position=seen.bound.by_position
         )  # fmt: skip
         bound = among(bound, inside, self.where, schema)
-        return OneArea([compiler.preparation.of_statistic(bound, guess, known, procedure)], schema, mechanism, look)
+        return OneArea([compiler.planner.of_statistic(bound, guess, known, procedure)], schema, mechanism, look)
 
     def _inside(self, schema: Schema, *, by_rank: bool) -> BoundQuery | None:
         """The condition for one holdout.

@@ -85,7 +85,7 @@ class AreaDifference(Query["Answer"]):
         procedure = look.procedure(trained, schema.rows, share, guess=own)
         known = None if trained is None else Fraction(trained.area)
         return OneAreaDifference(
-            [compiler.preparation.of_statistic(bound, guess, known, procedure)], schema, mechanism, look, both
+            [compiler.planner.of_statistic(bound, guess, known, procedure)], schema, mechanism, look, both
         )
 
     def _reach(self, compiler: QueryCompiler) -> float | None:

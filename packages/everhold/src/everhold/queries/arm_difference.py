@@ -67,12 +67,12 @@ def difference_of_arms(
         reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
         by_position=any(arm.by_position for arm in arms),
     )  # fmt: skip
-    compiler.preparation.look.test_spread(bound, _residuals(*values))
+    compiler.planner.look.test_spread(bound, _residuals(*values))
     planned = look.units(training, values)
     known, rows = Fraction(planned.score), compiler.schema.rows
     procedure = ArmDifference(planned, rows / compiler.schema.training_rows, rows)
     own = None if guess is None else as_float(guess)
-    prepared = compiler.preparation.of_statistic(bound, own, known, procedure)
+    prepared = compiler.planner.of_statistic(bound, own, known, procedure)
     return OneArmDifference([prepared], compiler.schema, mechanism, look)
 
 

@@ -119,7 +119,7 @@ class ContrastQuery(Query["Answer"]):
                 tuple(asked), lambda told: self._of(in_ends(told[0], *ends), in_ends(told[1], *ends), ends)
             )
             bound.check(compiler, guess=guess, tolerance=tolerance)
-            prepared = [compiler.preparation.ratio(one, None, None) for one in ones]
+            prepared = [compiler.planner.ratio(one, None, None) for one in ones]
         return Contrast(prepared, schema, compiler.mechanism, bound)
 
     def _bound(self, parts: tuple[Any, ...], combine: Any) -> BoundDerived:

@@ -37,7 +37,7 @@ def _never(question: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AskedBefore:
-    """What is known of earlier queries.
+    """Knowledge of earlier queries.
 
     Attributes:
         answered: Whether a question, by its fingerprint, has been answered before; reads the ledger.

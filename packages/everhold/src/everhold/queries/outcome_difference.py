@@ -89,7 +89,7 @@ class OutcomeDifference(Query["Answer"]):
         )  # fmt: skip
         bound = among(bound, inside, where, schema)
         own = None if guess is None else bound.to_mean(as_float(guess))
-        prepared = compiler.preparation.of_statistic(bound, guess, known if own is None else None, procedure)
+        prepared = compiler.planner.of_statistic(bound, guess, known if own is None else None, procedure)
         return OneOutcomeDifference([prepared], schema, mechanism, (both[0], both[1]), procedure, inside)
 
 

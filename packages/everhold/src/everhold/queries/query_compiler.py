@@ -15,10 +15,10 @@ from everhold.estimand import check_estimand
 from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
 from everhold.queries.guesses import AskedBefore
+from everhold.queries.interval_planner import IntervalPlanner, TrainingLook
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, Prepared, RowwiseQuery
-from everhold.queries.preparation import Preparation, TrainingLook
-from everhold.queries.question import FamilyLevels, Query, QueryPlan, never_declared
+from everhold.queries.question import MemberLevels, Query, QueryPlan, never_declared
 from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:
@@ -67,15 +67,15 @@ class QueryCompiler:
     training: StoredRows | None
     before: AskedBefore = field(default_factory=AskedBefore)
     silent: bool = False
-    families: FamilyLevels = field(default_factory=FamilyLevels)
+    families: MemberLevels = field(default_factory=MemberLevels)
     sealed: RowStore | None = None
     span: RowSpan | None = None
 
     @cached_property
-    def preparation(self) -> Preparation:
+    def planner(self) -> IntervalPlanner:
         """Guesses and procedures of queries that are bound."""
         look = TrainingLook(self.schema, self.mechanism, self.training, self.before)
-        return Preparation(self.schema, self.mechanism, look, self.families, self.silent)
+        return IntervalPlanner(self.schema, self.mechanism, look, self.families, self.silent)
 
     def silently(self) -> QueryCompiler:
         """The same for questions of which nothing is told before the study is unsealed.
@@ -120,8 +120,8 @@ class QueryCompiler:
             (query,) = read_together([query], self.sealed, self.schema)
         bound = query.bound_to(self)
         check_estimand([bound], self.schema, self.mechanism)
-        (prepared,) = self.preparation.guessed([bound], [guess])
-        return prepared if tolerance is None else self.preparation.wished(prepared, tolerance)
+        (prepared,) = self.planner.guessed([bound], [guess])
+        return prepared if tolerance is None else self.planner.wished(prepared, tolerance)
 
     def batch(
         self, questions: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *, told: bool = False
@@ -180,14 +180,14 @@ class QueryCompiler:
         with progress("preparing questions", len(bound)) as line:
             while len(prepared) < len(bound):
                 ahead = bound[len(prepared) : len(prepared) + _AT_ONCE]
-                at_once = _AT_ONCE if not any(map(self.preparation.look.holds_values, ahead)) else _VALUES_AT_ONCE
+                at_once = _AT_ONCE if not any(map(self.planner.look.holds_values, ahead)) else _VALUES_AT_ONCE
                 some = slice(len(prepared), len(prepared) + at_once)
-                prepared += self.preparation.guessed(bound[some], given[some])
+                prepared += self.planner.guessed(bound[some], given[some])
                 line(len(prepared))
         if together and len({each.is_member for each in prepared}) > 1:  # its parts share one step
             alone = replace(self, families=replace(self.families, level_of=never_declared))
             return alone.prepare(queries, guesses, tolerance=tolerance, together=True)
-        return prepared if tolerance is None else [self.preparation.wished(each, tolerance) for each in prepared]
+        return prepared if tolerance is None else [self.planner.wished(each, tolerance) for each in prepared]
 
     def bind(self, query: RowwiseQuery | str) -> BoundQuery:
         """The question about these rows, tried on public ones where it is code.

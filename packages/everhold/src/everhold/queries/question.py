@@ -35,7 +35,7 @@ __all__ = [
     "IN_ONE_TRANSACTION",
     "MOST_SHOWN",
     "ExecutionResult",
-    "FamilyLevels",
+    "MemberLevels",
     "Outdated",
     "Pricing",
     "Query",
@@ -84,7 +84,7 @@ def never_told(question: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyLevels:
+class MemberLevels:
     """Levels that queries have by their description (S10), and the numbers of rows at which they hold.
 
     Attributes:

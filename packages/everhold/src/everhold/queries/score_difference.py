@@ -97,7 +97,7 @@ class ScoreDifference(Query["Answer"]):
             counting, guessing, size, largest_group(mechanism), sliced=first.inside is not None,
         )  # fmt: skip
         known = Fraction(float(planned.score)) if trained else None
-        prepared = compiler.preparation.of_statistic(
+        prepared = compiler.planner.of_statistic(
             bound, guess, known, kind.procedure(planned, first.setting, sized, reach=reach)
         )
         return OneScoreDifference([prepared], schema, mechanism, both, reach)

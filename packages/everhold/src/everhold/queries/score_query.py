@@ -86,7 +86,7 @@ class ScoreQuery(Query["Answer"]):
         known, procedure = self._planned(
             compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike
         )
-        prepared = compiler.preparation.of_statistic(bound, guess, known, procedure)
+        prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
         return OneScore([prepared], schema, mechanism, look)
 
     def looked_at(self, compiler: QueryCompiler) -> ScoreLook:

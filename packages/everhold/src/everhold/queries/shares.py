@@ -87,7 +87,7 @@ class ShareQuery(DerivedQuery):
         """One question where the mechanism takes it, and two means where not."""
         asked = self.placed(compiler)
         if (bound := asked.as_one(compiler)) is not None:
-            prepared = compiler.preparation.ratio(bound, guess, tolerance)
+            prepared = compiler.planner.ratio(bound, guess, tolerance)
             return OneMean([prepared], compiler.schema, compiler.mechanism)
         return DerivedQuery.compile(asked, compiler, guess=guess, tolerance=tolerance)
 

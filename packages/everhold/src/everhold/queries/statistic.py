@@ -194,7 +194,7 @@ class StatisticQuery(Query[Answer]):
             dict(statistic.described), statistic.shown, statistic.grid.low, statistic.grid.high,
             reads=statistic.reads, by_position=statistic.by_position,
         )  # fmt: skip
-        prepared = compiler.preparation.of_statistic(bound, guess, None if known is None else known[0], procedure)
+        prepared = compiler.planner.of_statistic(bound, guess, None if known is None else known[0], procedure)
         return OneStatistic([prepared], schema, mechanism, statistic)
 
 

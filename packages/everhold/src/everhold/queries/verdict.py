@@ -22,7 +22,10 @@ __all__ = ["Decision", "Verdict"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict(QuestionResult):
-    """Verdict of a gate on a challenge.
+    """Verdict of a gate on a challenge; 1 is charged for a promotion, and for a stop for futility.
+
+    Confidence is that of all promotions together with all answers of the holdout. Where challenges are limited, the
+    gate's own ``challenges`` are among what remains.
 
     Attributes:
         promoted: Whether the challenger is proved to be better by more than the margin, and is the champion now.
@@ -32,19 +35,12 @@ class Verdict(QuestionResult):
         champion: SHA-256 of the question about the champion after the challenge.
         promotions: Promotions of the gate so far.
         challenges: Challenges that the gate has answered so far.
-        remaining: What is left of the budget, by name; and the gate's own ``challenges``, where they are limited.
         statement: The statement that the promise rests on.
-        confidence: Probability with which all promotions hold, together with all answers of the holdout.
         gate: The gate's name.
         margin: By more than this a promoted challenger is better, in the metric's units.
         metric: What is compared, in words.
-        charged: 1 for a promotion, and for a stop for futility; 0 for everything else.
-        question: SHA-256 of the challenge; of the candidate, where it is the champion itself.
-        repeated: Whether this challenger had been judged against this champion before.
         refused: Whether it was refused because what is left may not cover it, or the gate's limit is reached.
         analyst: On whose behalf it was asked; None for the steward.
-        about: What the promise is about, where that is not the population.
-        shown: The challenge as people read it.
     """
 
     promoted: bool

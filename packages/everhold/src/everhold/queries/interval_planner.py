@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
     from everhold.queries.guesses import AskedBefore, Surprises
-    from everhold.queries.question import FamilyLevels
+    from everhold.queries.question import MemberLevels
     from everhold.sealing.table import StoredRows
 
-__all__ = ["Preparation", "TrainingLook"]
+__all__ = ["IntervalPlanner", "TrainingLook"]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingLook:
-    """What the training rows say of queries.
+    """Values of queries on the training rows, and what follows from them.
 
     Attributes:
         schema: What is known about the rows.
@@ -137,7 +137,7 @@ class TrainingLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
+class IntervalPlanner:
     """Guesses and procedures of queries that are bound to the rows.
 
     Attributes:
@@ -151,7 +151,7 @@ class Preparation:
     schema: Schema
     mechanism: Mechanism
     look: TrainingLook
-    families: FamilyLevels
+    families: MemberLevels
     silent: bool
 
     def guessed(self, bound: Sequence[BoundQuery], given: Sequence[float | None]) -> list[Prepared]:
@@ -363,7 +363,7 @@ class Preparation:
 
 
 def _at_all_sizes(
-    procedure: Procedure, bound: BoundQuery, nats: float, families: FamilyLevels, mechanism: Mechanism
+    procedure: Procedure, bound: BoundQuery, nats: float, families: MemberLevels, mechanism: Mechanism
 ) -> Procedure:
     """The procedure of a member that holds at all numbers of rows at once (S14).
 
