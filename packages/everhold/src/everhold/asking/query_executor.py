@@ -20,9 +20,8 @@ from everhold.ledger.allotments import ANALYST, Accounts
 from everhold.ledger.arrivals import ARRIVALS, arrived
 from everhold.ledger.chain import canonical
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.queries.guesses import AskedBefore
 from everhold.queries.query_compiler import QueryCompiler
-from everhold.queries.question import ExecutionResult, MemberLevels, Pricing, never_declared
+from everhold.queries.question import AskedBefore, ExecutionResult, MemberLevels, Pricing, never_declared
 from everhold.randomness import KeyedNoise, Noise, SecureNoise, SeededNoise
 from everhold.sealing.configuration import FAMILIES_GROW, LARGEST_GROUP, bound_state, state_from
 

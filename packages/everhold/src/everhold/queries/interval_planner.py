@@ -1,4 +1,12 @@
-"""Guesses and interval procedures of queries before they are asked, from public facts and training rows alone."""
+"""Guesses and interval procedures of queries before they are asked, from public facts and training rows alone.
+
+Guesses learn: what earlier surprises said of training estimates of the same kind corrects the next ones (S8). A guess
+may be made of everything that was told before, so this needs no proof and spends nothing. Cross-validated scores of one
+tuning loop are often off by about the same amount for all of its models: after a few surprises the next guesses know.
+One surprise alone may be a model of its own, so it takes two that agree. Where surprises stay frequent, guesses scatter
+by more than rows explain. Then the told interval reaches further: it is wider and confirmed, in place of surprises that
+widen all later ones.
+"""
 
 from __future__ import annotations
 
@@ -10,130 +18,35 @@ import numpy as np
 
 from everhold.arguments import as_float, brief
 from everhold.dependence import Groups
-from everhold.diagnosis.questions import DependenceMonitor, dependence_monitor, warn_of_questions
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.guarantees.intervals.betting import Betting
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
-from everhold.queries.guesses import learned, worth_of_guesses
 from everhold.queries.means import Prepared
-from everhold.queries.procedures import needs_of, procedure_for, takes_spreads
+from everhold.queries.procedures import TrainingLook, needs_of, procedure_for, takes_spreads
 from everhold.queries.question import never_declared, paying
 from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from fractions import Fraction
-
-    from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
-    from everhold.queries.guesses import AskedBefore, Surprises
-    from everhold.queries.question import MemberLevels
-    from everhold.sealing.table import StoredRows
+    from everhold.queries.question import MemberLevels, Surprises
 
-__all__ = ["IntervalPlanner", "TrainingLook"]
+__all__ = ["IntervalPlanner", "learned", "worth_of_guesses"]
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingLook:
-    """Values of queries on the training rows, and what follows from them.
-
-    Attributes:
-        schema: What is known about the rows.
-        mechanism: The mechanism that will answer.
-        training: The training rows, if there are any.
-        before: What is known of earlier queries.
-    """
-
-    schema: Schema
-    mechanism: Mechanism
-    training: StoredRows | None
-    before: AskedBefore
-
-    def training_totals(self, bound: Sequence[BoundQuery], *, plan: int, bets: bool = False) -> dict[int, int]:
-        """Sums over the training rows in grid units, by the place of the question, of those that say something of them.
-
-        Args:
-            bound: The questions.
-            plan: Number of questions for which a false alarm may be raised.
-            bets: Whether intervals are as narrow as values spread on the training rows.
-
-        Warns:
-            DependenceWarning: If the values of one are worth fewer rows than is promised.
-        """
-        places = [place for place, question in enumerate(bound) if question.trained]
-        if self.training is None or not places:
-            return {}
-        asked = [bound[place] for place in places]
-        measured = [bets and needs_of(question, self.mechanism, self.schema) != "total" for question in asked]
-        totals, seen = self._monitor.test(
-            self.training, asked, unit=self.mechanism.unit, plan=plan, bets=measured, answered=self.before.remembered
-        )
-        if seen:  # the warning was given before the first answer
-            warn_of_questions([
-                (asked[row].shown, finding) for row, finding in sorted(seen.items())
-                if not self.before.answered(asked[row].question)
-            ])  # fmt: skip
-        return dict(zip(places, totals, strict=True))
-
-    def test_spread(self, bound: BoundQuery, left: NDArray[np.float64]) -> None:
-        """Warn where residuals of the training rows, shape (rows,), are worth less than is promised; once a query."""
-        if self.before.answered(bound.question):
-            return
-        if (found := self._monitor.worth(left, plan=self.mechanism.queries, bets=True)) is not None:
-            warn_of_questions([(bound.shown, found)])
-
-    @property
-    def _monitor(self) -> DependenceMonitor:
-        """Monitor that compares queries' training values with the declaration; made with the first query."""
-        if self.training is None:
-            raise TypeError("there are no training rows; expected some")
-        return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
-
-    def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
-        """Of questions that an engine counts in all training rows, by place: these, a total, and what else is needed.
-
-        All come from one reading, and nothing is charged if it fails.
-        """
-        whole = None if self.training is None else self.training.whole
-        places = [p for p, query in enumerate(bound) if self.training and self.training.counting(query) is whole]
-        if whole is None or not places:
-            return {}
-        asked = [bound[place] for place in places]
-        needs = [needs_of(query, self.mechanism, self.schema) for query in asked]
-        group_by = self.mechanism.dependence.group_column
-        totals, seen = whole.look(asked, needs, group_by=group_by, unit=self.mechanism.unit)
-        return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
-
-    def with_values(self, bound: BoundQuery) -> BoundQuery:
-        """The same question; where its procedure is made from them, with its values of the training rows."""
-        if self.training is None or bound.training_values is not None or not self.holds_values(bound):
-            return bound
-        (values,) = self.training.grids(bound, unit=self.mechanism.unit)
-        return replace(bound, training_values=values)
-
-    def holds_values(self, bound: BoundQuery) -> bool:
-        """True if the question's values of all training rows are held in memory while it is prepared."""
-        if bound.training_values is not None:
-            return True
-        if (
-            self.training is None
-            or self.mechanism.traits.adds_noise
-            or self.training.counting(bound) is not self.training
-        ):
-            return False
-        return needs_of(bound, self.mechanism, self.schema) != "total"
-
-    def labels(self) -> NDArray[np.float64] | None:
-        """Labels of the training rows where they are numbers; None where there are none."""
-        label = self.schema.label
-        if self.training is None or label is None or self.schema.label_kind == "string":
-            return None
-        return np.asarray(self.training.table((label,))[label], dtype=np.float64)
+_OF_MODELS = ("kind", "loss", "low", "high", "label")  # what scores have to share to be off in the same way
+_SCORES = frozenset({"accuracy", "brier", "risk"})
+_REMEMBERED = 5
+_FEWEST = 2
+_PRIOR = 1.0  # as if one more surprise had found the estimate right
+_FREQUENT = 50  # entries of the ledger within which so many surprises are many
+_FURTHEST = 2.5  # times the reach of honest guesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,3 +297,69 @@ def _at_all_sizes(
             "a condition, a mean or a rate"
         )
     return found
+
+
+def learned(
+    estimate: int,
+    bound: BoundQuery,
+    surprises: Surprises,
+    steps: int,
+) -> int:
+    """The guess that a training estimate becomes, in grid units.
+
+    It adds the mean of ``released - estimate`` over the last surprises of the same kind, shrunk towards 0, if there are
+    two at least, all have the same sign, and none of them was a guess that had been corrected already: a correction
+    that fails is given up.
+
+    Args:
+        estimate: The training estimate in grid units of a sum over the sealed rows.
+        bound: The question.
+        surprises: Reads the latest surprises, newest first: public descriptions and answers.
+        steps: Grid units of a sum that make a mean of 1.
+    """
+    if bound.description.get("kind") not in _SCORES:
+        return estimate
+    found = _latest(bound, surprises)
+    offs: list[float] = [answer["value"] - answer["estimate"] for answer in found]
+    failed = any(answer.get("guess", answer["estimate"]) != answer["estimate"] for answer in found)
+    if failed or len(offs) < _FEWEST or min(offs) <= 0.0 <= max(offs):
+        return estimate
+    shift = sum(offs) / (len(offs) + _PRIOR)
+    return min(max(estimate + round(shift * steps), 0), steps)
+
+
+def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, training: float, reach: float) -> float:
+    """Number of independent rows that guesses of this kind are worth: the training rows, or fewer where they scatter.
+
+    If the last five surprises of the kind came within 50 entries of the ledger, the reach of honest guesses becomes the
+    median distance of these guesses, and at most 2.5 times as far.
+
+    Args:
+        bound: The question.
+        surprises: Reads the latest surprises, newest first: public descriptions and answers with their numbers.
+        rows: Effective number of sealed rows.
+        training: Effective number of training rows.
+        reach: How far a sealed mean may be from an honest guess now.
+    """
+    if bound.description.get("kind") not in _SCORES or reach <= 0.0:
+        return training
+    found = _latest(bound, surprises)
+    numbers = [answer["sequence"] for answer in found if "sequence" in answer]
+    if len(numbers) < _REMEMBERED or numbers[0] - numbers[-1] > _FREQUENT:
+        return training
+    missed: list[float] = sorted(abs(answer["value"] - answer.get("guess", answer["estimate"])) for answer in found)
+    wider = min(max(missed[len(missed) // 2] / reach, 1.0), _FURTHEST)
+    return 1.0 / ((1.0 / rows + 1.0 / training) * wider * wider - 1.0 / rows)
+
+
+def _latest(bound: BoundQuery, surprises: Surprises) -> list[Mapping[str, Any]]:
+    """Answers to the last few surprises of the same kind, newest first."""
+    kind = _kind(bound.description)
+    return [
+        answer for description, answer in surprises()
+        if _kind(description) == kind and answer.get("estimate") is not None and answer.get("value") is not None
+    ][:_REMEMBERED]  # fmt: skip
+
+
+def _kind(description: Mapping[str, Any]) -> list[Any]:
+    return [description.get(name) for name in _OF_MODELS]

@@ -17,9 +17,13 @@ What rests on noise has no procedure.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from everhold.dependence import Groups, Independent
+from everhold.diagnosis.questions import DependenceMonitor, dependence_monitor, warn_of_questions
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.betting import Betting, GroupBetting
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
@@ -27,13 +31,19 @@ from everhold.guarantees.intervals.means import Chernoff, ClopperPearson, Hoeffd
 from everhold.ledger.declarations import DECLARED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from everhold.guarantees.intervals.base import Needs, Procedure
     from everhold.mechanisms import Mechanism
+    from everhold.queries.question import AskedBefore
+    from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "check_confirms_statistics", "check_independent", "how_made", "needs_of", "procedure_for", "rows_worth",
-    "statistic_procedure", "takes_ratios", "takes_spreads", "takes_statistics", "what_narrows",
+    "TrainingLook", "check_confirms_statistics", "check_independent", "how_made", "needs_of", "procedure_for",
+    "rows_worth", "statistic_procedure", "takes_ratios", "takes_spreads", "takes_statistics", "what_narrows",
 ]  # fmt: skip
 
 
@@ -229,3 +239,101 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
     end = "; unsealed at the end of the study it is narrowest" if mechanism.traits.unsealable else ""
     listed = f"{', '.join(ways[:-1])} or {ways[-1]}"
     return f"{listed[0].upper()}{listed[1:]} make it narrower{end}."
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLook:
+    """Values of queries on the training rows, and what follows from them.
+
+    Attributes:
+        schema: What is known about the rows.
+        mechanism: The mechanism that will answer.
+        training: The training rows, if there are any.
+        before: What is known of earlier queries.
+    """
+
+    schema: Schema
+    mechanism: Mechanism
+    training: StoredRows | None
+    before: AskedBefore
+
+    def training_totals(self, bound: Sequence[BoundQuery], *, plan: int, bets: bool = False) -> dict[int, int]:
+        """Sums over the training rows in grid units, by the place of the question, of those that say something of them.
+
+        Args:
+            bound: The questions.
+            plan: Number of questions for which a false alarm may be raised.
+            bets: Whether intervals are as narrow as values spread on the training rows.
+
+        Warns:
+            DependenceWarning: If the values of one are worth fewer rows than is promised.
+        """
+        places = [place for place, question in enumerate(bound) if question.trained]
+        if self.training is None or not places:
+            return {}
+        asked = [bound[place] for place in places]
+        measured = [bets and needs_of(question, self.mechanism, self.schema) != "total" for question in asked]
+        totals, seen = self._monitor.test(
+            self.training, asked, unit=self.mechanism.unit, plan=plan, bets=measured, answered=self.before.remembered
+        )
+        if seen:  # the warning was given before the first answer
+            warn_of_questions([
+                (asked[row].shown, finding) for row, finding in sorted(seen.items())
+                if not self.before.answered(asked[row].question)
+            ])  # fmt: skip
+        return dict(zip(places, totals, strict=True))
+
+    def test_spread(self, bound: BoundQuery, left: NDArray[np.float64]) -> None:
+        """Warn where residuals of the training rows, shape (rows,), are worth less than is promised; once a query."""
+        if self.before.answered(bound.question):
+            return
+        if (found := self._monitor.worth(left, plan=self.mechanism.queries, bets=True)) is not None:
+            warn_of_questions([(bound.shown, found)])
+
+    @property
+    def _monitor(self) -> DependenceMonitor:
+        """Monitor that compares queries' training values with the declaration; made with the first query."""
+        if self.training is None:
+            raise TypeError("there are no training rows; expected some")
+        return dependence_monitor(self.training, self.mechanism, self.schema.label, self.schema.whole_groups)
+
+    def counted(self, bound: Sequence[BoundQuery]) -> dict[int, tuple[int, int, Any]]:
+        """Of questions that an engine counts in all training rows, by place: these, a total, and what else is needed.
+
+        All come from one reading, and nothing is charged if it fails.
+        """
+        whole = None if self.training is None else self.training.whole
+        places = [p for p, query in enumerate(bound) if self.training and self.training.counting(query) is whole]
+        if whole is None or not places:
+            return {}
+        asked = [bound[place] for place in places]
+        needs = [needs_of(query, self.mechanism, self.schema) for query in asked]
+        group_by = self.mechanism.dependence.group_column
+        totals, seen = whole.look(asked, needs, group_by=group_by, unit=self.mechanism.unit)
+        return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
+
+    def with_values(self, bound: BoundQuery) -> BoundQuery:
+        """The same question; where its procedure is made from them, with its values of the training rows."""
+        if self.training is None or bound.training_values is not None or not self.holds_values(bound):
+            return bound
+        (values,) = self.training.grids(bound, unit=self.mechanism.unit)
+        return replace(bound, training_values=values)
+
+    def holds_values(self, bound: BoundQuery) -> bool:
+        """True if the question's values of all training rows are held in memory while it is prepared."""
+        if bound.training_values is not None:
+            return True
+        if (
+            self.training is None
+            or self.mechanism.traits.adds_noise
+            or self.training.counting(bound) is not self.training
+        ):
+            return False
+        return needs_of(bound, self.mechanism, self.schema) != "total"
+
+    def labels(self) -> NDArray[np.float64] | None:
+        """Labels of the training rows where they are numbers; None where there are none."""
+        label = self.schema.label
+        if self.training is None or label is None or self.schema.label_kind == "string":
+            return None
+        return np.asarray(self.training.table((label,))[label], dtype=np.float64)

@@ -14,11 +14,11 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.mechanisms import GuessAndCheck
 from everhold.progress import progress
-from everhold.queries.guesses import AskedBefore
-from everhold.queries.interval_planner import IntervalPlanner, TrainingLook
+from everhold.queries.interval_planner import IntervalPlanner
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, Prepared, RowwiseQuery
-from everhold.queries.question import MemberLevels, Query, QueryPlan, never_declared
+from everhold.queries.procedures import TrainingLook
+from everhold.queries.question import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
 from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IN_ONE_TRANSACTION",
     "MOST_SHOWN",
+    "AskedBefore",
     "ExecutionResult",
     "MemberLevels",
     "Outdated",
@@ -48,6 +49,9 @@ __all__ = [
 ]
 
 Result = TypeVar("Result", covariant=True)
+
+Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]]"
+"""Latest surprises, newest first: descriptions and answers."""
 
 IN_ONE_TRANSACTION = 1_000
 """New entries: other writers wait that long, and as much is kept where somebody interrupts."""
@@ -81,6 +85,21 @@ def never_declared(bound: BoundQuery) -> None:
 def never_told(question: str) -> bool:
     """Of a holdout without declared families."""
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBefore:
+    """Knowledge of earlier queries.
+
+    Attributes:
+        answered: Whether a question, by its fingerprint, has been answered before; reads the ledger.
+        remembered: Whether this process knows that it was; nothing is read.
+        surprises: Reads the latest surprises, newest first: descriptions and answers.
+    """
+
+    answered: Callable[[str], bool] = never_told
+    remembered: Callable[[str], bool] = never_told
+    surprises: Surprises = tuple
 
 
 @dataclass(frozen=True, slots=True)

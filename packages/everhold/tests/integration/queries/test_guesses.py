@@ -7,7 +7,7 @@ import pytest
 from holdout_samples import create, guess_and_check
 
 import everhold as eh
-from everhold.queries.guesses import learned, worth_of_guesses
+from everhold.queries.interval_planner import learned, worth_of_guesses
 from everhold.values.base import BoundQuery
 
 STEPS = 1_000
