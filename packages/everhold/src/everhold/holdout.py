@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from everhold.answers import UNSEALED, Answer, QuotedPrice, Transcript, Unsealed
-from everhold.arguments import brief
+from everhold.arguments import brief, names_keywords
 from everhold.asking.budget import (
     Allotments,
     act_of,
@@ -21,6 +21,7 @@ from everhold.asking.budget import (
 )
 from everhold.asking.grown import GrowingHoldout, current
 from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor
+from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
 from everhold.dependence import DependenceModel
 from everhold.display import Facts, html_bar, html_sentences, html_table
 from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected, warn_former
@@ -77,13 +78,13 @@ if TYPE_CHECKING:
     from everhold.asking.certificate_answers import Choice
     from everhold.asking.gate import Gate
     from everhold.asking.holdout_ledger import HoldoutLedger
+    from everhold.asking.terms import CaseClaims
     from everhold.certificate import Certificate, Timestamper
     from everhold.dependence import RowStructure
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.families.base import BoundFamily, Family
     from everhold.ledger import Entry, Head, HoldoutRecord
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.slices import SliceAnswers
     from everhold.sealing.create import Sealed
     from everhold.sealing.reading import RowSource
     from everhold.sealing.row_store import SealableTable
@@ -544,13 +545,12 @@ class Holdout(GrowingHoldout):
     @overload
     def gate(
         self, metric: None = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", better: str | None = None, any_of: Sequence[str] | None = None, **claims: Any,
+        name: str = "gate", **claims: Unpack[CaseClaims],
     ) -> CaseGate: ...  # fmt: skip
     @current
+    @names_keywords(GateTerms, USUAL_GATE)
     def gate(
-        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", training: Any = None, better: str | None = None, any_of: Sequence[str] | None = None,
-        **claims: Any,
+        self, metric: Any = None, *, champion: Any = None, name: str = "gate", **terms: Unpack[GateTerms]
     ) -> Any:  # fmt: skip
         """A champion that gives way only to challengers that are proved to be better: keep or revert.
 
@@ -565,33 +565,28 @@ class Holdout(GrowingHoldout):
                 out for a gate that is there already.
             champion: The model to beat: a fitted estimator, a rule over the features, or predictions as the metric
                 takes them. Needed the first time; later, the same one again opens the same gate, or None.
-            margin: A challenger has to be better by more than this, in the metric's units.
-            challenges: Most challenges that this gate answers. None for no limit but the room for surprises: as `ask`
-                does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status` says what it can see.
             name: Of the gate; a holdout may have several, and all share its budget.
-            training: The champion's predictions for the training rows, where it is no estimator.
-            better: Makes a gate about cases, whose challengers report results: the metric that has to be better than
-                the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means ``"a / b"``.
-            any_of: In place of ``better``: metrics of which any one has to be better; they share the level.
-            **claims: Of a gate about cases, see `everhold.asking.case_gate_opening.CaseRules`: ``not_worse``
-                (slacks of guards, which share no level), ``baseline`` (results that guards are held against; those of
-                the first champion by default), ``at_most`` and ``at_least`` (guards against numbers, also of ratios
-                such as ``"cost / passed"``), ``units`` (``"cases"`` or ``"runs"``), ``ranges`` and ``lower``.
+            **terms: ``margin``: a challenger has to be better by more than this, in the metric's units; 0 by default.
+                ``challenges``, the most that this gate answers; by default there is no limit but the room for
+                surprises: as `ask` does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status`
+                says what it can see. ``training``: the champion's predictions for the training rows, where it is no
+                estimator.
+
+                ``better`` makes a gate about cases, whose challengers report results: the metric that has to be better
+                than the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means
+                ``"a / b"``. Or ``any_of``: metrics of which any one has to be better; they share the level. With one
+                of them ``not_worse`` (slacks of guards, which share no level), ``baseline`` (results that guards are
+                held against; those of the first champion by default), ``at_most`` and ``at_least`` (guards against
+                numbers, also of ratios such as ``"cost / passed"``), ``units`` (``"cases"`` or ``"runs"``),
+                ``ranges`` (low and high of each column; 0 and 1 by default) and ``lower`` (metrics of which less is
+                better).
 
         Raises:
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
             ValueError: If the name or the limit cannot be used.
         """
         self._check_questions()
-        if metric is None and (better is not None or any_of is not None or self.gates.is_about_cases(name)):
-            return self.gates.of_cases(
-                name, better=better, any_of=any_of, champion=champion, margin=margin, challenges=challenges, **claims
-            )
-        if claims:
-            raise TypeError(f"{next(iter(claims))} belongs to a gate about cases; pass better= or any_of= with it")
-        return self.gates.open(
-            metric, champion=champion, training=training, margin=margin, challenges=challenges, name=name
-        )
+        return self.gates.named(name, metric, champion=champion, **terms)
 
     def allotments(self) -> Allotments:
         """Allotments of analysts, their spending, and the acts by which the steward set them."""
@@ -704,10 +699,9 @@ class Holdout(GrowingHoldout):
         for name, family in families.items():
             self.declare(name, family)
 
+    @names_keywords(FitTerms, USUAL_FIT)
     def evaluate(
-        self, estimator: Any, metric: Any = "accuracy", *, cv: Any = 5, features: Sequence[str] | None = None,
-        strict: bool = False, silent: bool = False, where: str | None = None, by: Sequence[str] | None = None,
-        guess: float | None = None,
+        self, estimator: Any, metric: Any = "accuracy", *, by: Sequence[str] | None = None, **terms: Unpack[FitTerms]
     ) -> Any:  # fmt: skip
         """Fit an estimator on the training rows and ask how good it is; cross-validation makes the guess.
 
@@ -717,16 +711,14 @@ class Holdout(GrowingHoldout):
             metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``,
                 or a function from a model to a question about its predictions, such as
                 ``functools.partial(eh.risk, loss="absolute", high=60)``.
-            cv: A number of folds, or a splitter of scikit-learn. A number keeps groups together where the dependence
-                names their column, and classes in proportion.
-            features: Columns to fit on; by default those of `training_rows`.
-            strict: As for `ask`.
-            silent: As for `ask`.
-            where: A condition: the metric among the rows that meet it, such as ``"region = 'N'"``.
             by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. All
                 slices are one step, so each has the width of the first one; AUCs are asked one after the other.
-            guess: The analyst's own guess, in place of that of cross-validation. It is needed where no training row
-                counts, as in an AUC of a slice that has one class there. With ``by`` it is for such slices alone.
+            **terms: ``cv``, a number of folds (5 by default), or a splitter of scikit-learn. A number keeps groups
+                together where the dependence names their column, and classes in proportion. ``features``: columns to
+                fit on, by default those of `training_rows`. ``where``: a condition, such as ``"region = 'N'"``, for
+                the metric among the rows that meet it. ``guess``: the analyst's own, in place of that of
+                cross-validation. It is needed where no training row counts, as in an AUC of a slice that has one class
+                there. With ``by`` it is for such slices alone. ``strict`` and ``silent``: as for `ask`.
 
         Returns:
             The answer to one question; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
@@ -735,40 +727,12 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If there are no training rows or labels, or the metric cannot be asked; nothing was charged.
         """
-        from everhold.queries.models import no_false_alarms
-        from everhold.queries.slices import evaluation, in_slice, slices_of
+        from everhold.asking.model_scores import evaluate
 
-        compiler, sliced = self._executor.compiler, where is not None or by is not None
-        slices = None if by is None else slices_of(compiler, by)
-        sliced = sliced and (guess is None or by is not None)
-        question, trained = evaluation(compiler, estimator, metric, cv=cv, features=features, sliced=sliced)
-        own = trained if guess is None else guess
-        with no_false_alarms():
-            if slices is None or by is None:
-                return self.ask(in_slice(question, where), guess=own, strict=strict, silent=silent)
-            return self._ask_slices(question, tuple(by), slices, where=where, silent=silent, guess=guess)
+        return evaluate(self, estimator, metric, by=by, **terms)
 
-    @current
-    def _ask_slices(
-        self, question: Any, by: tuple[str, ...], slices: Sequence[tuple[tuple[Any, ...], str]], *, where: str | None,
-        silent: bool, guess: float | None,
-    ) -> SliceAnswers:  # fmt: skip
-        """The same question in each slice, as one step where that is possible."""
-        from everhold.queries.slices import SliceAnswers, as_one_step, in_slice, plans_of_slices
-
-        self._check_questions()
-        executor = self._asked_of(None)
-        within = [text if where is None else f"({where}) and {text}" for _, text in slices]
-        compiler, questions = _compiler(executor, silent), {text: in_slice(question, text) for text in within}
-        plans = plans_of_slices(compiler, questions, guess=guess)
-        batch = as_one_step(compiler, [*questions.values()], plans)
-        answers = [executor.ask(plan) for plan in plans] if batch is None else executor.ask_apart(batch)
-        return SliceAnswers(by, dict(zip((values for values, _ in slices), answers, strict=True)))
-
-    def compare(
-        self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float | None = None, cv: Any = 5,
-        features: Sequence[str] | None = None, where: str | None = None, strict: bool = False, silent: bool = False,
-    ) -> Any:  # fmt: skip
+    @names_keywords(FitTerms, USUAL_FIT)
+    def compare(self, first: Any, second: Any, metric: Any = "accuracy", **terms: Unpack[FitTerms]) -> Any:
         """Ask how much better or larger the score of one model is than that of another, row by row: one question.
 
         Of two arrays it is about labels drawn anew on these rows, and only rows on which they differ are bet on.
@@ -779,12 +743,9 @@ class Holdout(GrowingHoldout):
                 ``eh.accuracy(predictions, training=...)``.
             second: The same.
             metric: As for `evaluate`; one of `everhold.queries.COMPARED`, or a loss with its range.
-            guess: The analyst's own guess of the difference; needed for predictions without ``training=``, such as 0.
-            cv: As for `evaluate`.
-            features: As for `evaluate`.
-            where: As for `evaluate`; a loss with its range then takes its guess from training rows alone.
-            strict: As for `ask`.
-            silent: As for `ask`.
+            **terms: ``cv``, ``features``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a loss with its
+                range then takes its guess from training rows alone. ``guess``: the analyst's own guess of the
+                difference; needed for predictions without ``training=``, such as 0.
 
         Returns:
             The answer: the first score minus the second one.
@@ -792,13 +753,9 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If they cannot be compared; nothing was charged.
         """
-        from everhold.queries.models import no_false_alarms
-        from everhold.queries.slices import comparison, in_slice
+        from everhold.asking.model_scores import compare
 
-        question = comparison(self._executor.compiler, (first, second), metric, cv=cv, features=features)
-        with no_false_alarms():
-            asked = in_slice(question, where, guessed=guess is not None)
-            return self.ask(asked, guess=guess, strict=strict, silent=silent)
+        return compare(self, (first, second), metric, **terms)
 
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
         """The training rows as estimators take them, in the types in which they will meet the sealed rows.
