@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -24,8 +23,8 @@ from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor
 from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
 from everhold.dependence import DependenceModel
 from everhold.display import Facts, html_bar, html_sentences, html_table
-from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected, warn_former
-from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
+from everhold.errors import DependenceError, QueryRejected, warn_former
+from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
 from everhold.extensions import extra_for, required
 from everhold.ledger import LedgerStore, Outcome
 from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
@@ -33,9 +32,7 @@ from everhold.ledger.arrivals import ARRIVALS
 from everhold.ledger.declarations import Declarations
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
-from everhold.mechanisms import GuessAndCheck, Mechanism, Promise
-from everhold.mechanisms.checks_guesses import planned_overfits
-from everhold.mechanisms.described import TEXT_BITS
+from everhold.mechanisms import Mechanism, Promise
 from everhold.private_files import make_private
 from everhold.progress import progress
 from everhold.queries.means import RowwiseQuery
@@ -44,7 +41,6 @@ from everhold.queries.readings import in_own_units
 from everhold.sealing.configuration import (
     ALIKE,
     FAMILIES_GROW,
-    bound_state,
     check_settings,
     drawn_from_rows,
     mechanism_from,
@@ -59,8 +55,6 @@ from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     TRAINING_FILE,
     check_name,
-    check_name_is_free,
-    new_folder,
     rows_folder,
     storage_url,
 )
@@ -80,12 +74,10 @@ if TYPE_CHECKING:
     from everhold.asking.holdout_ledger import HoldoutLedger
     from everhold.asking.terms import CaseClaims
     from everhold.certificate import Certificate, Timestamper
-    from everhold.dependence import RowStructure
     from everhold.diagnosis.diagnosis import Diagnosis
-    from everhold.families.base import BoundFamily, Family
+    from everhold.families.base import Family
     from everhold.ledger import Entry, Head, HoldoutRecord
     from everhold.queries.query_compiler import QueryCompiler
-    from everhold.sealing.create import Sealed
     from everhold.sealing.reading import RowSource
     from everhold.sealing.row_store import SealableTable
     from everhold.sealing.settings import Planning, Rows
@@ -219,146 +211,35 @@ class Holdout(GrowingHoldout):
                 are divided as a stratified split divides them, and ``stratified`` does not name it. Or if whole groups
                 of a column were put on one side, and the declared dependence does not name them.
         """
-        from everhold.asking.query_executor import first_noise
-        from everhold.diagnosis.diagnosis import (
-            diagnose_file,
-            warn_of_a_sample,
-            warn_of_dependence,
-            warn_of_whole_groups,
-        )
-        from everhold.diagnosis.likeness import declared_likeness
-        from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
-        from everhold.planning.request import PlanRequest
-        from everhold.sealing.create import seal
-        from everhold.sealing.matched_classes import warn_of_matched_classes
+        from everhold.asking.creation import Creation, MechanismWish
         from everhold.sealing.request import SealRequest
         from everhold.sealing.row_store import is_table
         from everhold.sealing.settings import Planning, Rows
 
         if extensions:
-            from everhold.asking.create_settings import (
-                check_extensions,
-                extension_settings,
-                settings_from,
-                warn_of_former,
-            )
+            from everhold.asking.create_settings import extension_settings, settings_from, warn_of_former
 
             if warn_of_former(extensions):
                 given: dict[str, Any] = {
                     "training": training, "label": label, "rows": rows, "mechanism": mechanism, "queries": queries,
                     "surprises": surprises, "confidence": confidence, "planning": planning, "dependence": dependence,
-                    "allow_resealing": allow_resealing or None, "seed": seed, "declared": declared,
-                    "share": share,
+                    "allow_resealing": allow_resealing or None, "seed": seed, "declared": declared, "share": share,
                 }  # fmt: skip
                 return cls.create(storage, name, holdout=holdout, **settings_from({**given, **extensions}))
             extensions = extension_settings(extensions)
-        of_planning = planning or Planning()
         check_name(name)
         request = SealRequest(
             holdout=holdout, training=training, label=label, rows=rows or Rows(), seed=seed, extensions=extensions
         )
-        for settings in extensions.values():
-            mechanism, queries = settings.plan(mechanism, queries)
-        stated = mechanism.dependence if isinstance(mechanism, Mechanism) else dependence
-        if (declared is not None or of_planning.grows) and mechanism is None:
-            mechanism = GuessAndCheck.name
-        part = 0.0
-        if declared is not None or share is not None:
-            from everhold.asking.declared import checked_share
-
-            part = checked_share(share, declared=declared is not None)
-        mostly_declared = part > 0.5  # what other queries are told matters less
-        url = storage_url(storage)
-        beside = rows_folder(url)
-        others: list[HoldoutRecord] = []
-        with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:
-            check_name_is_free(name, existing.names())
-            others = [existing.record(other) for other in existing.names()]
-
-        alike: float | None = None
-        families: list[tuple[str, BoundFamily]] = []
-
-        def choose(structure: RowStructure) -> Mechanism:
-            nonlocal alike
-            alike = declared_likeness(folder / TRAINING_FILE, stated, label=label)
-            if isinstance(mechanism, Mechanism):
-                chosen = bound_mechanism(mechanism, structure, dependence)
-            else:
-                wish = PlanRequest(
-                    rows=structure.rows, queries=queries, overfits=planned_overfits(surprises, queries),
-                    confidence=confidence, slack=of_planning.slack, training_rows=structure.training_rows, alike=alike,
-                )  # fmt: skip
-                chosen = chosen_mechanism(mechanism, wish, structure, dependence)
-                if isinstance(chosen, GuessAndCheck):
-                    chosen = replace(chosen, text_bits=TEXT_BITS)
-            for settings in extensions.values():
-                chosen = settings.adjust(chosen)
-            if declared is not None:
-                from everhold.asking.declared import sharing
-
-                chosen = sharing(chosen, part)
-            if of_planning.grows or of_planning.largest_group is not None:
-                from everhold.asking.created_to_grow import growing
-
-                chosen = growing(chosen, of_planning, declared=declared is not None)
-            check_features(request.rows.features, label=label, mechanism=chosen)
-            check_worth(chosen, allow_vacuous=of_planning.allow_vacuous or mostly_declared, alike=alike)
-            return chosen
-
-        def check(made: Sealed) -> None:
-            if alike is not None:
-                made.configuration[ALIKE] = alike
-            if of_planning.grows:
-                from everhold.asking.created_to_grow import record_growth
-
-                record_growth(made.configuration, of_planning, declared=declared is not None)
-            if extensions:
-                check_extensions(extensions, schema_from(made.configuration))
-            if declared is not None:
-                from everhold.asking.declared import bound_families
-
-                families.extend(bound_families(
-                    declared, schema=schema_from(made.configuration), mechanism=made.mechanism,
-                    training=training_rows(folder, made.configuration, None),
-                ))  # fmt: skip
-            if not mostly_declared:
-                warn_of_weak_promise(made.mechanism, alike)  # before anything is recorded: warnings may be errors
-            if made.configuration["training_rows"]:
-                file = folder / TRAINING_FILE
-                warn_of_matched_classes(folder, schema_from(made.configuration))
-                drawn_from, copied = drawn_from_rows(made.configuration), made.configuration["training_rows"]
-                if drawn_from is not None and stated is None:
-                    warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart)
-                found = diagnose_file(
-                    file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True, drawn_from=drawn_from
-                )
-                warn_of_dependence(found)
-                warn_of_whole_groups(made.whole_groups, found)
-
-        with new_folder(beside, name) as folder, progress("sealing"):
-            made = seal(
-                folder, replace(request, dependence=stated), choose=choose, others=others,
-                allow_resealing=bool(allow_resealing), check=check,
-            )  # fmt: skip
-            state = made.mechanism.start(first_noise(request.seed))
-            store = LedgerStore.open(url)
-            try:
-                record = store.create(
-                    name, made.configuration, bound_state(state, made.configuration), seal_key=made.key.seal_key,
-                    head_file=lambda holdout: HeadFile.of(folder, holdout=holdout, seal_key=made.key.seal_key),
-                )  # fmt: skip
-            except BaseException:
-                store.close()
-                raise
+        wish = MechanismWish(
+            mechanism=mechanism, queries=queries, surprises=surprises, confidence=confidence, dependence=dependence,
+            planning=planning or Planning(),
+        )  # fmt: skip
+        creation = Creation(request, wish, declared=declared, share=share)
+        store, record, folder = creation.record(storage, name, allow_resealing=bool(allow_resealing))
         created = cls(store, record, folder, holdout if is_table(holdout) else None, checked=True)
-        if of_planning.grows:
-            from everhold.asking.appending import remember_rows
-
-            remember_rows(created._first, folder)
-        if families:
-            from everhold.asking.declared import declare_first
-
-            declare_first(created._executor, families)
+        creation.finish(created._executor, folder)
+        if creation.families:
             created._know_families()
         return created
 
