@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.answers import QuotedPrice, Transcript, Unsealed
+    from everhold.asking.allotting import Allotments
     from everhold.asking.appending import Arrived
-    from everhold.asking.budget import Allotments
     from everhold.asking.drift import Drift
     from everhold.asking.over_time import OverTime
     from everhold.display import Facts

@@ -6,28 +6,17 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from everhold.answers import UNSEALED, Answer, QuotedPrice, Transcript, Unsealed
+from everhold.answers import Answer, QuotedPrice, Transcript, Unsealed
 from everhold.arguments import brief, names_keywords
-from everhold.asking.budget import (
-    Allotments,
-    act_of,
-    checked_limits,
-    checked_name,
-    described,
-    outcome_of_act,
-    set_limits,
-    warn_of_promises,
-)
 from everhold.asking.grown import GrowingHoldout, current
-from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor
+from everhold.asking.query_executor import QueryExecutor
 from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
 from everhold.dependence import DependenceModel
-from everhold.display import Facts, html_bar, html_sentences, html_table
+from everhold.display import Facts
 from everhold.errors import DependenceError, QueryRejected, warn_former
-from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
 from everhold.extensions import extra_for, required
-from everhold.ledger import LedgerStore, Outcome
-from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
+from everhold.ledger import LedgerStore
+from everhold.ledger.allotments import Allotment
 from everhold.ledger.arrivals import ARRIVALS
 from everhold.ledger.declarations import Declarations
 from everhold.ledger.extension import EXTENSIONS
@@ -37,14 +26,12 @@ from everhold.private_files import make_private
 from everhold.progress import progress
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import Query
-from everhold.queries.readings import in_own_units
 from everhold.sealing.configuration import (
     ALIKE,
     FAMILIES_GROW,
     check_settings,
     drawn_from_rows,
     mechanism_from,
-    public_facts,
     recorded_extensions,
     schema_from,
     state_from,
@@ -67,7 +54,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.asking.accessor import HoldoutAccessor
+    from everhold.asking.allotting import Allotments
     from everhold.asking.case_gate import CaseGate
     from everhold.asking.certificate_answers import Choice
     from everhold.asking.gate import Gate
@@ -76,7 +63,7 @@ if TYPE_CHECKING:
     from everhold.certificate import Certificate, Timestamper
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.families.base import Family
-    from everhold.ledger import Entry, Head, HoldoutRecord
+    from everhold.ledger import HoldoutRecord
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.reading import RowSource
     from everhold.sealing.row_store import SealableTable
@@ -299,22 +286,9 @@ class Holdout(GrowingHoldout):
 
     def _repr_html_(self) -> str:
         """The holdout at a glance: its promise, what is left, and the latest answers."""
-        from everhold.asking.worth import worth_now
+        from everhold.asking.session_facts import glance_at
 
-        executor, head = self._executor, self._executor.head()
-        of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
-        over = ", unsealed and closed" if head.accounts.closed else ""
-        rows = f"{executor.schema.rows:,} sealed rows, {executor.schema.training_rows:,} training rows"
-        left, whole = executor.remaining(head.state), executor.whole(head.state)
-        latest = self._transcript(list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
-        return (
-            html_sentences(f"{executor.record.name}{of}: {rows}, {executor.mechanism.name}{over}")
-            + html_sentences(self.promised)
-            + "".join(html_bar(name, count, whole[name]) for name, count in left.items())
-            + worth_now(executor, head)._repr_html_()
-            + html_sentences("latest answers:" if latest else "")
-            + html_table([{name: row.get(name) for name in _GLANCE} for row in latest])
-        )
+        return glance_at(self, self.promised)
 
     def __copy__(self) -> Self:
         view = object.__new__(type(self))
@@ -383,26 +357,9 @@ class Holdout(GrowingHoldout):
                 Nothing was changed.
             ValueError: If the name or a limit cannot be used. Nothing was changed.
         """
-        if self._executor.analyst is not None:
-            raise QueryRejected(
-                "an analyst cannot allot; expected the holdout itself, as the steward opens it; nothing was changed"
-            )
-        analyst = checked_name(analyst)
-        most, charges = checked_limits(questions, charges, self._executor.mechanism)
+        from everhold.asking.allotting import allot
 
-        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-            accounts = Accounts.from_state(data)
-            if accounts.closed:
-                raise QueryRejected(CLOSED_STUDY)
-            changed = set_limits(accounts, analyst, most, charges)
-            return accounts.into(data), [outcome_of_act() if changed else None]
-
-        act = act_of(analyst, most, charges)
-        self._executor.ledger.commit([act], step)
-        data = self._executor.data()
-        accounts = Accounts.from_state(data)
-        warn_of_promises(accounts, self._executor.mechanism, self._executor.state_from(data))
-        return accounts.parts[analyst]
+        return allot(self._executor, analyst, questions=questions, charges=charges)
 
     def analyst(self, name: str) -> Self:
         """The same holdout on behalf of an analyst, who can spend no more than their allotment.
@@ -471,19 +428,9 @@ class Holdout(GrowingHoldout):
 
     def allotments(self) -> Allotments:
         """Allotments of analysts, their spending, and the acts by which the steward set them."""
-        head = self._executor.head()
-        acts = [
-            {
-                "sequence": entry.sequence,
-                "asked_at": entry.asked_at,
-                **{name: entry.description[name] for name in (ANALYST, "questions", "charges")},
-            }
-            for entry in self._executor.entries(head.sequence)
-            if entry.answer["source"] == ACT
-        ]
-        return described(
-            Accounts.from_state(head.state), self._executor.mechanism, self._executor.state_from(head.state), acts
-        )
+        from everhold.asking.allotting import allotments_of
+
+        return allotments_of(self._executor)
 
     @overload
     def ask(
@@ -692,24 +639,6 @@ class Holdout(GrowingHoldout):
             batch = _compiler(executor, silent).batch(questions, guesses, told=reveal == "all")
             return executor.ask_apart(batch)
 
-    def _check_questions(self) -> None:
-        for accessor in self._in_charge():
-            accessor.check_query()
-
-    def _in_charge(self) -> Sequence[HoldoutAccessor]:
-        """Accessors of the extensions that the holdout was created with."""
-        return self._accessors_of(()) if self._recorded else ()
-
-    def _accessors(self, head: Head) -> Sequence[HoldoutAccessor]:
-        """Accessors of all extensions that the ledger or the settings name."""
-        used = [extension.name for extension in head.accounts.extensions.values()]
-        return self._accessors_of(used) if used or self._recorded else ()
-
-    def _accessors_of(self, names: Sequence[str]) -> Sequence[HoldoutAccessor]:
-        from everhold.asking.accessor import accessors_of
-
-        return accessors_of(self._executor, self._folder, self._recorded, names)
-
     def __getattr__(self, name: str) -> Any:
         """The accessor of an extension, or a method that was moved."""
         if not name.startswith("_"):
@@ -734,17 +663,6 @@ class Holdout(GrowingHoldout):
         from everhold.asking.holdout_ledger import HoldoutLedger
 
         return HoldoutLedger(self._executor, self._model_names)
-
-    def _model_names(self, entries: Sequence[Entry]) -> Mapping[str, str]:
-        accessors = self._accessors(self._executor.head())
-        if not accessors:
-            return {}
-        from everhold.asking.model_names import model_names
-
-        known: dict[str, str] = {}
-        for accessor in accessors:
-            known |= accessor.model_names(entries)
-        return model_names(entries, known)
 
     def unseal(self) -> Unsealed:
         """End the study: tell every sealed number, exactly and at no cost, and answer no new question ever after.
@@ -814,60 +732,17 @@ class Holdout(GrowingHoldout):
     @current
     def status(self) -> Facts:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
-        from everhold.asking.worth import worth_now
+        from everhold.asking.session_facts import status_of
 
         head = self._executor.head()
-        promise, described = self.promise, self._executor.mechanism.to_dict()
-        state = self._executor.state_from(head.state)
-        remaining, parts = self._executor.remaining(head.state), Accounts.from_state(head.state).parts
-        asking = {} if self._executor.analyst is None else {ANALYST: self._executor.analyst}
-        allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
-        lost, added = head.accounts.lost, dict[str, Any]()
-        outlook = {} if head.accounts.closed else self._executor.mechanism.outlook(state)
-        worth = worth_now(self._executor, head).to_rows()
         if self._executor.level_of is None and Declarations.key in head.state:  # by another process
             self._know_families()
-        for accessor in self._accessors(head):
-            added |= accessor.status_facts(head)
-        return Facts({
-            "name": self._executor.record.name,
-            **asking,
-            "rows": self._executor.schema.rows,
-            "training_rows": self._executor.schema.training_rows,
-            **self._stays_in(),
-            "features": PUBLIC if self._executor.schema.features_public else SEALED,
-            **({} if self._executor.schema.stratified is None else {"stratified": self._executor.schema.stratified}),
-            "mechanism": described["mechanism"],
-            "parameters": described["parameters"],
-            "radius": promise.radius,
-            "expected": promise.expected,
-            "statement": promise.statement,
-            "confidence": promise.confidence,
-            "dependence": self._executor.mechanism.dependence.to_dict(),
-            "simulation": self._executor.record.configuration["seed"] is not None,
-            "questions_asked": state.asked,
-            "questions_left": remaining["questions"],
-            "closed": head.accounts.closed,
-            "charged": head.charged,
-            "remaining": remaining,
-            **({"outlook": outlook} if outlook else {}),
-            **({"worth": worth} if worth else {}),
-            **allotted,
-            **added,
-            **({"lost": lost} if lost else {}),
-            "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
-        })  # fmt: skip
+        return status_of(self, head, self.promise)
 
     @current
     def _remaining(self) -> dict[str, int]:
         executor = self._asked_of(None)
         return executor.remaining(executor.data())
-
-    def _stays_in(self) -> dict[str, Any]:
-        """The engine and the tables in which rows stay, if they do; where it is, is the steward's matter."""
-        configuration = self._executor.record.configuration
-        facts, table = public_facts(configuration), configuration.get("training_table")
-        return ({} if facts is None else {"engine": facts}) | ({} if table is None else {"training_table": dict(table)})
 
     def diagnose(self) -> Diagnosis:
         """True if the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
@@ -903,47 +778,9 @@ class Holdout(GrowingHoldout):
             True
             >>> holdout.close(); folder.cleanup()
         """
-        return self._transcript(self._executor.entries(self._executor.head().sequence))
+        from everhold.asking.session_facts import transcript_of
 
-    def _transcript(self, every: Sequence[Entry]) -> Transcript:
-        from everhold.asking.model_names import with_names
-        from everhold.asking.unsealing import as_row, disclosed
-
-        told, step = disclosed(every), self.mechanism.row_step
-
-        def unsealed(entry: Entry) -> tuple[float | None, ...]:
-            return as_row(entry, told[entry.sequence]) if entry.sequence in told else _NOT_KEPT
-
-        entries, in_charge = [entry for entry in every if not entry.is_act], self._in_charge()
-        named = any(ANALYST in entry.description for entry in entries)
-        names = self._model_names(every) if in_charge else {}
-        if self._executor.analyst is not None:
-            entries = [entry for entry in entries if entry.description.get(ANALYST) == self._executor.analyst]
-        some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
-        about = [about_of(self.schema, by_position=ABOUT in entry.description) for entry in entries]
-
-        def hidden(answer: Mapping[str, Any]) -> dict[str, None]:
-            return {name: None for each in in_charge for name in each.hidden(answer) & answer.keys()}
-
-        rows = (
-            {
-                "sequence": entry.sequence,
-                "asked_at": entry.asked_at,
-                "question": entry.question,
-                "asked": with_names(entry.description["shown"], names) if names else entry.description["shown"],
-                **some,
-                **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
-                **hidden(entry.answer),
-                **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
-                "charged": entry.charged,
-                **({ANALYST: entry.description.get(ANALYST)} if named else {}),
-                **({ABOUT: meant} if any(about) else {}),
-            }
-            for entry, meant in zip(entries, about, strict=True)
-        )
-        return Transcript([
-            in_own_units(row, entry.description, row_step=step) for row, entry in zip(rows, entries, strict=True)
-        ])  # fmt: skip
+        return transcript_of(self, self._executor.entries(self._executor.head().sequence))
 
     def spent(self, *, delta: float = 1e-6) -> Any:
         """Privacy loss of any one sealed row by the answers so far, as differential privacy; free of charge.
@@ -988,38 +825,9 @@ class Holdout(GrowingHoldout):
             ValueError: If a name cannot be used, or the same answer or name is there twice.
             EverholdError: If the authority cannot be reached, or the package is missing.
         """
-        from everhold.asking.certificate_answers import chosen_answers
-        from everhold.asking.query_list import MOST_LISTED, listed_queries
-        from everhold.asking.unsealing import disclosed_at
-        from everhold.certificate import CertifiedAccount, TimestampAuthority, make_certificate
-        from everhold.ledger.verify import check_unaltered
-        from everhold.sealing.resealing import also_sealed_as
+        from everhold.asking.certifying import certificate_of
 
-        stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
-        executor, head = self._executor, self._executor.head()
-        with progress("certifying"):
-            if self._engine is not None:
-                self._engine.check_unaltered(executor.record.configuration, executor.key)
-                if executor.growth is not None:
-                    executor.growth.check_unaltered()
-            checked = check_unaltered(executor.store, executor.record.name, head, seal_key=executor.key.seal_key)
-            told = disclosed_at(executor, checked.tally.unsealing)
-            listed = (
-                listed_queries(executor, last=head.sequence, told=told, names=self._model_names)
-                if queries and head.asked <= MOST_LISTED
-                else None
-            )
-        added: dict[str, Any] = {}
-        for accessor in self._accessors(head):
-            added |= accessor.certificate_facts(head, checked.tally)
-        account = CertifiedAccount(
-            head=head, tally=checked.tally, since=checked.since, extensions=added, queries=listed,
-            also_sealed_as=also_sealed_as(executor.store, executor.record),
-            answers=chosen_answers(executor, answers, last=head.sequence, told=told),
-        )  # fmt: skip
-        return make_certificate(
-            executor.record, account, mechanism=self._first.mechanism, key=executor.key, timestamp=stamper
-        )
+        return certificate_of(self, answers, queries=queries, timestamp=timestamp, engine=self._engine)
 
 
 def _compiler(executor: QueryExecutor, silent: bool) -> QueryCompiler:
