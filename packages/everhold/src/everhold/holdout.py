@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.families.base import Family
     from everhold.ledger import HoldoutRecord
-    from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.reading import RowSource
     from everhold.sealing.row_store import SealableTable
     from everhold.sealing.settings import Planning, Rows
@@ -73,12 +72,7 @@ Result = TypeVar("Result")
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
-_LATEST = 5  # answers that a notebook shows
-_GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
-_NOT_KEPT = (None, None, None)
-_SOME = ("estimate", "guess", "within", "rows")  # told of some questions only
 _FORMER_METHODS = {"news": "events", "readings": "readings", "model_names": "model_names"}
-_TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
 
 
 class Holdout(GrowingHoldout):
@@ -636,8 +630,8 @@ class Holdout(GrowingHoldout):
         self._check_questions()
         with progress("asking"):
             executor = self._asked_of(None)
-            batch = _compiler(executor, silent).batch(questions, guesses, told=reveal == "all")
-            return executor.ask_apart(batch)
+            compiler = executor.compiler.silently() if silent else executor.compiler
+            return executor.ask_apart(compiler.batch(questions, guesses, told=reveal == "all"))
 
     def __getattr__(self, name: str) -> Any:
         """The accessor of an extension, or a method that was moved."""
@@ -828,10 +822,6 @@ class Holdout(GrowingHoldout):
         from everhold.asking.certifying import certificate_of
 
         return certificate_of(self, answers, queries=queries, timestamp=timestamp, engine=self._engine)
-
-
-def _compiler(executor: QueryExecutor, silent: bool) -> QueryCompiler:
-    return executor.compiler.silently() if silent else executor.compiler
 
 
 def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -> Holdout:
