@@ -187,10 +187,9 @@ class Holdout(GrowingHoldout):
             TypeError: If there is no such keyword or extension. Nothing was created.
 
         Warns:
-            DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`. Or
-                if nothing is declared, and training rows that could show it stay in an engine. Or if a column's values
-                are divided as a stratified split divides them, and ``stratified`` does not name it. Or if whole groups
-                of a column were put on one side, and the declared dependence does not name them.
+            DependenceWarning: If the training rows are worth less than is declared, in any column (see `diagnose`), or
+                stay in an engine and nothing is declared. Or if a split was stratified by a column, or put whole groups
+                of a column on one side, and that is not declared.
         """
         from everhold.asking.creation import Creation, MechanismWish
         from everhold.sealing.request import SealRequest
@@ -234,12 +233,10 @@ class Holdout(GrowingHoldout):
         Args:
             storage: As for `create`.
             name: Name of the holdout.
-            recover: Whether to continue with a database that was set back to an older copy, and count what was lost as
-                spent. If there is a backup, restore the newest one instead: then nothing is lost. A recovery is
-                recorded in the ledger and shown on the certificate. Questions and charges that the database has lost
-                count as spent; if the file of the newest head is lost, too, all that is left does. What was left of
-                allotments is taken back: allot it anew. A ladder that lost a new best cannot continue, nor can
-                guess-and-check without that file.
+            recover: Continue with a database that was set back to an older copy, and count what it lost as spent; if
+                the file of the newest head is lost, too, all that is left. If there is a backup, restore the newest one
+                instead: then nothing is lost. The certificate shows a recovery. Allotments are taken back: allot them
+                anew. A ladder that lost a new best cannot continue, nor can guess-and-check without that file.
             engine: Where the sealed rows are, if they stay in an engine to which a session has to be handed in;
                 otherwise it is found by what the ledger says of it and the variable ``EVERHOLD_ENGINE``.
 
@@ -409,9 +406,10 @@ class Holdout(GrowingHoldout):
                 ``"a / b"``. Or ``any_of``: metrics of which any one has to be better; they share the level. With one
                 of them ``not_worse`` (slacks of guards, which share no level), ``baseline`` (results that guards are
                 held against; those of the first champion by default), ``at_most`` and ``at_least`` (guards against
-                numbers, also of ratios such as ``"cost / passed"``), ``units`` (``"cases"`` or ``"runs"``),
+                numbers, also of ratios such as ``"cost / passed"``), ``units`` (``"cases"`` for new cases, ``"runs"``
+                for new runs of these cases),
                 ``ranges`` (low and high of each column; 0 and 1 by default) and ``lower`` (metrics of which less is
-                better).
+                better; by default those of `everhold.queries.case_metrics.LOWER`).
 
         Raises:
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.

@@ -51,11 +51,8 @@ class Allotments(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""
-        return {
-            "allotments": self.to_rows(),
-            "not_allotted": dict(self.not_allotted),
-            "acts": [dict(act) for act in self.acts],
-        }
+        acts = [dict(act) for act in self.acts]
+        return {"allotments": self.to_rows(), "not_allotted": dict(self.not_allotted), "acts": acts}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each analyst: analyst, asked, questions (its limit), charged, charges (its limit)."""
@@ -90,25 +87,17 @@ def allotments_of(executor: QueryExecutor) -> Allotments:
     """See `everhold.Holdout.allotments`."""
     head = executor.head()
     acts = [
-        {
-            "sequence": entry.sequence,
-            "asked_at": entry.asked_at,
-            **{name: entry.description[name] for name in (ANALYST, "questions", "charges")},
-        }
-        for entry in executor.entries(head.sequence)
-        if entry.answer["source"] == ACT
-    ]
+        {"sequence": entry.sequence, "asked_at": entry.asked_at,
+         **{name: entry.description[name] for name in (ANALYST, "questions", "charges")}}
+        for entry in executor.entries(head.sequence) if entry.answer["source"] == ACT
+    ]  # fmt: skip
     accounts = Accounts.from_state(head.state)
     left = _beyond(accounts, executor.mechanism, executor.state_from(head.state))
     return Allotments(tuple(accounts.parts.values()), {name: max(count, 0) for name, count in left.items()}, acts)
 
 
 def _checked_limits(questions: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
-    """Both limits as plain whole numbers; without one, charges pay for as many questions at the planned price.
-
-    Raises:
-        ValueError: If they are none.
-    """
+    """Both limits as plain whole numbers; without one, charges pay for as many questions at the planned price."""
     most = _limit("questions", questions)
     planned = max(mechanism.quote(State()).charged_at_most, 1)
     return most, min(most * planned, MOST) if charges is None else _limit("charges", charges)
@@ -126,22 +115,13 @@ def _limit(what: str, value: int) -> int:
 
 def _act_of(analyst: str, questions: int, charges: int) -> EntryDraft:
     """A steward's act as an entry of the ledger; no two of them are the same."""
-    public = {
-        "kind": ACT,
-        ANALYST: analyst,
-        "questions": questions,
-        "charges": charges,
-        "act": secrets.token_hex(16),
-    }
+    limits = {"questions": questions, "charges": charges}
+    public = {"kind": ACT, ANALYST: analyst, **limits, "act": secrets.token_hex(16)}
     return EntryDraft(digest(public), {**public, "shown": f"allotment for {analyst!r}"})
 
 
 def _set_limits(accounts: Accounts, analyst: str, questions: int, charges: int) -> bool:
-    """Set the limits of an analyst; returns whether that changes anything.
-
-    Raises:
-        QueryRejected: If more was spent already, or the name looks like that of another analyst.
-    """
+    """Set the limits of an analyst; returns whether that changes anything."""
     before = accounts.parts.get(analyst)
     if before is not None and (before.questions, before.charges) == (questions, charges):
         return False
@@ -159,12 +139,10 @@ def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) ->
     beyond = _beyond(accounts, mechanism, state)
     missing = ["surprises" if name == "overfits" else name for name, count in beyond.items() if count < 0]
     if missing:
-        warn_caller(
-            EverholdWarning(
-                f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; "
-                "it is first come, first served"
-            )
-        )
+        warn_caller(EverholdWarning(
+            f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; it is "
+            "first come, first served"
+        ))  # fmt: skip
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:

@@ -225,17 +225,7 @@ Told3 = tuple[float | None, float | None, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """An answer of the ledger that the certificate shows.
-
-    Attributes:
-        entries: Of the ledger.
-        measure: What its number is.
-        asked: The question in words.
-        question: Its fingerprint.
-        source: Where the answer comes from.
-        told: Value, low and high, as they were told.
-        sealed: The same of the sealed rows, where the study was unsealed.
-    """
+    """An answer of the ledger that the certificate shows; with value, low and high of the sealed rows, if unsealed."""
 
     entries: Sequence[Entry]
     measure: str

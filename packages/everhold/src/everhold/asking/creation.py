@@ -52,12 +52,7 @@ class MechanismWish:
     planning: Planning = field(default_factory=Planning)
 
     def tuned(self, structure: RowStructure, alike: float | None) -> Mechanism:
-        """The mechanism for the rows to be sealed.
-
-        Raises:
-            DependenceError: If the dependence does not match the rows.
-            ValueError: If the wish is not valid.
-        """
+        """The mechanism for the rows to be sealed."""
         if isinstance(self.mechanism, Mechanism):
             return bound_mechanism(self.mechanism, structure, self.dependence)
         request = PlanRequest(
@@ -69,17 +64,7 @@ class MechanismWish:
 
 
 class Creation:
-    """A holdout that is being created; where a step fails, nothing was created.
-
-    Args:
-        request: Rows to seal, with the extensions in use.
-        wish: Mechanism to answer.
-        declared: Families that are declared with the holdout.
-        share: Their part of the probability of failure.
-
-    Raises:
-        HoldoutRejected: If an extension or the share does not fit.
-    """
+    """A holdout that is being created; where a step fails, nothing was created. See `everhold.Holdout.create`."""
 
     def __init__(
         self, request: SealRequest, wish: MechanismWish, *, declared: Mapping[str, Family] | Sequence[Family] | None,
@@ -104,11 +89,7 @@ class Creation:
     def record(
         self, storage: str | Path, name: str, *, allow_resealing: bool
     ) -> tuple[LedgerStore, HoldoutRecord, Path]:
-        """Seal the rows and record the promise; returns both, and the folder of the rows.
-
-        Raises:
-            HoldoutRejected: If that cannot be.
-        """
+        """Seal the rows and record the promise; returns the ledger, its record and the folder of the rows."""
         url = storage_url(storage)
         others: list[HoldoutRecord] = []
         with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:

@@ -26,19 +26,7 @@ __all__ = [
 
 
 class HashedEntry(NamedTuple):
-    """The fields of an entry that its hash is over.
-
-    Attributes:
-        holdout: The holdout's identifier.
-        sequence: Number of the entry.
-        question: Fingerprint of its question.
-        description: As canonical JSON.
-        answer: As canonical JSON.
-        charged: What it cost.
-        asked_at: When it was written.
-        state_seal: Seal of the state after it.
-        previous_hash: Hash of the entry before it.
-    """
+    """The fields of an entry that its hash is over; `description` and `answer` as canonical JSON."""
 
     holdout: str
     sequence: int
