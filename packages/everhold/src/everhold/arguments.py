@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -70,14 +71,14 @@ def brief(value: object, *, longest: int = 100) -> str:
     return text if len(text) <= longest else f"{text[:longest]}..."
 
 
-def names_keywords(terms: type, defaults: Mapping[str, Any]) -> Callable[[Named], Named]:
+def names_keywords(terms: type, defaults: Mapping[str, Any] = MappingProxyType({})) -> Callable[[Named], Named]:
     """Put the keywords of a typed dict into a function's signature, where `help` and notebooks look for them.
 
     Any other keyword is refused, as Python does.
 
     Args:
         terms: The typed dict that the function takes as ``**terms``.
-        defaults: The value of each keyword that may be left out.
+        defaults: Values of keywords that are left out, where it is not None.
 
     Examples:
         >>> from typing import TypedDict, Unpack
@@ -92,9 +93,10 @@ def names_keywords(terms: type, defaults: Mapping[str, Any]) -> Callable[[Named]
     def named(function: Named) -> Named:
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        needed = dict.fromkeys(terms.__required_keys__, inspect.Parameter.empty)  # type: ignore[attr-defined]
         more = [
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name, inspect.Parameter.empty),
+                name, inspect.Parameter.KEYWORD_ONLY, default=needed.get(name, defaults.get(name)),
                 annotation=getattr(kind, "__forward_arg__", kind),
             )
             for name, kind in terms.__annotations__.items()

@@ -356,8 +356,7 @@ class Holdout(GrowingHoldout):
         """The same holdout on behalf of an analyst, who can spend no more than their allotment.
 
         A question that could cost more than what is left of the allotment is refused before the sealed rows are looked
-        at. A refusal costs nothing and is not recorded, so the question can be asked again. Whatever anybody has asked
-        before is free. A batch is answered in order for as long as the allotment is sure to pay.
+        at, costs nothing and is not recorded. Whatever anybody has asked before is free.
 
         Raises:
             QueryRejected: If there is no allotment of that name.
@@ -597,18 +596,12 @@ class Holdout(GrowingHoldout):
 
     @current
     def ask_many(
-        self,
-        questions: Sequence[RowwiseQuery | str],
-        *,
-        guesses: Sequence[float | None] | None = None,
-        silent: bool = False,
-        reveal: Literal["checked", "all"] = "checked",
-    ) -> list[Answer]:
+        self, questions: Sequence[RowwiseQuery | str], *, guesses: Sequence[float | None] | None = None,
+        silent: bool = False, reveal: Literal["checked", "all"] = "checked",
+    ) -> list[Answer]:  # fmt: skip
         """Ask questions that do not depend on each other's answers, in order for as long as the budget pays.
 
-        Each look at the sealed rows covers only the questions that are sure to be answered; usually that is all of
-        them, in one transaction. If the process is interrupted, whatever was answered is in the ledger, and free when
-        asked again.
+        Usually it is one transaction. If the process is interrupted, whatever was answered is free when asked again.
 
         Args:
             questions: As for `ask`, without those that are made of several or have a price of their own.
@@ -659,14 +652,12 @@ class Holdout(GrowingHoldout):
     def unseal(self) -> Unsealed:
         """End the study: tell every sealed number, exactly and at no cost, and answer no new question ever after.
 
-        For every question that was asked, also silently, it tells the mean over the sealed rows, and an interval that
-        holds for the population together with all others. That is safe only because nothing can depend on it any more:
-        the same transaction closes the ledger. Whatever was asked before stays free, and carries these numbers, too.
-        An unsealed study stays unsealed; unsealing it again tells the same.
+        Each question that was asked, also silently, has the mean over the sealed rows, and an interval that holds for
+        the population together with all others. That is safe only because the same transaction closes the ledger.
+        Whatever was asked before stays free. Unsealing again tells the same.
 
-        Who has these numbers knows much about the sealed rows. So other holdouts lose their promise that share rows
-        with this one, or hold the next stretch of the same series without an embargo; see `losing_their_promise`. So
-        does any copy of database and folder that was made before.
+        Other holdouts lose their promise that share rows with this one, or hold the next stretch of the same series
+        without an embargo (`losing_their_promise`). So does any earlier copy of database and folder.
 
         Raises:
             QueryRejected: If the mechanism rests on noise, nothing was asked, or an analyst asks for it. Nothing was
@@ -702,10 +693,9 @@ class Holdout(GrowingHoldout):
         """The price of a question before it is asked; nothing is asked, and it is free.
 
         Args:
-            question: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram
-                the half-width is that of its widest bin, for a choice the regret, for a quantile the error of its
-                level, for a scan how far beyond the threshold a verdict may be wrong, for a synthetic table its worst
-                error, for a gradient that of its length.
+            question: None for the price of any new one, in units of a mean over [0, 1]. The half-width of a histogram
+                is that of its widest bin, of a choice the regret, of a quantile the error of its level, of a scan how
+                far a verdict may be wrong, of a table its worst error, of a gradient that of its length.
             guess: As for `ask`.
             tolerance: As for `ask`.
 
@@ -790,12 +780,9 @@ class Holdout(GrowingHoldout):
         return required("spending")(self.mechanism, state, entries, delta=delta, simulated=simulated)
 
     def certificate(
-        self,
-        answers: Mapping[str, Choice] | Sequence[Choice] = (),
-        *,
-        queries: bool = True,
+        self, answers: Mapping[str, Choice] | Sequence[Choice] = (), *, queries: bool = True,
         timestamp: Timestamper | str | None = None,
-    ) -> Certificate:
+    ) -> Certificate:  # fmt: skip
         """Signed document of the promise, the rows, the reasons, and all queries and charges so far.
 
         The whole ledger is checked first. Of one with more than 20,000 entries those are read again that came after the

@@ -59,7 +59,7 @@ class SuiteTerms(CaseClaims, total=False):
 
 
 USUAL_FIT = FitTerms(cv=5, features=None, where=None, guess=None, strict=False, silent=False)
-USUAL_GATE = {**dict.fromkeys(GateTerms.__annotations__), "units": "cases", "margin": 0.0}
+USUAL_GATE = GateTerms(units="cases", margin=0.0)
 USUAL_SUITE = {
     **USUAL_GATE, "challenges": 200, "surprises": None, "confidence": 0.95, "allow_resealing": False
 }  # fmt: skip

@@ -144,7 +144,7 @@ def plan(
 ) -> StudyPlan: ...  # fmt: skip
 
 
-@names_keywords(_PlanWish, {**USUAL_TERMS, "queries": None, "radius": None, "at": USUAL_VALUE, "disagreement": None})
+@names_keywords(_PlanWish, {**USUAL_TERMS, "at": USUAL_VALUE})
 def plan(
     *, protocol: Protocol | Mapping[str, Any] | Path | str | None = None, rows: int | None = None, **wish: Any
 ) -> Plan | StudyPlan:  # fmt: skip

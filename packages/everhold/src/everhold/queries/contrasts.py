@@ -185,7 +185,7 @@ def risk_difference(
     event: RowwiseQuery | str, *, by: str, given: str | None = None, groups: Sequence[Value] | None = None,
     **arms: Unpack[Arms],
 ) -> ContrastsQuery: ...  # fmt: skip
-@names_keywords(Arms, {})
+@names_keywords(Arms)
 def risk_difference(
     event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
     groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
@@ -221,7 +221,7 @@ def risk_ratio(
     event: RowwiseQuery | str, *, by: str, given: str | None = None, groups: Sequence[Value] | None = None,
     **arms: Unpack[Arms],
 ) -> ContrastsQuery: ...  # fmt: skip
-@names_keywords(Arms, {})
+@names_keywords(Arms)
 def risk_ratio(
     event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
     groups: Sequence[Value] | None = None, **arms: Unpack[Arms],

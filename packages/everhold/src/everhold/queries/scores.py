@@ -80,10 +80,7 @@ class ScoreSettings(TypedDict, total=False):
     rate: float | None
 
 
-_UNSET = dict.fromkeys(ScoreSettings.__annotations__)
-
-
-@names_keywords(ScoreSettings, _UNSET)
+@names_keywords(ScoreSettings)
 def metric(
     name: str, predictions: Any, *, training: Any = None, where: str | None = None, **settings: Unpack[ScoreSettings]
 ) -> Any:
@@ -145,7 +142,7 @@ def _kind(name: object) -> ScoreKind:
     )
 
 
-@names_keywords(ScoreSettings, _UNSET)
+@names_keywords(ScoreSettings)
 def metric_of(
     predictions: Any, *, name: str, training: Any = None, where: str | None = None, **settings: Unpack[ScoreSettings]
 ) -> Any:
