@@ -8,7 +8,7 @@ from everhold.asking.certificate_answers import chosen_answers
 from everhold.asking.query_list import MOST_LISTED, listed_queries
 from everhold.asking.unsealing import disclosed_at
 from everhold.certificate import CertifiedAccount, TimestampAuthority, make_certificate
-from everhold.ledger.verify import check_unaltered
+from everhold.ledger.verification import check_unaltered
 from everhold.progress import progress
 from everhold.sealing.resealing import also_sealed_as
 
