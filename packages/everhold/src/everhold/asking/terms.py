@@ -11,14 +11,14 @@ __all__ = ["USUAL_FIT", "USUAL_GATE", "USUAL_SUITE", "AskTerms", "CaseClaims", "
 
 
 class AskTerms(TypedDict, total=False):
-    """How a question is asked; see `Holdout.ask`."""
+    """Options of a question; see `Holdout.ask`."""
 
     strict: bool
     silent: bool
 
 
 class FitTerms(AskTerms, total=False):
-    """How models are fitted and judged; see `Holdout.evaluate`."""
+    """Options of a model that is fitted and judged; see `Holdout.evaluate`."""
 
     cv: Any
     features: Sequence[str] | None
