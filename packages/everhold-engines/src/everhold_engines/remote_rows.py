@@ -136,9 +136,7 @@ class RemoteRows(EvaluatedRows):
         _check_cells(self.rows, len(values))
         for start in range(0, len(values), _COLUMNS_AT_ONCE):
             some = values[start : start + _COLUMNS_AT_ONCE]
-            sql = row_values_sql(
-                some, self._in_order(), position=POSITION, unit=unit, dialect=self.engine.dialect
-            )
+            sql = row_values_sql(some, self._in_order(), position=POSITION, unit=unit, dialect=self.engine.dialect)
             found = self._fetch_arrays(sql)
             positions = np.ma.getdata(found["p"])
             for place in range(len(some)):
@@ -218,9 +216,7 @@ class RemoteRows(EvaluatedRows):
     def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
         of = self.engine.dialect
         listed = ", ".join(map(of.column, names))
-        return self._fetch_arrays(
-            f"SELECT {listed} FROM {self._in_order()} AS {of.rows} ORDER BY {of.rows}.{POSITION}"
-        )
+        return self._fetch_arrays(f"SELECT {listed} FROM {self._in_order()} AS {of.rows} ORDER BY {of.rows}.{POSITION}")
 
     def _row_ids(self, name: str) -> list[Any]:
         _check_cells(self.rows, 1)

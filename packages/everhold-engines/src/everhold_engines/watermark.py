@@ -92,7 +92,7 @@ def window_numbers(windows: Sequence[Watermark], dialect: Dialect) -> list[str]:
         dialect: The engine's.
     """
     tests = [
-        f"WHEN {dialect.column(window.column)} < {dialect.literal(window.until)} THEN {number}"
+        f"WHEN {dialect.column(window.column)} < {dialect.literal(str(window.until))} THEN {number}"
         for number, window in enumerate(windows[:-1])
     ]
     return [f"CASE {' '.join(tests)} ELSE {len(tests)} END"] if tests else []
