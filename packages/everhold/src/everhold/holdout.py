@@ -449,8 +449,8 @@ class Holdout(GrowingHoldout):
                 mechanism ``"privacy_budget"`` and for questions that are not made of several.
             strict: Raise `BudgetExhausted` instead of returning a refused answer.
             silent: Only register the question: nothing is told of it before `unseal`. It counts as asked and costs
-                nothing else. Asked again, openly or silently, it is the same silent entry. Only with a mechanism that
-                can be unsealed, such as ``"guess_and_check"``.
+                nothing else. Asked again, openly or silently, it is the same silent entry; members of declared families
+                are told openly, for nothing. Only with a mechanism that can be unsealed, such as ``"guess_and_check"``.
             as_of: Number of an arrival: the stored answer about the rows that had come with it, which is free. 0 for
                 the rows of the holdout's creation.
 

@@ -388,7 +388,7 @@ class QueryExecutor:
             ],
             sealed=self.sealed,
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
-            told_by_tree=self._told_by_tree,
+            asked_of_tree=self._asked_of_tree,
             families_grow=self.record.configuration.get(FAMILIES_GROW, 0),
             largest_group=self.record.configuration.get(LARGEST_GROUP, 0),
             span=None if self.growth is None else self.growth.span_of(self),
@@ -413,10 +413,16 @@ class QueryExecutor:
         """The stored answer to a question, by its fingerprint; its seal is checked."""
         return self.ledger.find(question)
 
-    def _told_by_tree(self, question: str) -> bool:
-        """True for a stored answer that is neither silent nor that of a member of a declared family."""
+    def _asked_of_tree(self, question: str, member: str) -> bool:
+        """True for a question with an entry that is not that of a member of a declared family.
+
+        Once the study was unsealed, a silent entry tells its sealed numbers, unless the member was told before.
+        """
         entry = self.find(question)
-        return entry is not None and entry.answer["source"] not in ("declared", "silent")
+        if entry is None or entry.answer["source"] == "declared":
+            return False
+        unsealed = entry.answer["source"] == "silent" and self.head().accounts.closed
+        return not unsealed or self.find(member) is not None
 
     def entries(self, limit: int) -> list[Entry]:
         """The entries up to a head, all of them, each with its seal checked.

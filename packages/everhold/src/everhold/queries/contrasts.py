@@ -193,7 +193,7 @@ def risk_difference(
     """The rate of an event in one arm minus that in another, or the difference of two means.
 
     One question of a holdout that confirms guesses and has training rows in both arms, with bets on both arms at once;
-    two where an engine counts the rows, and else four means. With ``by`` that many for each group, and one answer for
+    two of groups of rows in an engine, and else four means. With ``by`` that many for each group, and one answer for
     each.
 
     Args:

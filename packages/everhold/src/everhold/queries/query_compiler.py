@@ -61,7 +61,7 @@ def never_declared(bound: BoundQuery) -> None:
     """Of a holdout without declared families."""
 
 
-def never_told(question: str) -> bool:
+def never_asked(question: str, member: str) -> bool:
     """Of a holdout without declared families."""
     return False
 
@@ -81,7 +81,8 @@ class QueryCompiler:
         surprises: Reads the latest surprises, newest first: descriptions and answers.
         sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
-        told_by_tree: Whether a question, by its fingerprint, was told before as a query that is no member.
+        asked_of_tree: Whether a question was asked before as one that is no member, by its fingerprint and the one
+            that the member has then.
         families_grow: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
         largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
@@ -99,7 +100,7 @@ class QueryCompiler:
     surprises: Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]] = tuple
     sealed: RowStore | None = None
     level_of: Callable[[BoundQuery], float | None] = never_declared
-    told_by_tree: Callable[[str], bool] = never_told
+    asked_of_tree: Callable[[str, str], bool] = never_asked
     families_grow: int = 0
     largest_group: int = 0
     described_of: Callable[[BoundQuery], float | None] = never_declared
@@ -284,10 +285,11 @@ class QueryCompiler:
     def _member(self, bound: BoundQuery, known: BoundQuery, estimate: int, seen: Any, nats: float) -> Prepared:
         """A member of a declared family: nothing of it follows from a guess or from what was told (S10).
 
-        If the tree answered the query before it was declared, the member is a new entry, which is told exactly.
+        If the tree has an entry of the query, told before it was declared or silent, the member is a new one.
         """
-        if self.told_by_tree(bound.question):
-            bound = replace(bound, description={**bound.description, "declared": True})
+        member = replace(bound, description={**bound.description, "declared": True})
+        if self.asked_of_tree(bound.question, member.question):
+            bound = member
         procedure = self._procedure(known, own_guess=False, guess=estimate, seen=seen)
         assert procedure is not None
         if self.families_grow:
