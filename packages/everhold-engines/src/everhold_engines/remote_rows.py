@@ -1,7 +1,7 @@
 """Evaluating queries on a table in an engine elsewhere: the engine adds up and counts itself.
 
-So no more than counts leave it. It hands over rows only for code: in the order of their row ids, and no more than
-`MOST_CELLS` numbers at once. All of that is decided by public facts.
+So no more than counts leave it. It hands over rows only for code: in the order of their arrival and their row ids, and
+no more than `MOST_CELLS` numbers at once. All of that is decided by public facts.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from everhold_engines.joined import is_joined, look_joined
 from everhold_engines.sql.coarse import group_sizes_sql
 from everhold_engines.sql.compiler import part_totals_sql, row_values_sql, totals_sql
 from everhold_engines.waiting import heard_while
+from everhold_engines.watermark import window_numbers
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from everhold.values.expressions import RowValue
     from everhold.values.expressions.tree import AnyValue
     from everhold_engines.base import Engine
+    from everhold_engines.watermark import Watermark
 
 __all__ = ["MOST_CELLS", "RemoteRows"]
 
@@ -51,14 +53,15 @@ class RemoteRows(EvaluatedRows):
     Args:
         engine: The table, and what runs statements about it.
         schema: As for `EvaluatedRows`; its column of row ids puts the rows in order.
+        windows: Windows in which the rows arrived, where they are several; they put the rows in order first.
         **facts: As for `EvaluatedRows`.
     """
 
     reads_ahead: ClassVar[bool] = True
 
-    def __init__(self, engine: Engine, schema: Schema, **facts: Any) -> None:
+    def __init__(self, engine: Engine, schema: Schema, *, windows: Sequence[Watermark] = (), **facts: Any) -> None:
         super().__init__(schema, **facts)
-        self.engine, self._facts = engine, facts
+        self.engine, self._windows, self._facts = engine, windows, facts
         self.at_once = engine.most_expressions
         self._group_sizes: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
@@ -73,14 +76,14 @@ class RemoteRows(EvaluatedRows):
     def together(self, parts: Sequence[RemoteRows], schema: Schema) -> RemoteRows:
         """The rows of several windows of a table, which follow each other."""
         table: Any = parts[0].engine
-        first, last = (part.engine.watermark for part in (parts[0], parts[-1]))  # type: ignore[attr-defined]  # `Remote`
-        engine = table.between(first.since, last.until, [part.engine for part in parts])
+        windows = [part.engine.watermark for part in parts]  # type: ignore[attr-defined]  # `Remote`
+        engine = table.between(windows[0].since, windows[-1].until, [part.engine for part in parts])
         engine.columns()
-        return RemoteRows(engine, self._schema, **{**self._facts, "rows": schema.rows})
+        return RemoteRows(engine, self._schema, windows=windows, **{**self._facts, "rows": schema.rows})
 
     def on(self, engine: Engine) -> RemoteRows:
         """The same rows as another engine has them, with more columns beside them."""
-        return RemoteRows(engine, self._schema, **self._facts)
+        return RemoteRows(engine, self._schema, windows=self._windows, **self._facts)
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
         """See `EvaluatedRows.totals`."""
@@ -112,7 +115,7 @@ class RemoteRows(EvaluatedRows):
 
     def _expression_totals(self, values: Sequence[AnyValue], *, parts: int, unit: int) -> NDArray[np.int64]:
         totals = np.zeros((len(values), parts), dtype=np.int64)
-        source = self.engine.source if parts == 1 else _in_order(self.engine, self._schema)
+        source = self.engine.source if parts == 1 else self._in_order()
         with progress("reading rows", len(values)) as line:
             for start in range(0, len(values), self.at_once):
                 some = slice(start, start + self.at_once)
@@ -133,9 +136,7 @@ class RemoteRows(EvaluatedRows):
         _check_cells(self.rows, len(values))
         for start in range(0, len(values), _COLUMNS_AT_ONCE):
             some = values[start : start + _COLUMNS_AT_ONCE]
-            sql = row_values_sql(
-                some, _in_order(self.engine, self._schema), position=POSITION, unit=unit, dialect=self.engine.dialect
-            )
+            sql = row_values_sql(some, self._in_order(), position=POSITION, unit=unit, dialect=self.engine.dialect)
             found = self._fetch_arrays(sql)
             positions = np.ma.getdata(found["p"])
             for place in range(len(some)):
@@ -195,7 +196,7 @@ class RemoteRows(EvaluatedRows):
         of = self.engine.dialect
         group = f"dense_rank() OVER (ORDER BY {of.column(column)}) - 1"
         found = self._fetch_arrays(
-            f"SELECT {of.rows}.{POSITION} AS p, {group} AS g FROM {_in_order(self.engine, self._schema)} AS {of.rows}"
+            f"SELECT {of.rows}.{POSITION} AS p, {group} AS g FROM {self._in_order()} AS {of.rows}"
         )  # fmt: skip
         index = np.empty(self.rows, dtype=np.int64)
         index[np.ma.getdata(found["p"])] = np.ma.getdata(found["g"])
@@ -215,19 +216,35 @@ class RemoteRows(EvaluatedRows):
     def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
         of = self.engine.dialect
         listed = ", ".join(map(of.column, names))
-        return self._fetch_arrays(
-            f"SELECT {listed} FROM {_in_order(self.engine, self._schema)} AS {of.rows} ORDER BY {of.rows}.{POSITION}"
-        )
+        return self._fetch_arrays(f"SELECT {listed} FROM {self._in_order()} AS {of.rows} ORDER BY {of.rows}.{POSITION}")
 
     def _row_ids(self, name: str) -> list[Any]:
         _check_cells(self.rows, 1)
         of, kind = self.engine.dialect, self.engine.columns()[name]
         column = of.column(name)
         exact = column if kind in (ColumnKind.NUMBER, ColumnKind.STRING) else of.as_text(column)
-        source = _in_order(self.engine, self._schema)
+        source = self._in_order()
         found = self._fetch_arrays(f"SELECT {exact} AS name FROM {source} AS {of.rows} ORDER BY {of.rows}.{POSITION}")
         ids: list[Any] = np.ma.getdata(found["name"]).tolist()
         return ids
+
+    def _in_order(self) -> str:
+        """SQL that follows FROM for rows with positions, which their arrival and their row ids define.
+
+        Predictions by position and values that were kept of a champion are in the order of arrival.
+
+        Raises:
+            QueryRejected: If there are no row ids. Nothing is charged.
+        """
+        if self._schema.row_id is None:
+            raise QueryRejected(
+                "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
+                "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
+            )
+        of = self.engine.dialect
+        keys = ", ".join((*window_numbers(self._windows, of), of.column(self._schema.row_id)))
+        number = f"row_number() OVER (ORDER BY {keys}) - 1"
+        return f"(SELECT {of.rows}.*, {number} AS {POSITION} FROM {self.engine.source} AS {of.rows})"
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
         with engine_errors_hidden:  # a second wall
@@ -236,22 +253,6 @@ class RemoteRows(EvaluatedRows):
     def _fetch_arrays(self, sql: str) -> dict[str, NDArray[Any]]:
         with engine_errors_hidden:
             return heard_while(partial(self.engine.arrays, sql), self.engine.interrupt)
-
-
-def _in_order(engine: Engine, schema: Schema) -> str:
-    """SQL that follows FROM for rows with positions, which their row ids define.
-
-    Raises:
-        QueryRejected: If there are no row ids. Nothing is charged.
-    """
-    if schema.row_id is None:
-        raise QueryRejected(
-            "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
-            "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
-        )
-    of = engine.dialect
-    number = f"row_number() OVER (ORDER BY {of.column(schema.row_id)}) - 1"
-    return f"(SELECT {of.rows}.*, {number} AS {POSITION} FROM {engine.source} AS {of.rows})"
 
 
 def _check_cells(rows: int, columns: int) -> None:

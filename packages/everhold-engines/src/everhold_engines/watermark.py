@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Watermark", "arriving_rows", "check_parts"]
+__all__ = ["Watermark", "arriving_rows", "check_parts", "window_numbers"]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
 _KINDS = (ColumnKind.TIME, ColumnKind.STRING)
@@ -82,6 +82,20 @@ class Watermark:
                 "A table to which rows arrive is sealed up to a time, and nothing was created. Pass until=, such as "
                 f"arrived={self.column!r}, until='2026-12-01', where all rows of earlier times are there."
             )
+
+
+def window_numbers(windows: Sequence[Watermark], dialect: Dialect) -> list[str]:
+    """SQL of the number of the window in which a row arrived; none where there is one window.
+
+    Args:
+        windows: Windows of one table, which follow each other.
+        dialect: The engine's.
+    """
+    tests = [
+        f"WHEN {dialect.column(window.column)} < {dialect.literal(str(window.until))} THEN {number}"
+        for number, window in enumerate(windows[:-1])
+    ]
+    return [f"CASE {' '.join(tests)} ELSE {len(tests)} END"] if tests else []
 
 
 def check_parts(parts: Sequence[tuple[Any, str]], key: StewardKey) -> None:

@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 import everhold as eh
 from everhold.errors import QueryRejected
 from everhold_integrations.optuna import ATTRIBUTES, BestTrials, SealedObjective, declared_space
+from everhold_integrations.optuna_spaces import suggested
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -339,6 +340,20 @@ def test_a_silent_study_goes_by_its_guesses(tmp_path):
         assert {trial.user_attrs["everhold_source"] for trial in study.get_trials()} == {"silent"}
         with pytest.raises(TypeError, match="no value but its guess"):
             study.optimize(SealedObjective(cut, holdout, silent=True), n_trials=1)
+
+
+def test_points_of_a_silent_study_are_told_openly_or_at_its_end(tmp_path):
+    space = tree_space()
+    with labelled(tmp_path, declared={"trees": space}) as holdout:
+        study = study_of()
+        asked = SealedObjective(lambda trial: (space.at(suggested(trial, space)), 0.7), holdout, silent=True)
+        study.optimize(asked, n_trials=3)
+        assert {trial.user_attrs["everhold_source"] for trial in study.get_trials()} == {"silent"}
+        left, point = holdout.remaining, study.get_trials()[0].params
+        told = holdout.ask(space.at(point))
+        assert (told.source, told.charged, holdout.remaining) == ("declared", 0, left)
+        ended = asked.unseal_best(study, best=3)
+        assert all(row["sealed_low"] <= row["sealed"] <= row["sealed_high"] for row in ended.to_rows())
 
 
 def test_a_holdout_without_an_end_answers_every_trial(tmp_path):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from urllib.parse import quote as escaped
 
 from everhold.answers import Answer
-from everhold.arguments import brief
+from everhold.arguments import brief, names_keywords
+from everhold.asking.terms import USUAL_FIT, USUAL_GATE, AskTerms, GateTerms
 from everhold.certificate import Certificate
 from everhold.errors import HoldoutRejected, QueryRejected, warn_former
 from everhold.families.base import Family
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from everhold.answers import QuotedPrice, Transcript, Unsealed
+    from everhold.asking.allotting import Allotments
     from everhold.asking.appending import Arrived
-    from everhold.asking.budget import Allotments
     from everhold.asking.drift import Drift
     from everhold.asking.over_time import OverTime
     from everhold.display import Facts
@@ -160,16 +161,17 @@ class RemoteHoldout:
             document["reveal"] = reveal
         return [result_from(answer) for answer in self._send("/ask-many", document, tables)["answers"]]
 
+    @names_keywords(AskTerms, USUAL_FIT)
     def compare(
         self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float, where: str | None = None,
-        strict: bool = False, silent: bool = False,
+        **asking: Unpack[AskTerms],
     ) -> Any:  # fmt: skip
         """See `Holdout.compare`, for predictions: arrays or tables; models are fitted where the training rows are."""
         from everhold.queries.difference import difference
         from everhold.queries.slices import in_slice, of_predictions
 
         asked = difference(of_predictions(metric, first), of_predictions(metric, second))
-        return self.ask(in_slice(asked, where, guessed=True), guess=guess, strict=strict, silent=silent)
+        return self.ask(in_slice(asked, where, guessed=True), guess=guess, **asking)
 
     def quote(
         self, question: Query[Any] | str | None = None, *, guess: float | None = None, tolerance: float | None = None
@@ -216,10 +218,9 @@ class RemoteHoldout:
         warn_former(f"RemoteHoldout.{name} is now holdout.competition.{now}.")
         return getattr(self.competition, now)
 
+    @names_keywords(GateTerms, USUAL_GATE)
     def gate(
-        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", training: Any = None, better: str | None = None, any_of: Sequence[str] | None = None,
-        **claims: Any,
+        self, metric: Any = None, *, champion: Any = None, name: str = "gate", **terms: Unpack[GateTerms]
     ) -> Any:  # fmt: skip
         """See `Holdout.gate`; a champion is named by the steward.
 
@@ -228,23 +229,20 @@ class RemoteHoldout:
                 ``functools.partial(eh.risk, loss="absolute", high=60)`` or ``functools.partial(eh.metric, "r2",
                 low=0, high=60)``.
             champion: A rule or predictions.
-            margin: As for `Holdout.gate`.
-            challenges: As for `Holdout.gate`.
             name: As for `Holdout.gate`.
-            training: As for `Holdout.gate`.
-            better: Makes a gate about cases, as for `Holdout.gate`; it returns a `RemoteCaseGate`.
-            any_of: As for `Holdout.gate`.
-            **claims: Of a gate about cases, as for `Holdout.gate`.
+            **terms: As for `Holdout.gate`; ``better`` and ``any_of`` return a `RemoteCaseGate`.
         """
         if champion is None:
             return gate_of(self, name)
-        if better is not None or any_of is not None:
-            return opened_case_gate(
-                self, name, champion=champion, better=better, any_of=any_of, margin=margin, challenges=challenges,
-                **claims,
-            )  # fmt: skip
+        given: dict[str, Any] = {**terms}
+        training = given.pop("training", None)
+        if given.get("better") is not None or given.get("any_of") is not None:
+            return opened_case_gate(self, name, champion=champion, **given)
         document, tables = models_of(champion=champion, training=training)
-        document |= {"name": name, "metric": metric_of(metric), "margin": plain(margin), "challenges": challenges}
+        document |= {
+            "name": name, "metric": metric_of(metric), "margin": plain(given.get("margin", 0.0)),
+            "challenges": given.get("challenges"),
+        }  # fmt: skip
         self._send("/gates", document, tables)
         return RemoteGate(self, name)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from functools import wraps
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -69,12 +71,14 @@ def brief(value: object, *, longest: int = 100) -> str:
     return text if len(text) <= longest else f"{text[:longest]}..."
 
 
-def names_keywords(terms: type, defaults: Mapping[str, Any]) -> Callable[[Named], Named]:
+def names_keywords(terms: type, defaults: Mapping[str, Any] = MappingProxyType({})) -> Callable[[Named], Named]:
     """Put the keywords of a typed dict into a function's signature, where `help` and notebooks look for them.
+
+    Any other keyword is refused, as Python does.
 
     Args:
         terms: The typed dict that the function takes as ``**terms``.
-        defaults: The value of each keyword that is left out.
+        defaults: Values of keywords that are left out, where it is not None.
 
     Examples:
         >>> from typing import TypedDict, Unpack
@@ -89,14 +93,23 @@ def names_keywords(terms: type, defaults: Mapping[str, Any]) -> Callable[[Named]
     def named(function: Named) -> Named:
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        needed = dict.fromkeys(terms.__required_keys__, inspect.Parameter.empty)  # type: ignore[attr-defined]
         more = [
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name],
+                name, inspect.Parameter.KEYWORD_ONLY, default=needed.get(name, defaults.get(name)),
                 annotation=getattr(kind, "__forward_arg__", kind),
             )
             for name, kind in terms.__annotations__.items()
         ]  # fmt: skip
-        function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-        return function
+        known = {each.name for each in (*own, *more)}
+
+        @wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            if unknown := given.keys() - known:
+                raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {min(unknown)!r}")
+            return function(*args, **given)
+
+        called.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        return cast("Named", called)
 
     return named

@@ -3,54 +3,37 @@
 from __future__ import annotations
 
 import copy
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from everhold.answers import UNSEALED, Answer, QuotedPrice, Transcript, Unsealed
-from everhold.arguments import brief
-from everhold.asking.budget import (
-    Allotments,
-    act_of,
-    checked_limits,
-    checked_name,
-    described,
-    on_behalf_of,
-    outcome_of_act,
-    set_limits,
-    warn_of_promises,
-    whole_budget,
-)
+from everhold.answers import Answer, QuotedPrice, Transcript, Unsealed
+from everhold.arguments import brief, names_keywords
+from everhold.asking.budget import on_behalf_of, whole_budget
 from everhold.asking.grown import GrowingHoldout, check_asked, current
-from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor, ask_apart
+from everhold.asking.query_executor import QueryExecutor, ask_apart
+from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
 from everhold.dependence import DependenceModel
-from everhold.display import Facts, html_bar, html_sentences, html_table
-from everhold.errors import DependenceError, HoldoutNotFound, QueryRejected, warn_former
-from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of, check_features
+from everhold.display import Facts
+from everhold.errors import DependenceError, QueryRejected, warn_former
 from everhold.extensions import extra_for, required
-from everhold.ledger import LedgerStore, Outcome
-from everhold.ledger.allotments import ACT, ANALYST, Accounts, Allotment
+from everhold.ledger import LedgerStore
+from everhold.ledger.allotments import Allotment
 from everhold.ledger.arrivals import ARRIVALS
 from everhold.ledger.declarations import Declarations
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.store import all_entries
-from everhold.mechanisms import GuessAndCheck, Mechanism, Promise
-from everhold.mechanisms.checks_guesses import planned_overfits
-from everhold.mechanisms.described import TEXT_BITS
+from everhold.mechanisms import Mechanism, Promise
 from everhold.private_files import make_private
 from everhold.progress import progress
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import Query
-from everhold.queries.readings import in_own_units
 from everhold.sealing.configuration import (
     ALIKE,
     FAMILIES_GROW,
-    bound_state,
     check_settings,
     drawn_from_rows,
     mechanism_from,
-    public_facts,
     recorded_extensions,
     schema_from,
     state_from,
@@ -61,8 +44,6 @@ from everhold.sealing.storage import (
     DEFAULT_STORAGE,
     TRAINING_FILE,
     check_name,
-    check_name_is_free,
-    new_folder,
     rows_folder,
     storage_url,
 )
@@ -75,19 +56,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.asking.accessor import HoldoutAccessor
+    from everhold.asking.allotting import Allotments
     from everhold.asking.case_gate import CaseGate
     from everhold.asking.certificate_answers import Choice
     from everhold.asking.gate import Gate
     from everhold.asking.holdout_ledger import HoldoutLedger
+    from everhold.asking.terms import CaseClaims
     from everhold.certificate import Certificate, Timestamper
-    from everhold.dependence import RowStructure
     from everhold.diagnosis.diagnosis import Diagnosis
-    from everhold.families.base import BoundFamily, Family
-    from everhold.ledger import Entry, Head, HoldoutRecord
-    from everhold.queries.query_compiler import QueryCompiler
-    from everhold.queries.slices import SliceAnswers
-    from everhold.sealing.create import Sealed
+    from everhold.families.base import Family
+    from everhold.ledger import HoldoutRecord
     from everhold.sealing.reading import RowSource
     from everhold.sealing.row_store import SealableTable
     from everhold.sealing.settings import Planning, Rows
@@ -96,12 +74,7 @@ Result = TypeVar("Result")
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
-_LATEST = 5  # answers that a notebook shows
-_GLANCE = ("sequence", "asked", "value", "low", "high", "source", "charged")
-_NOT_KEPT = (None, None, None)
-_SOME = ("estimate", "guess", "within", "rows")  # told of some questions only
 _FORMER_METHODS = {"news": "events", "readings": "readings", "model_names": "model_names"}
-_TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rounds are its own matter
 
 
 class Holdout(GrowingHoldout):
@@ -217,151 +190,39 @@ class Holdout(GrowingHoldout):
             TypeError: If there is no such keyword or extension. Nothing was created.
 
         Warns:
-            DependenceWarning: If the training rows are worth less than is declared, in any column; see `diagnose`. Or
-                if nothing is declared, and training rows that could show it stay in an engine. Or if a column's values
-                are divided as a stratified split divides them, and ``stratified`` does not name it. Or if whole groups
-                of a column were put on one side, and the declared dependence does not name them.
+            DependenceWarning: If the training rows are worth less than is declared, in any column (see `diagnose`), or
+                stay in an engine and nothing is declared. Or if a split was stratified by a column, or put whole groups
+                of a column on one side, and that is not declared.
         """
-        from everhold.asking.query_executor import first_noise
-        from everhold.diagnosis.diagnosis import (
-            diagnose_file,
-            warn_of_a_sample,
-            warn_of_dependence,
-            warn_of_whole_groups,
-        )
-        from everhold.diagnosis.likeness import declared_likeness
-        from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
-        from everhold.planning.request import PlanRequest
-        from everhold.sealing.create import seal
-        from everhold.sealing.matched_classes import warn_of_matched_classes
+        from everhold.asking.creation import Creation, MechanismWish
         from everhold.sealing.request import SealRequest
         from everhold.sealing.row_store import is_table
         from everhold.sealing.settings import Planning, Rows
 
         if extensions:
-            from everhold.asking.create_settings import (
-                check_extensions,
-                extension_settings,
-                settings_from,
-                warn_of_former,
-            )
+            from everhold.asking.create_settings import extension_settings, settings_from, warn_of_former
 
             if warn_of_former(extensions):
                 given: dict[str, Any] = {
                     "training": training, "label": label, "rows": rows, "mechanism": mechanism, "queries": queries,
                     "surprises": surprises, "confidence": confidence, "planning": planning, "dependence": dependence,
-                    "allow_resealing": allow_resealing or None, "seed": seed, "declared": declared,
-                    "share": share,
+                    "allow_resealing": allow_resealing or None, "seed": seed, "declared": declared, "share": share,
                 }  # fmt: skip
                 return cls.create(storage, name, holdout=holdout, **settings_from({**given, **extensions}))
             extensions = extension_settings(extensions)
-        of_planning = planning or Planning()
         check_name(name)
         request = SealRequest(
             holdout=holdout, training=training, label=label, rows=rows or Rows(), seed=seed, extensions=extensions
         )
-        for settings in extensions.values():
-            mechanism, queries = settings.plan(mechanism, queries)
-        stated = mechanism.dependence if isinstance(mechanism, Mechanism) else dependence
-        if (declared is not None or of_planning.grows) and mechanism is None:
-            mechanism = GuessAndCheck.name
-        part = 0.0
-        if declared is not None or share is not None:
-            from everhold.asking.declared import checked_share
-
-            part = checked_share(share, declared=declared is not None)
-        mostly_declared = part > 0.5  # what other queries are told matters less
-        url = storage_url(storage)
-        beside = rows_folder(url)
-        others: list[HoldoutRecord] = []
-        with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:
-            check_name_is_free(name, existing.names())
-            others = [existing.record(other) for other in existing.names()]
-
-        alike: float | None = None
-        families: list[tuple[str, BoundFamily]] = []
-
-        def choose(structure: RowStructure) -> Mechanism:
-            nonlocal alike
-            alike = declared_likeness(folder / TRAINING_FILE, stated, label=label)
-            if isinstance(mechanism, Mechanism):
-                chosen = bound_mechanism(mechanism, structure, dependence)
-            else:
-                wish = PlanRequest(
-                    rows=structure.rows, queries=queries, overfits=planned_overfits(surprises, queries),
-                    confidence=confidence, slack=of_planning.slack, training_rows=structure.training_rows, alike=alike,
-                )  # fmt: skip
-                chosen = chosen_mechanism(mechanism, wish, structure, dependence)
-                if isinstance(chosen, GuessAndCheck):
-                    chosen = replace(chosen, text_bits=TEXT_BITS)
-            for settings in extensions.values():
-                chosen = settings.adjust(chosen)
-            if declared is not None:
-                from everhold.asking.declared import sharing
-
-                chosen = sharing(chosen, part)
-            if of_planning.grows or of_planning.largest_group is not None:
-                from everhold.asking.created_to_grow import growing
-
-                chosen = growing(chosen, of_planning, declared=declared is not None)
-            check_features(request.rows.features, label=label, mechanism=chosen)
-            check_worth(chosen, allow_vacuous=of_planning.allow_vacuous or mostly_declared, alike=alike)
-            return chosen
-
-        def check(made: Sealed) -> None:
-            if alike is not None:
-                made.configuration[ALIKE] = alike
-            if of_planning.grows:
-                from everhold.asking.created_to_grow import record_growth
-
-                record_growth(made.configuration, of_planning, declared=declared is not None)
-            if extensions:
-                check_extensions(extensions, schema_from(made.configuration))
-            if declared is not None:
-                from everhold.asking.declared import bound_families
-
-                families.extend(bound_families(
-                    declared, schema=schema_from(made.configuration), mechanism=made.mechanism,
-                    training=training_rows(folder, made.configuration, None),
-                ))  # fmt: skip
-            if not mostly_declared:
-                warn_of_weak_promise(made.mechanism, alike)  # before anything is recorded: warnings may be errors
-            if made.configuration["training_rows"]:
-                file = folder / TRAINING_FILE
-                warn_of_matched_classes(folder, schema_from(made.configuration))
-                drawn_from, copied = drawn_from_rows(made.configuration), made.configuration["training_rows"]
-                if drawn_from is not None and stated is None:
-                    warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart)
-                found = diagnose_file(
-                    file, label=label, mechanism=made.mechanism, apart=made.apart, brief=True, drawn_from=drawn_from
-                )
-                warn_of_dependence(found)
-                warn_of_whole_groups(made.whole_groups, found)
-
-        with new_folder(beside, name) as folder, progress("sealing"):
-            made = seal(
-                folder, replace(request, dependence=stated), choose=choose, others=others,
-                allow_resealing=bool(allow_resealing), check=check,
-            )  # fmt: skip
-            state = made.mechanism.start(first_noise(request.seed))
-            store = LedgerStore.open(url)
-            try:
-                record = store.create(
-                    name, made.configuration, bound_state(state, made.configuration), seal_key=made.key.seal_key,
-                    head_file=lambda holdout: HeadFile.of(folder, holdout=holdout, seal_key=made.key.seal_key),
-                )  # fmt: skip
-            except BaseException:
-                store.close()
-                raise
+        wish = MechanismWish(
+            mechanism=mechanism, queries=queries, surprises=surprises, confidence=confidence, dependence=dependence,
+            planning=planning or Planning(),
+        )  # fmt: skip
+        creation = Creation(request, wish, declared=declared, share=share)
+        store, record, folder = creation.record(storage, name, allow_resealing=bool(allow_resealing))
         created = cls(store, record, folder, holdout if is_table(holdout) else None, checked=True)
-        if of_planning.grows:
-            from everhold.asking.appending import remember_rows
-
-            remember_rows(created._first, folder)
-        if families:
-            from everhold.asking.declared import declare_first
-
-            declare_first(created._executor, families)
+        creation.finish(created._executor, folder)
+        if creation.families:
             created._know_families()
         return created
 
@@ -375,12 +236,10 @@ class Holdout(GrowingHoldout):
         Args:
             storage: As for `create`.
             name: Name of the holdout.
-            recover: Whether to continue with a database that was set back to an older copy, and count what was lost as
-                spent. If there is a backup, restore the newest one instead: then nothing is lost. A recovery is
-                recorded in the ledger and shown on the certificate. Questions and charges that the database has lost
-                count as spent; if the file of the newest head is lost, too, all that is left does. What was left of
-                allotments is taken back: allot it anew. A ladder that lost a new best cannot continue, nor can
-                guess-and-check without that file.
+            recover: Continue with a database that was set back to an older copy, and count what it lost as spent; if
+                the file of the newest head is lost, too, all that is left. If there is a backup, restore the newest one
+                instead: then nothing is lost. The certificate shows a recovery. Allotments are taken back: allot them
+                anew. A ladder that lost a new best cannot continue, nor can guess-and-check without that file.
             engine: Where the sealed rows are, if they stay in an engine to which a session has to be handed in;
                 otherwise it is found by what the ledger says of it and the variable ``EVERHOLD_ENGINE``.
 
@@ -421,22 +280,9 @@ class Holdout(GrowingHoldout):
 
     def _repr_html_(self) -> str:
         """The holdout at a glance: its promise, what is left, and the latest answers."""
-        from everhold.asking.worth import worth_now
+        from everhold.asking.session_facts import glance_at
 
-        executor, head = self._executor, self._executor.ledger.head()
-        of = "" if executor.analyst is None else f" on behalf of {executor.analyst}"
-        over = ", unsealed and closed" if head.accounts.closed else ""
-        rows = f"{executor.schema.rows:,} sealed rows, {executor.schema.training_rows:,} training rows"
-        left, whole = executor.remaining(head.state), whole_budget(executor, head.state)
-        latest = self._transcript(list(executor.ledger.entries(max(head.sequence - _LATEST, 0), _LATEST))).rows
-        return (
-            html_sentences(f"{executor.record.name}{of}: {rows}, {executor.mechanism.name}{over}")
-            + html_sentences(self.promised)
-            + "".join(html_bar(name, count, whole[name]) for name, count in left.items())
-            + worth_now(executor, head)._repr_html_()
-            + html_sentences("latest answers:" if latest else "")
-            + html_table([{name: row.get(name) for name in _GLANCE} for row in latest])
-        )
+        return glance_at(self, self.promised)
 
     def __copy__(self) -> Self:
         view = object.__new__(type(self))
@@ -505,33 +351,15 @@ class Holdout(GrowingHoldout):
                 Nothing was changed.
             ValueError: If the name or a limit cannot be used. Nothing was changed.
         """
-        if self._executor.analyst is not None:
-            raise QueryRejected(
-                "an analyst cannot allot; expected the holdout itself, as the steward opens it; nothing was changed"
-            )
-        analyst = checked_name(analyst)
-        most, charges = checked_limits(questions, charges, self._executor.mechanism)
+        from everhold.asking.allotting import allot
 
-        def step(data: dict[str, Any], _: list[int]) -> tuple[dict[str, Any], list[Outcome | None]]:
-            accounts = Accounts.from_state(data)
-            if accounts.closed:
-                raise QueryRejected(CLOSED_STUDY)
-            changed = set_limits(accounts, analyst, most, charges)
-            return accounts.into(data), [outcome_of_act() if changed else None]
-
-        act = act_of(analyst, most, charges)
-        self._executor.ledger.commit([act], step)
-        data = self._executor.ledger.head().state
-        accounts = Accounts.from_state(data)
-        warn_of_promises(accounts, self._executor.mechanism, self._executor.state_from(data))
-        return accounts.parts[analyst]
+        return allot(self._executor, analyst, questions=questions, charges=charges)
 
     def analyst(self, name: str) -> Self:
         """The same holdout on behalf of an analyst, who can spend no more than their allotment.
 
         A question that could cost more than what is left of the allotment is refused before the sealed rows are looked
-        at. A refusal costs nothing and is not recorded, so the question can be asked again. Whatever anybody has asked
-        before is free. A batch is answered in order for as long as the allotment is sure to pay.
+        at, costs nothing and is not recorded. Whatever anybody has asked before is free.
 
         Raises:
             QueryRejected: If there is no allotment of that name.
@@ -548,13 +376,12 @@ class Holdout(GrowingHoldout):
     @overload
     def gate(
         self, metric: None = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", better: str | None = None, any_of: Sequence[str] | None = None, **claims: Any,
+        name: str = "gate", **claims: Unpack[CaseClaims],
     ) -> CaseGate: ...  # fmt: skip
     @current
+    @names_keywords(GateTerms, USUAL_GATE)
     def gate(
-        self, metric: Any = None, *, champion: Any = None, margin: float = 0.0, challenges: int | None = None,
-        name: str = "gate", training: Any = None, better: str | None = None, any_of: Sequence[str] | None = None,
-        **claims: Any,
+        self, metric: Any = None, *, champion: Any = None, name: str = "gate", **terms: Unpack[GateTerms]
     ) -> Any:  # fmt: skip
         """A champion that gives way only to challengers that are proved to be better: keep or revert.
 
@@ -569,49 +396,35 @@ class Holdout(GrowingHoldout):
                 out for a gate that is there already.
             champion: The model to beat: a fitted estimator, a rule over the features, or predictions as the metric
                 takes them. Needed the first time; later, the same one again opens the same gate, or None.
-            margin: A challenger has to be better by more than this, in the metric's units.
-            challenges: Most challenges that this gate answers. None for no limit but the room for surprises: as `ask`
-                does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status` says what it can see.
             name: Of the gate; a holdout may have several, and all share its budget.
-            training: The champion's predictions for the training rows, where it is no estimator.
-            better: Makes a gate about cases, whose challengers report results: the metric that has to be better than
-                the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means ``"a / b"``.
-            any_of: In place of ``better``: metrics of which any one has to be better; they share the level.
-            **claims: Of a gate about cases, see `everhold.asking.case_gate_opening.CaseRules`: ``not_worse``
-                (slacks of guards, which share no level), ``baseline`` (results that guards are held against; those of
-                the first champion by default), ``at_most`` and ``at_least`` (guards against numbers, also of ratios
-                such as ``"cost / passed"``), ``units`` (``"cases"`` or ``"runs"``), ``ranges`` and ``lower``.
+            **terms: ``margin``: a challenger has to be better by more than this, in the metric's units; 0 by default.
+                ``challenges``, the most that this gate answers; by default there is no limit but the room for
+                surprises: as `ask` does, a gate goes on beyond the planned ``queries``, with proof, and `Gate.status`
+                says what it can see. ``training``: the champion's predictions for the training rows, where it is no
+                estimator.
+
+                ``better`` makes a gate about cases, whose challengers report results: the metric that has to be better
+                than the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means
+                ``"a / b"``. Or ``any_of``: metrics of which any one has to be better; they share the level. With one
+                of them ``not_worse`` (slacks of guards, which share no level), ``baseline`` (results that guards are
+                held against; those of the first champion by default), ``at_most`` and ``at_least`` (guards against
+                numbers, also of ratios such as ``"cost / passed"``), ``units`` (``"cases"`` for new cases, ``"runs"``
+                for new runs of these cases),
+                ``ranges`` (low and high of each column; 0 and 1 by default) and ``lower`` (metrics of which less is
+                better; by default those of `everhold.queries.case_metrics.LOWER`).
 
         Raises:
             QueryRejected: If there can be no such gate, or the one of that name is another one. Nothing was changed.
             ValueError: If the name or the limit cannot be used.
         """
         self._check_questions()
-        if metric is None and (better is not None or any_of is not None or self.gates.is_about_cases(name)):
-            return self.gates.of_cases(
-                name, better=better, any_of=any_of, champion=champion, margin=margin, challenges=challenges, **claims
-            )
-        if claims:
-            raise TypeError(f"{next(iter(claims))} belongs to a gate about cases; pass better= or any_of= with it")
-        return self.gates.open(
-            metric, champion=champion, training=training, margin=margin, challenges=challenges, name=name
-        )
+        return self.gates.named(name, metric, champion=champion, **terms)
 
     def allotments(self) -> Allotments:
         """Allotments of analysts, their spending, and the acts by which the steward set them."""
-        head = self._executor.ledger.head()
-        acts = [
-            {
-                "sequence": entry.sequence,
-                "asked_at": entry.asked_at,
-                **{name: entry.description[name] for name in (ANALYST, "questions", "charges")},
-            }
-            for entry in all_entries(self._executor.ledger, head.sequence)
-            if entry.answer["source"] == ACT
-        ]
-        return described(
-            Accounts.from_state(head.state), self._executor.mechanism, self._executor.state_from(head.state), acts
-        )
+        from everhold.asking.allotting import allotments_of
+
+        return allotments_of(self._executor)
 
     @overload
     def ask(
@@ -639,8 +452,8 @@ class Holdout(GrowingHoldout):
                 mechanism ``"privacy_budget"`` and for questions that are not made of several.
             strict: Raise `BudgetExhausted` instead of returning a refused answer.
             silent: Only register the question: nothing is told of it before `unseal`. It counts as asked and costs
-                nothing else. Asked again, openly or silently, it is the same silent entry. Only with a mechanism that
-                can be unsealed, such as ``"guess_and_check"``.
+                nothing else. Asked again, openly or silently, it is the same silent entry; members of declared families
+                are told openly, for nothing. Only with a mechanism that can be unsealed, such as ``"guess_and_check"``.
             as_of: Number of an arrival: the stored answer about the rows that had come with it, which is free. 0 for
                 the rows of the holdout's creation.
 
@@ -708,10 +521,9 @@ class Holdout(GrowingHoldout):
         for name, family in families.items():
             self.declare(name, family)
 
+    @names_keywords(FitTerms, USUAL_FIT)
     def evaluate(
-        self, estimator: Any, metric: Any = "accuracy", *, cv: Any = 5, features: Sequence[str] | None = None,
-        strict: bool = False, silent: bool = False, where: str | None = None, by: Sequence[str] | None = None,
-        guess: float | None = None,
+        self, estimator: Any, metric: Any = "accuracy", *, by: Sequence[str] | None = None, **terms: Unpack[FitTerms]
     ) -> Any:  # fmt: skip
         """Fit an estimator on the training rows and ask how good it is; cross-validation makes the guess.
 
@@ -721,16 +533,14 @@ class Holdout(GrowingHoldout):
             metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``,
                 or a function from a model to a question about its predictions, such as
                 ``functools.partial(eh.risk, loss="absolute", high=60)``.
-            cv: A number of folds, or a splitter of scikit-learn. A number keeps groups together where the dependence
-                names their column, and classes in proportion.
-            features: Columns to fit on; by default those of `training_rows`.
-            strict: As for `ask`.
-            silent: As for `ask`.
-            where: A condition: the metric among the rows that meet it, such as ``"region = 'N'"``.
             by: Columns, such as ``["region", "age_band"]``: the metric in each slice that the training rows show. All
                 slices are one step, so each has the width of the first one; AUCs are asked one after the other.
-            guess: The analyst's own guess, in place of that of cross-validation. It is needed where no training row
-                counts, as in an AUC of a slice that has one class there. With ``by`` it is for such slices alone.
+            **terms: ``cv``, a number of folds (5 by default), or a splitter of scikit-learn. A number keeps groups
+                together where the dependence names their column, and classes in proportion. ``features``: columns to
+                fit on, by default those of `training_rows`. ``where``: a condition, such as ``"region = 'N'"``, for
+                the metric among the rows that meet it. ``guess``: the analyst's own, in place of that of
+                cross-validation. It is needed where no training row counts, as in an AUC of a slice that has one class
+                there. With ``by`` it is for such slices alone. ``strict`` and ``silent``: as for `ask`.
 
         Returns:
             The answer to one question; with ``by`` one answer for each slice, `SliceAnswers`. The same estimator fitted
@@ -739,40 +549,12 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If there are no training rows or labels, or the metric cannot be asked; nothing was charged.
         """
-        from everhold.queries.models import no_false_alarms
-        from everhold.queries.slices import evaluation, in_slice, slices_of
+        from everhold.asking.model_scores import evaluate
 
-        compiler, sliced = self._executor.compiler, where is not None or by is not None
-        slices = None if by is None else slices_of(compiler, by)
-        sliced = sliced and (guess is None or by is not None)
-        question, trained = evaluation(compiler, estimator, metric, cv=cv, features=features, sliced=sliced)
-        own = trained if guess is None else guess
-        with no_false_alarms():
-            if slices is None or by is None:
-                return self.ask(in_slice(question, where), guess=own, strict=strict, silent=silent)
-            return self._ask_slices(question, tuple(by), slices, where=where, silent=silent, guess=guess)
+        return evaluate(self, estimator, metric, by=by, **terms)
 
-    @current
-    def _ask_slices(
-        self, question: Any, by: tuple[str, ...], slices: Sequence[tuple[tuple[Any, ...], str]], *, where: str | None,
-        silent: bool, guess: float | None,
-    ) -> SliceAnswers:  # fmt: skip
-        """The same question in each slice, as one step where that is possible."""
-        from everhold.queries.slices import SliceAnswers, as_one_step, in_slice, plans_of_slices
-
-        self._check_questions()
-        executor = self._asked_of(None)
-        within = [text if where is None else f"({where}) and {text}" for _, text in slices]
-        compiler, questions = _compiler(executor, silent), {text: in_slice(question, text) for text in within}
-        plans = plans_of_slices(compiler, questions, guess=guess)
-        batch = as_one_step(compiler, [*questions.values()], plans)
-        answers = [executor.ask(plan) for plan in plans] if batch is None else ask_apart(executor, batch)
-        return SliceAnswers(by, dict(zip((values for values, _ in slices), answers, strict=True)))
-
-    def compare(
-        self, first: Any, second: Any, metric: Any = "accuracy", *, guess: float | None = None, cv: Any = 5,
-        features: Sequence[str] | None = None, where: str | None = None, strict: bool = False, silent: bool = False,
-    ) -> Any:  # fmt: skip
+    @names_keywords(FitTerms, USUAL_FIT)
+    def compare(self, first: Any, second: Any, metric: Any = "accuracy", **terms: Unpack[FitTerms]) -> Any:
         """Ask how much better or larger the score of one model is than that of another, row by row: one question.
 
         Of two arrays it is about labels drawn anew on these rows, and only rows on which they differ are bet on.
@@ -783,12 +565,9 @@ class Holdout(GrowingHoldout):
                 ``eh.accuracy(predictions, training=...)``.
             second: The same.
             metric: As for `evaluate`; one of `everhold.queries.COMPARED`, or a loss with its range.
-            guess: The analyst's own guess of the difference; needed for predictions without ``training=``, such as 0.
-            cv: As for `evaluate`.
-            features: As for `evaluate`.
-            where: As for `evaluate`; a loss with its range then takes its guess from training rows alone.
-            strict: As for `ask`.
-            silent: As for `ask`.
+            **terms: ``cv``, ``features``, ``strict`` and ``silent``: as for `evaluate`. ``where``, too; a loss with its
+                range then takes its guess from training rows alone. ``guess``: the analyst's own guess of the
+                difference; needed for predictions without ``training=``, such as 0.
 
         Returns:
             The answer: the first score minus the second one.
@@ -796,13 +575,9 @@ class Holdout(GrowingHoldout):
         Raises:
             QueryRejected: If they cannot be compared; nothing was charged.
         """
-        from everhold.queries.models import no_false_alarms
-        from everhold.queries.slices import comparison, in_slice
+        from everhold.asking.model_scores import compare
 
-        question = comparison(self._executor.compiler, (first, second), metric, cv=cv, features=features)
-        with no_false_alarms():
-            asked = in_slice(question, where, guessed=guess is not None)
-            return self.ask(asked, guess=guess, strict=strict, silent=silent)
+        return compare(self, (first, second), metric, **terms)
 
     def training_rows(self, features: Sequence[str] | None = None) -> tuple[Any, NDArray[Any]]:
         """The training rows as estimators take them, in the types in which they will meet the sealed rows.
@@ -824,18 +599,12 @@ class Holdout(GrowingHoldout):
 
     @current
     def ask_many(
-        self,
-        questions: Sequence[RowwiseQuery | str],
-        *,
-        guesses: Sequence[float | None] | None = None,
-        silent: bool = False,
-        reveal: Literal["checked", "all"] = "checked",
-    ) -> list[Answer]:
+        self, questions: Sequence[RowwiseQuery | str], *, guesses: Sequence[float | None] | None = None,
+        silent: bool = False, reveal: Literal["checked", "all"] = "checked",
+    ) -> list[Answer]:  # fmt: skip
         """Ask questions that do not depend on each other's answers, in order for as long as the budget pays.
 
-        Each look at the sealed rows covers only the questions that are sure to be answered; usually that is all of
-        them, in one transaction. If the process is interrupted, whatever was answered is in the ledger, and free when
-        asked again.
+        Usually it is one transaction. If the process is interrupted, whatever was answered is free when asked again.
 
         Args:
             questions: As for `ask`, without those that are made of several or have a price of their own.
@@ -855,26 +624,8 @@ class Holdout(GrowingHoldout):
         self._check_questions()
         with progress("asking"):
             executor = self._asked_of(None)
-            batch = _compiler(executor, silent).batch(questions, guesses, told=reveal == "all")
-            return ask_apart(executor, batch)
-
-    def _check_questions(self) -> None:
-        for accessor in self._in_charge():
-            accessor.check_query()
-
-    def _in_charge(self) -> Sequence[HoldoutAccessor]:
-        """Accessors of the extensions that the holdout was created with."""
-        return self._accessors_of(()) if self._recorded else ()
-
-    def _accessors(self, head: Head) -> Sequence[HoldoutAccessor]:
-        """Accessors of all extensions that the ledger or the settings name."""
-        used = [extension.name for extension in head.accounts.extensions.values()]
-        return self._accessors_of(used) if used or self._recorded else ()
-
-    def _accessors_of(self, names: Sequence[str]) -> Sequence[HoldoutAccessor]:
-        from everhold.asking.accessor import accessors_of
-
-        return accessors_of(self._executor, self._folder, self._recorded, names)
+            compiler = executor.compiler.silently() if silent else executor.compiler
+            return ask_apart(executor, compiler.batch(questions, guesses, told=reveal == "all"))
 
     def __getattr__(self, name: str) -> Any:
         """The accessor of an extension, or a method that was moved."""
@@ -901,28 +652,15 @@ class Holdout(GrowingHoldout):
 
         return HoldoutLedger(self._executor, self._model_names)
 
-    def _model_names(self, entries: Sequence[Entry]) -> Mapping[str, str]:
-        accessors = self._accessors(self._executor.ledger.head())
-        if not accessors:
-            return {}
-        from everhold.asking.model_names import model_names
-
-        known: dict[str, str] = {}
-        for accessor in accessors:
-            known |= accessor.model_names(entries)
-        return model_names(entries, known)
-
     def unseal(self) -> Unsealed:
         """End the study: tell every sealed number, exactly and at no cost, and answer no new question ever after.
 
-        For every question that was asked, also silently, it tells the mean over the sealed rows, and an interval that
-        holds for the population together with all others. That is safe only because nothing can depend on it any more:
-        the same transaction closes the ledger. Whatever was asked before stays free, and carries these numbers, too.
-        An unsealed study stays unsealed; unsealing it again tells the same.
+        Each question that was asked, also silently, has the mean over the sealed rows, and an interval that holds for
+        the population together with all others. That is safe only because the same transaction closes the ledger.
+        Whatever was asked before stays free. Unsealing again tells the same.
 
-        Who has these numbers knows much about the sealed rows. So other holdouts lose their promise that share rows
-        with this one, or hold the next stretch of the same series without an embargo; see `losing_their_promise`. So
-        does any copy of database and folder that was made before.
+        Other holdouts lose their promise that share rows with this one, or hold the next stretch of the same series
+        without an embargo (`losing_their_promise`). So does any earlier copy of database and folder.
 
         Raises:
             QueryRejected: If the mechanism rests on noise, nothing was asked, or an analyst asks for it. Nothing was
@@ -958,10 +696,9 @@ class Holdout(GrowingHoldout):
         """The price of a question before it is asked; nothing is asked, and it is free.
 
         Args:
-            question: The question; None for the price of any new one, in units of a mean over [0, 1]. For a histogram
-                the half-width is that of its widest bin, for a choice the regret, for a quantile the error of its
-                level, for a scan how far beyond the threshold a verdict may be wrong, for a synthetic table its worst
-                error, for a gradient that of its length.
+            question: None for the price of any new one, in units of a mean over [0, 1]. The half-width of a histogram
+                is that of its widest bin, of a choice the regret, of a quantile the error of its level, of a scan how
+                far a verdict may be wrong, of a table its worst error, of a gradient that of its length.
             guess: As for `ask`.
             tolerance: As for `ask`.
 
@@ -983,60 +720,17 @@ class Holdout(GrowingHoldout):
     @current
     def status(self) -> Facts:
         """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
-        from everhold.asking.worth import worth_now
+        from everhold.asking.session_facts import status_of
 
         head = self._executor.ledger.head()
-        promise, described = self.promise, self._executor.mechanism.to_dict()
-        state = self._executor.state_from(head.state)
-        remaining, parts = self._executor.remaining(head.state), Accounts.from_state(head.state).parts
-        asking = {} if self._executor.analyst is None else {ANALYST: self._executor.analyst}
-        allotted = {"allotments": [part.to_dict() for part in parts.values()]} if parts else {}
-        lost, added = head.accounts.lost.to_dict(), dict[str, Any]()
-        outlook = {} if head.accounts.closed else self._executor.mechanism.outlook(state)
-        worth = worth_now(self._executor, head).to_rows()
         if self._executor.level_of is None and Declarations.key in head.state:  # by another process
             self._know_families()
-        for accessor in self._accessors(head):
-            added |= accessor.status_facts(head)
-        return Facts({
-            "name": self._executor.record.name,
-            **asking,
-            "rows": self._executor.schema.rows,
-            "training_rows": self._executor.schema.training_rows,
-            **self._stays_in(),
-            "features": PUBLIC if self._executor.schema.features_public else SEALED,
-            **({} if self._executor.schema.stratified is None else {"stratified": self._executor.schema.stratified}),
-            "mechanism": described["mechanism"],
-            "parameters": described["parameters"],
-            "radius": promise.radius,
-            "expected": promise.expected,
-            "statement": promise.statement,
-            "confidence": promise.confidence,
-            "dependence": self._executor.mechanism.dependence.to_dict(),
-            "simulation": self._executor.record.configuration["seed"] is not None,
-            "questions_asked": state.asked,
-            "questions_left": remaining["questions"],
-            "closed": head.accounts.closed,
-            "charged": head.charged,
-            "remaining": remaining,
-            **({"outlook": outlook} if outlook else {}),
-            **({"worth": worth} if worth else {}),
-            **allotted,
-            **added,
-            **({"lost": lost} if lost else {}),
-            "ledger_head": {"sequence": head.sequence, "entry_hash": head.entry_hash},
-        })  # fmt: skip
+        return status_of(self, head, self.promise)
 
     @current
     def _remaining(self) -> dict[str, int]:
         executor = self._asked_of(None)
         return executor.remaining(executor.ledger.head().state)
-
-    def _stays_in(self) -> dict[str, Any]:
-        """The engine and the tables in which rows stay, if they do; where it is, is the steward's matter."""
-        configuration = self._executor.record.configuration
-        facts, table = public_facts(configuration), configuration.get("training_table")
-        return ({} if facts is None else {"engine": facts}) | ({} if table is None else {"training_table": dict(table)})
 
     def diagnose(self) -> Diagnosis:
         """True if the rows depend on each other, judged by the training rows alone; nothing is asked, and it is free.
@@ -1072,47 +766,9 @@ class Holdout(GrowingHoldout):
             True
             >>> holdout.close(); folder.cleanup()
         """
-        return self._transcript(all_entries(self._executor.ledger))
+        from everhold.asking.session_facts import transcript_of
 
-    def _transcript(self, every: Sequence[Entry]) -> Transcript:
-        from everhold.asking.model_names import with_names
-        from everhold.asking.unsealing import as_row, disclosed
-
-        told, step = disclosed(every), self.mechanism.row_step
-
-        def unsealed(entry: Entry) -> tuple[float | None, ...]:
-            return as_row(entry, told[entry.sequence]) if entry.sequence in told else _NOT_KEPT
-
-        entries, in_charge = [entry for entry in every if not entry.is_act], self._in_charge()
-        named = any(ANALYST in entry.description for entry in entries)
-        names = self._model_names(every) if in_charge else {}
-        if self._executor.analyst is not None:
-            entries = [entry for entry in entries if entry.description.get(ANALYST) == self._executor.analyst]
-        some = {name: None for name in _SOME if any(name in entry.answer for entry in entries)}
-        about = [about_of(self.schema, by_position=ABOUT in entry.description) for entry in entries]
-
-        def hidden(answer: Mapping[str, Any]) -> dict[str, None]:
-            return {name: None for each in in_charge for name in each.hidden(answer) & answer.keys()}
-
-        rows = (
-            {
-                "sequence": entry.sequence,
-                "asked_at": entry.asked_at,
-                "question": entry.question,
-                "asked": with_names(entry.description["shown"], names) if names else entry.description["shown"],
-                **some,
-                **{name: entry.answer[name] for name in _TOLD if name in entry.answer},
-                **hidden(entry.answer),
-                **(dict(zip(UNSEALED, unsealed(entry), strict=True)) if told else {}),
-                "charged": entry.charged,
-                **({ANALYST: entry.description.get(ANALYST)} if named else {}),
-                **({ABOUT: meant} if any(about) else {}),
-            }
-            for entry, meant in zip(entries, about, strict=True)
-        )
-        return Transcript([
-            in_own_units(row, entry.description, row_step=step) for row, entry in zip(rows, entries, strict=True)
-        ])  # fmt: skip
+        return transcript_of(self, all_entries(self._executor.ledger))
 
     def spent(self, *, delta: float = 1e-6) -> Any:
         """Privacy loss of any one sealed row by the answers so far, as differential privacy; free of charge.
@@ -1130,12 +786,9 @@ class Holdout(GrowingHoldout):
         return required("spending")(self.mechanism, state, entries, delta=delta, simulated=simulated)
 
     def certificate(
-        self,
-        answers: Mapping[str, Choice] | Sequence[Choice] = (),
-        *,
-        queries: bool = True,
+        self, answers: Mapping[str, Choice] | Sequence[Choice] = (), *, queries: bool = True,
         timestamp: Timestamper | str | None = None,
-    ) -> Certificate:
+    ) -> Certificate:  # fmt: skip
         """Signed document of the promise, the rows, the reasons, and all queries and charges so far.
 
         The whole ledger is checked first. Of one with more than 20,000 entries those are read again that came after the
@@ -1157,42 +810,9 @@ class Holdout(GrowingHoldout):
             ValueError: If a name cannot be used, or the same answer or name is there twice.
             EverholdError: If the authority cannot be reached, or the package is missing.
         """
-        from everhold.asking.certificate_answers import chosen_answers
-        from everhold.asking.query_list import MOST_LISTED, listed_queries
-        from everhold.asking.unsealing import disclosed_at
-        from everhold.certificate import CertifiedAccount, TimestampAuthority, make_certificate
-        from everhold.ledger.verify import check_unaltered
-        from everhold.sealing.resealing import also_sealed_as
+        from everhold.asking.certifying import certificate_of
 
-        stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
-        executor, head = self._executor, self._executor.ledger.head()
-        with progress("certifying"):
-            if self._engine is not None:
-                self._engine.check_unaltered(executor.record.configuration, executor.key)
-                if executor.growth is not None:
-                    executor.growth.check_unaltered()
-            checked = check_unaltered(executor.store, executor.record.name, head, seal_key=executor.key.seal_key)
-            told = disclosed_at(executor, checked.tally.unsealing)
-            listed = (
-                listed_queries(executor, last=head.sequence, told=told, names=self._model_names)
-                if queries and head.asked <= MOST_LISTED
-                else None
-            )
-        added: dict[str, Any] = {}
-        for accessor in self._accessors(head):
-            added |= accessor.certificate_facts(head, checked.tally)
-        account = CertifiedAccount(
-            head=head, tally=checked.tally, since=checked.since, extensions=added, queries=listed,
-            also_sealed_as=also_sealed_as(executor.store, executor.record),
-            answers=chosen_answers(executor, answers, last=head.sequence, told=told),
-        )  # fmt: skip
-        return make_certificate(
-            executor.record, account, mechanism=self._first.mechanism, key=executor.key, timestamp=stamper
-        )
-
-
-def _compiler(executor: QueryExecutor, silent: bool) -> QueryCompiler:
-    return executor.compiler.silently() if silent else executor.compiler
+        return certificate_of(self, answers, queries=queries, timestamp=timestamp, engine=self._engine)
 
 
 def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -> Holdout:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from everhold.arguments import brief
+from everhold.arguments import brief, names_keywords
 from everhold.asking.case_gate_opening import CaseRules, with_champion
+from everhold.asking.terms import USUAL_SUITE, SuiteTerms
 from everhold.errors import QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.queries.case_results import CASE, ids_in, runs_by_case
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["add_cases", "seal_cases"]
 
 _GROUP = "group"
+_PLANNED = ("challenges", "surprises", "confidence", "allow_resealing")
 
 
+@names_keywords(SuiteTerms, USUAL_SUITE)
 def seal_cases(
-    storage: str | Path = DEFAULT_STORAGE, name: str = "suite", *, results: Any, challenges: int = 200,
-    gate: str = "main", groups: Mapping[Any, Any] | None = None, confidence: float = 0.95, surprises: int | None = None,
-    allow_resealing: bool = False, **claims: Any,
+    storage: str | Path = DEFAULT_STORAGE, name: str = "suite", *, results: Any, gate: str = "main",
+    groups: Mapping[Any, Any] | None = None, **terms: Unpack[SuiteTerms],
 ) -> Holdout:  # fmt: skip
     """Seal the cases of a suite, with the results of their first champion, and open a gate for them.
 
@@ -35,14 +37,13 @@ def seal_cases(
         storage: As for `Holdout.create`.
         name: Name of the holdout.
         results: Results of the first champion, as for `CaseGate.challenge`; its ids are the cases.
-        challenges: Planned challenges; the level of each follows from it, and more are answered.
         gate: Name of the gate.
         groups: Case id to group, where cases of one group may depend on each other, such as those of one document.
-        confidence: Probability with which all promotions hold at once.
-        surprises: Planned promotions; ten by default.
-        allow_resealing: Seal cases of another suite again, for promises about new runs: all runs have to be new.
-        **claims: ``better`` or ``any_of``, ``not_worse``, ``margin``, ``baseline``, ``units``, ``ranges`` and
-            ``lower``, ``at_most`` and ``at_least``, as for `Holdout.gate`.
+        **terms: ``challenges``, those that are planned, 200 by default; the level of each follows from it, and more
+            are answered. ``surprises``: planned promotions, ten by default. ``confidence``: probability with which all
+            promotions hold at once. ``allow_resealing``: seal cases of another suite again, for promises about new
+            runs: all runs have to be new. The claims are ``better`` or ``any_of``, ``not_worse``, ``margin``,
+            ``baseline``, ``units``, ``ranges`` and ``lower``, ``at_most`` and ``at_least``, as for `Holdout.gate`.
 
     Returns:
         The holdout; its gate is ``holdout.gate(name=gate)``.
@@ -62,7 +63,9 @@ def seal_cases(
     from everhold.dependence import Groups
 
     table = _table(ids_in(results), groups, first=0)
-    rules = CaseRules(name=gate, **{name: value for name, value in claims.items() if name != "baseline"})
+    claims: dict[str, Any] = {**terms}
+    planned = {term: claims.pop(term, USUAL_SUITE[term]) for term in _PLANNED}
+    rules = CaseRules(name=gate, **{claim: value for claim, value in claims.items() if claim != "baseline"})
     claimed = with_champion(rules.suite(table[CASE]), results)  # before anything is sealed
     if claims.get("baseline") is not None:
         claimed.values(claims["baseline"])
@@ -70,9 +73,9 @@ def seal_cases(
         warnings.simplefilter("ignore", SmallHoldoutWarning)
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)
         holdout = Holdout.create(
-            storage, name, holdout=table, rows=Rows(row_id=CASE), mechanism="guess_and_check", queries=challenges,
-            surprises=surprises, confidence=confidence, planning=Planning(allow_vacuous=True),
-            allow_resealing=allow_resealing, dependence=None if groups is None else Groups(_GROUP),
+            storage, name, holdout=table, rows=Rows(row_id=CASE), mechanism="guess_and_check",
+            queries=planned.pop("challenges"), planning=Planning(allow_vacuous=True),
+            dependence=None if groups is None else Groups(_GROUP), **planned,
         )  # fmt: skip
     holdout.gate(name=gate, champion=results, **claims)
     return holdout

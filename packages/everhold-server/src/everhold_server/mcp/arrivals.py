@@ -1,4 +1,4 @@
-"""Tools of an agent for rows that arrive: one query of each window, and drift."""
+"""Tools of an agent for rows that arrive: one query of each window, drift, and values of a champion for new rows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 from pydantic import Field
 
 from everhold.display import left_in_words
-from everhold_server.mcp.tools import Given, Guess, High, Low, Text, mean_of
+from everhold.errors import QueryRejected
+from everhold_server.mcp.candidates import PredictionsFolder, candidate
+from everhold_server.mcp.results import CompletedTold
+from everhold_server.mcp.tools import (
+    File,
+    GateName,
+    Given,
+    Guess,
+    High,
+    Low,
+    Predictions,
+    Rule,
+    Text,
+    gate_named,
+    mean_of,
+)
 
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
-__all__ = ["ArrivalTools", "has_arrivals"]
+__all__ = ["ArrivalTools", "StewardTools", "has_arrivals"]
 
 
 class WindowsTold(TypedDict):
@@ -77,6 +92,39 @@ class ArrivalTools:
         return {
             "arrival": found.arrival, "queries": found.to_rows(), "changed": list(found.changed), "left": dict(left),
             "says": f"{len(found):,} comparisons; {changed}; {left_in_words(left)} left",
+        }  # fmt: skip
+
+
+class StewardTools:
+    """Tools for rows that arrive, where the agent acts for the steward.
+
+    Args:
+        holdout: The holdout itself, on behalf of no analyst.
+        predictions: The folder from which files of predictions are read; none by default.
+    """
+
+    def __init__(self, holdout: Holdout, predictions: PredictionsFolder | None = None) -> None:
+        self._holdout, self._predictions = holdout, predictions
+
+    def complete(
+        self, rule: Rule = None, predictions: Predictions = None, file: File = None, gate: GateName = "gate"
+    ) -> CompletedTold:
+        """Give the champion's values for rows that arrived; the gate refuses challenges before. Free.
+
+        Give exactly one: the rule that the champion is, or its predictions for the rows that arrived alone. They must
+        come from the same model, made without sealed labels, and cannot be changed afterwards.
+        """
+        found: Any = gate_named(self._holdout, gate)
+        if hasattr(found, "cases_left"):
+            raise QueryRejected(f"gate {gate!r} is about cases; expected a gate about rows; nothing was changed")
+        found.complete(
+            candidate(self._holdout.schema, self._predictions, rule=rule, predictions=predictions, file=file)
+        )
+        status = found.status()
+        return {
+            "gate": status["gate"], "champion": status["champion"], "rows_left": status["rows_left"],
+            "left": dict(status["remaining"]), "says": f"the champion of gate {gate!r} has values for all rows",
+            "next": "challenge the champion with a model for all rows",
         }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "AnswerTold",
     "CasesTold",
     "CertificateTold",
+    "CompletedTold",
     "Described",
     "QuoteTold",
     "ReportTold",
@@ -96,6 +97,14 @@ class VerdictTold(_Told):
     champion: Annotated[str, Field(description="SHA-256 of the champion after the challenge.")]
     challenges: Annotated[int, Field(description="Challenges that the gate has answered.")]
     promotions: Annotated[int, Field(description="Promotions so far.")]
+
+
+class CompletedTold(_Told):
+    """A gate whose champion got values for rows that arrived."""
+
+    gate: Annotated[str, Field(description="Name of the gate.")]
+    champion: Annotated[str, Field(description="SHA-256 of the champion, which stays the same.")]
+    rows_left: Annotated[int, Field(description="Rows for which it still has no values: 0.")]
 
 
 class CasesTold(_Led):

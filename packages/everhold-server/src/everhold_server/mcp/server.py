@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError
-from everhold_server.mcp.arrivals import ArrivalTools, has_arrivals
+from everhold_server.mcp.arrivals import ArrivalTools, StewardTools, has_arrivals
 from everhold_server.mcp.cases import CaseTools, has_cases
 from everhold_server.mcp.tools import Tools
 from everhold_server.mcp.words import INSTRUCTIONS
@@ -114,6 +114,9 @@ def make_server(holdout: Holdout, *, predictions: PredictionsFolder | None = Non
         arrivals = ArrivalTools(holdout)
         spending = (*spending, arrivals.over_time, arrivals.drift)
         methods = (*methods, arrivals.over_time, arrivals.drift)
+        if holdout.status().get("analyst") is None:
+            steward = StewardTools(holdout, predictions)
+            spending, methods = (*spending, steward.complete), (*methods, steward.complete)
     return _Server([_tool(method, free=method not in spending) for method in methods])
 
 

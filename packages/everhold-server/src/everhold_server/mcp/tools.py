@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from everhold.queries.conditional_mean import ConditionalMean
     from everhold.queries.mean import MeanQuery
 
-__all__ = ["Given", "Guess", "High", "Low", "Text", "Tools", "mean_of"]
+__all__ = [
+    "File", "GateName", "Given", "Guess", "High", "Low", "Predictions", "Rule", "Text", "Tools", "gate_named",
+    "mean_of",
+]  # fmt: skip
 
 Text = Annotated[
     str,
@@ -59,7 +62,7 @@ Predictions = Annotated[
 File = Annotated[
     str | None, Field(description="Name, without a path, of a file of predictions in the folder that you were given.")
 ]
-GateName = Annotated[str, Field(description="Which champion is challenged, where there are several.")]
+GateName = Annotated[str, Field(description="Name of the gate, where there are several.")]
 
 
 class Tools:
@@ -147,7 +150,7 @@ class Tools:
         to climb. The same model against the same champion again has the same verdict, for nothing.
         """
         model = candidate(self._holdout.schema, self._predictions, rule=rule, predictions=predictions, file=file)
-        verdict = self._gate(gate).challenge(model)
+        verdict = gate_named(self._holdout, gate).challenge(model)
         said = verdict.to_dict()
         return {
             "verdict": said["verdict"],
@@ -161,14 +164,6 @@ class Tools:
             "says": str(verdict),
             "next": next_after_verdict(verdict),
         }
-
-    def _gate(self, name: str) -> Gate:
-        try:
-            return self._holdout.gate(name=name)
-        except EverholdError:
-            raise
-        except ValueError as fault:  # of the name
-            raise QueryRejected(f"{fault}; nothing was charged") from None
 
     def status(self) -> StatusTold:
         """Say what was asked and charged, what is left, and which champions there are. Free."""
@@ -199,6 +194,20 @@ class Tools:
             "next": "save the document as a file that ends in .json; anybody can check it offline with 'everhold "
             "certificate verify FILE', and the answers against the ledger",
         }
+
+
+def gate_named(holdout: Holdout, name: str) -> Gate:
+    """A gate that is there.
+
+    Raises:
+        QueryRejected: If there is none, or the name cannot be one. Nothing is charged.
+    """
+    try:
+        return holdout.gate(name=name)
+    except EverholdError:
+        raise
+    except ValueError as fault:  # of the name
+        raise QueryRejected(f"{fault}; nothing was charged") from None
 
 
 def mean_of(question: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:

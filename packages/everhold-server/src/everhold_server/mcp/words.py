@@ -71,6 +71,11 @@ def next_step(status: Mapping[str, Any]) -> str:
             "ask members of the declared families, which cost nothing; for other queries, compute a guess on rows of "
             "your own and ask with it"
         )
+    if any(gate.get("rows_left") for gate in status.get("gates", ())):
+        return (
+            "rows arrived for which a champion has no values, so its challenges are refused: the steward gives them "
+            "first, with complete; or ask, with a guess"
+        )
     if status.get("gates"):
         return "improve your model on rows of your own, then challenge the champion; or ask, with a guess"
     return "compute a guess on rows of your own and ask with it; quote says beforehand what a question would cost"

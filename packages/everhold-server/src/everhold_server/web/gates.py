@@ -1,4 +1,4 @@
-"""The page of a holdout's gates: promotions, a new gate, a challenge."""
+"""The page of a holdout's gates: promotions, a new gate, a challenge, values of a champion for new rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["router"]
 
 router = APIRouter()
 
-_FILE, _RESULTS = "predictions", "results"
+_FILE, _TRAINING, _RESULTS = "predictions", "training", "results"
 _FIRST_BYTES = 1024
 _LATEST = 30
 
@@ -81,6 +81,23 @@ def challenge_with_results(
     return _page(request, View.of(holdouts, name, principal), fault=fault, verdict=verdict)
 
 
+@router.post("/holdouts/{name}/gates/champion")
+def complete(request: Request, name: HoldoutName, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
+    """Give a champion's values for rows that arrived."""
+    view, fault, completed = View.of(holdouts, name, principal), "", ""
+    try:
+        with warned_of():
+            gate: Any = view.whole.gate(name=fields.text("gate"))
+            if hasattr(gate, "cases_left"):
+                raise QueryRejected("the gate is about cases; expected a gate about rows; nothing was changed")
+            gate.complete(_candidate(view, fields), training=fields.chosen.tables(view.whole.schema).get(_TRAINING))
+        noted(request, "complete a champion", gate=gate.name)
+        completed = gate.name
+    except EverholdError as reason:
+        fault = reason.message
+    return _page(request, View.of(holdouts, name, principal), fault=fault, completed=completed)
+
+
 def _results(fields: Fields) -> dict[str, list[Any]]:
     """The results in a file; its format is seen in its first character."""
     file = fields.file(_RESULTS)
@@ -102,10 +119,10 @@ def _candidate(view: View, fields: Fields) -> Any:
     return rule if table is None else table
 
 
-def _page(request: Request, view: View, *, fault: str = "", verdict: Any = None) -> Response:
+def _page(request: Request, view: View, *, fault: str = "", verdict: Any = None, completed: str = "") -> Response:
     found = view.gates()
     return page(
         request, "gates.html", status=422 if fault else 200, view=view, gates=found, fault=fault,
-        verdict=verdict, said_of=SAID_OF,
-        endings=ENDINGS, metrics=GATE_METRICS, challenges=view.named(view.challenges()[:_LATEST]), tab="gates",
+        verdict=verdict, completed=completed, said_of=SAID_OF, endings=ENDINGS,
+        metrics=GATE_METRICS, challenges=view.named(view.challenges()[:_LATEST]), tab="gates",
     )  # fmt: skip

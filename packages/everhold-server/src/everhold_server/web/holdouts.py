@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from everhold.arguments import brief
 from everhold.dependence import Groups
 from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
+from everhold.families.protocol import from_toml, protocol_from
 from everhold.mechanisms import answering
 from everhold_competitions.competition import FEEDBACK, METRICS_WITHOUT_RANGE
 from everhold_server.api.contract import HoldoutName, warned_of
@@ -30,6 +31,7 @@ router = APIRouter()
 
 _LATEST = 25
 _TEXTS = ("name", "label", "row_id", "mechanism", "feedback", "metric", "deadline", "rules")
+_WHOLES = ("queries", "overfits", "teams", "submissions", "surprises", "largest_group")
 _FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by proof", "its score"), strict=True))
 
 
@@ -85,7 +87,7 @@ def _settings(fields: Fields) -> HoldoutSettings:
         HoldoutRejected: If it cannot be meant. Nothing was created.
     """
     texts = {name: fields.some(name) for name in _TEXTS}
-    wholes = {name: fields.whole(name) for name in ("queries", "overfits", "teams", "submissions", "surprises")}
+    wholes = {name: fields.whole(name) for name in _WHOLES}
     wish: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
     if (classes := fields.some("classes")) is not None:
         wish["classes"] = "open" if classes == "open" else [each.strip() for each in classes.split(",")]
@@ -93,6 +95,7 @@ def _settings(fields: Fields) -> HoldoutSettings:
     wish["features"] = "public" if fields.ticked("features_public") else "sealed"
     if fields.ticked("grows"):
         wish["grows"] = True
+    wish |= _declared(fields)
     if (groups := fields.some("groups")) is not None:
         wish["dependence"] = Groups(groups).to_dict()
     if "feedback" in wish:
@@ -104,6 +107,20 @@ def _settings(fields: Fields) -> HoldoutSettings:
         raise HoldoutRejected(
             f"the form cannot be used: see {wrong}; expected what it says beside each field; nothing was created"
         ) from None
+
+
+def _declared(fields: Fields) -> dict[str, Any]:
+    """Families of a protocol in a form, and their part of the probability of failure.
+
+    Raises:
+        QueryRejected: If it is no protocol. Nothing was created.
+    """
+    if (written := fields.some("declared")) is None:
+        return {}
+    said = from_toml(written)
+    if other := said.keys() - {"families", "share"}:
+        raise QueryRejected(f"the protocol says {brief(min(other))}; expected it in its own field; nothing was created")
+    return {"declared": said.get("families", {}), "share": protocol_from(said).share}
 
 
 @router.get("/holdouts/{name}")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from everhold.errors import EverholdError
-from everhold.families.protocol import protocol_from
+from everhold.families.protocol import from_toml, protocol_from
 from everhold.families.study import StudyPlan, plan_study
 from everhold_server.api.contract import warned_of
 from everhold_server.api.families import families_of
@@ -82,9 +81,9 @@ def _studied(written: str, rows: int) -> StudyPlan:
 
     Raises:
         EverholdError: If it cannot be planned.
-        ValueError: If it is no TOML, or its numbers make no sense.
+        ValueError: If its numbers make no sense.
     """
-    said = tomllib.loads(written)
+    said = from_toml(written)
     families = said.get("families")
     if isinstance(families, dict) and all(isinstance(each, dict) for each in families.values()):
         families_of(families)  # refuses too many of them

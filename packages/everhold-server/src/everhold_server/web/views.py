@@ -179,7 +179,14 @@ def _gate_of(view: View, gate: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **gate, "metric": gate["metric"].removeprefix(_ABOUT_CASES), "history": history, "name_of": names,
         "champions": _reigns(champions, view.status["ledger_head"]["sequence"]), "cases": cases,
+        "rows_left": gate.get("rows_left"), "rows": _rows_of(view.status) if "rows_left" in gate else None,
     }  # fmt: skip
+
+
+def _rows_of(status: Mapping[str, Any]) -> int:
+    """Number of rows that the next challenge is about: those of the tree that answers."""
+    arrivals = status["arrivals"]
+    return next(int(tree["rows"]) for tree in arrivals["trees"] if tree["tree"] == arrivals["answers_from"])
 
 
 def handed_in(view: View) -> str:

@@ -2,11 +2,13 @@
 
 import re
 
+import numpy as np
 import pytest
 from app_samples import bearing, http_client, make, token
 from service_samples import as_csv, rows, seal
 from web_samples import HOSTILE, chromium, serving
 
+import everhold as eh
 from everhold_server.principals import Role
 
 HTML = {"accept": "text/html"}
@@ -71,6 +73,60 @@ def test_windows_that_contradict_one_law_are_said_to(app):
     page = sent(app, PLACE + "/over-time", asked, Role.ANALYST, "ada").text
     assert "The population changed" in page
     assert "contradict" not in page
+
+
+def test_a_champion_is_completed_on_the_page_of_gates(app, tmp_path):
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "study") as steward:
+        steward.gate("accuracy", champion="delay > 60")
+        assert "without the champion" not in got(app, PLACE + "/gates").text
+        steward.append(rows(3))
+        left = steward.status()["gates"][0]["rows_left"]
+        head = steward.status()["ledger_head"]
+        page = got(app, PLACE + "/gates").text
+        assert f"{left:,} rows wait." in page
+        assert f"{2 * left:,} <span" in page
+        assert f"{left:,} without the champion" in page
+        seen = got(app, PLACE + "/gates", Role.VIEWER, "eve").text
+        assert f"{left:,} rows wait." in seen
+        assert "Complete the champion" not in seen
+        fields = {"gate": "gate", "rule": "delay > 60"}
+        assert sent(app, PLACE + "/gates/champion", fields, Role.ANALYST, "ada").status_code == 403
+        for wrong, said in (({"rule": "delay > 59"}, "is not the champion"), ({"rule": ""}, "neither of them")):
+            refused = sent(app, PLACE + "/gates/champion", {**fields, **wrong})
+            assert (refused.status_code, said in refused.text) == (422, True)
+        assert steward.status()["ledger_head"] == head
+        done = sent(app, PLACE + "/gates/champion", fields).text
+        assert "Completed." in done
+        assert "rows wait" not in done
+        assert "Complete the champion" not in done
+        assert steward.status()["gates"][0]["rows_left"] == 0
+    answered = sent(app, PLACE + "/gates/challenge", {"gate": "gate", "rule": "delay > 15"})
+    assert (answered.status_code, 'id="answer"' in answered.text) == (200, True)
+
+
+def grouped(seed, first):
+    rng = np.random.default_rng(seed)
+    return {"person": np.repeat(np.arange(first, first + 500), 3), "x": rng.normal(size=1_500)}
+
+
+def test_families_over_groups_that_arrive_are_sealed_in_the_browser(tmp_path):
+    app = make(f"sqlite:///{tmp_path}/s.db")
+    fields = {"name": "panel", "groups": "person", "grows": "yes", "confidence": "95"}
+    families = "share = 0.6\nfamilies.texts.texts = 40"
+    for more, said in (
+        ({"largest_group": "4"}, "largest_group"),
+        ({"declared": families}, "at least 3, the largest group"),
+        ({"declared": "families.texts.texts =", "largest_group": "4"}, "no TOML"),
+        ({"declared": "a = " + "[" * 3_000, "largest_group": "4"}, "no TOML"),
+        ({"declared": "queries = 5\n" + families, "largest_group": "4"}, "its own field"),
+    ):
+        refused = sent(app, "/seal", {**fields, **more}, holdout=as_csv(grouped(1, 0)))
+        assert (refused.status_code, said in refused.text) == (422, True), refused.text
+    made = sent(app, "/seal", {**fields, "declared": families, "largest_group": "4"}, holdout=as_csv(grouped(1, 0)))
+    assert made.status_code == 303, made.text
+    assert sent(app, "/holdouts/panel/arrivals", {}, rows=as_csv(grouped(2, 1_000))).status_code == 303
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/s.db", "panel") as opened:
+        assert (opened.status()["rows"], opened.ask("x > 1").source) == (3_000, "declared")
 
 
 def test_pages_fit_a_telephone_and_say_nothing_on_the_console(tmp_path):

@@ -1,9 +1,10 @@
 """An agent asks one query over time, where rows arrive."""
 
 import anyio
+import numpy as np
 import pytest
 from mcp import Client
-from mcp_samples import call, create, rows
+from mcp_samples import call, create, refused, rows, told
 
 import everhold as eh
 from everhold_server.mcp import make_server
@@ -33,6 +34,26 @@ def test_drift_is_charged_like_two_queries_a_column(holdout):
     assert wrong.is_error
 
 
+def test_the_steward_completes_a_champion_and_an_analyst_cannot(tmp_path):
+    with create(tmp_path, grows=True, features="public") as made:
+        made.allot("night", questions=10, charges=1)
+        made.gate("accuracy", champion="x > 1", name="rule")
+        late = rows(0)["late"]
+        made.gate("accuracy", champion=late ^ (np.arange(len(late)) % 3 == 0), name="known")
+        new = rows(3, first_id=20_000)
+        made.append(new)
+        assert "complete" in told(made, "describe")["next"]
+        assert "there is no tool" in refused(made.analyst("night"), "complete", {"rule": "x > 1", "gate": "rule"})
+        assert "is not the champion" in refused(made, "complete", {"rule": "x > 2", "gate": "rule"})
+        assert "exactly one" in refused(made, "complete", {"gate": "rule"})
+        done = told(made, "complete", {"rule": "x > 1", "gate": "rule"})
+        assert (done["rows_left"], done["left"]["questions"]) == (0, 200)
+        guesses = dict(zip(map(str, new["id"]), (new["late"] ^ (np.arange(len(late)) % 3 == 0)).tolist(), strict=True))
+        assert told(made, "complete", {"predictions": guesses, "gate": "known"})["rows_left"] == 0
+        assert told(made, "challenge", {"rule": "x + z > 0", "gate": "rule"})["promoted"]
+        assert "no values" not in told(made, "describe")["next"]
+
+
 def test_a_holdout_that_does_not_grow_has_no_such_tool(tmp_path, holdout):
     static = eh.Holdout.create(tmp_path / "t.db", "static", holdout=rows(5), mechanism="guess_and_check", queries=10)
 
@@ -41,5 +62,5 @@ def test_a_holdout_that_does_not_grow_has_no_such_tool(tmp_path, holdout):
             return {tool.name for tool in (await client.list_tools()).tools}
 
     with static:
-        assert "over_time" not in anyio.run(tools, static)
-    assert "over_time" in anyio.run(tools, holdout)
+        assert not {"over_time", "complete"} & anyio.run(tools, static)
+    assert {"over_time", "complete"} <= anyio.run(tools, holdout)

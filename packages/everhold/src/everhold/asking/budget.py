@@ -8,23 +8,17 @@ whose part is the whole. The decision that counts falls inside the ledger's tran
 
 from __future__ import annotations
 
-import operator
-import secrets
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
-from everhold.display import Display, left_in_words
-from everhold.errors import BudgetWarning, EverholdWarning, QueryRejected, warn_caller
-from everhold.ledger import EntryDraft, Outcome
-from everhold.ledger.allotments import ACT, ANALYST, LONGEST_NAME, MOST, Accounts, Allotment
+from everhold.errors import BudgetWarning, QueryRejected, warn_caller
+from everhold.ledger.allotments import LONGEST_NAME, MOST, Accounts, Allotment
 from everhold.mechanisms import State
-from everhold.queries.question import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.mechanisms import Mechanism
@@ -32,21 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SPENT",
-    "Allotments",
-    "act_of",
     "affordable",
     "allotment_of",
-    "checked_limits",
     "checked_name",
-    "described",
     "left_to",
     "on_behalf_of",
-    "outcome_of_act",
     "part_of",
     "refuse_look_alikes",
-    "set_limits",
     "warn_of_last_surprises",
-    "warn_of_promises",
     "whole_budget",
 ]
 
@@ -62,42 +49,6 @@ _LOOK_ALIKES = str.maketrans(
 
 
 _WHOLE = Allotment("", questions=MOST, charges=MOST)  # what the steward may spend: the budget itself is the limit
-
-
-@dataclass(frozen=True, slots=True)
-class Allotments(Display):
-    """The parts of all analysts.
-
-    Attributes:
-        parts: One for each analyst, in the order of their first allotment.
-        not_allotted: What is left of the budget beyond all that analysts may still spend, by name.
-        acts: The steward's acts in order: sequence, asked_at, analyst, questions, charges.
-    """
-
-    parts: Sequence[Allotment]
-    not_allotted: Mapping[str, int]
-    acts: Sequence[Mapping[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, analyst: str) -> Allotment:
-        return next(part for part in self.parts if part.analyst == analyst)
-
-    def _headline(self) -> str:
-        return f"not allotted: {left_in_words(self.not_allotted)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""
-        return {
-            "allotments": self.to_rows(),
-            "not_allotted": dict(self.not_allotted),
-            "acts": [dict(act) for act in self.acts],
-        }
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """One row for each analyst: analyst, asked, questions (its limit), charged, charges (its limit)."""
-        return [part.to_dict() for part in self.parts]
 
 
 _FORMULA = ("=", "+", "-", "@")
@@ -145,62 +96,6 @@ def whole_budget(executor: QueryExecutor, data: dict[str, Any]) -> dict[str, int
     return left_to(replace(part, asked=0, charged=0), executor.mechanism, State())
 
 
-def checked_limits(questions: int, charges: int | None, mechanism: Mechanism) -> tuple[int, int]:
-    """Both limits as plain whole numbers; without one, charges pay for as many questions at the planned price.
-
-    Raises:
-        ValueError: If they are none.
-    """
-    most = _limit("questions", questions)
-    planned = max(mechanism.quote(State()).charged_at_most, 1)
-    return most, min(most * planned, MOST) if charges is None else _limit("charges", charges)
-
-
-def _limit(what: str, value: int) -> int:
-    try:
-        number = -1 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = -1
-    if not 0 <= number <= MOST:
-        raise ValueError(f"{what} is {brief(value)}; expected a whole number of at least 0, the most that is allotted")
-    return number
-
-
-def act_of(analyst: str, questions: int, charges: int) -> EntryDraft:
-    """A steward's act as an entry of the ledger; no two of them are the same."""
-    public = {
-        "kind": ACT,
-        ANALYST: analyst,
-        "questions": questions,
-        "charges": charges,
-        "act": secrets.token_hex(16),
-    }
-    return EntryDraft(digest(public), {**public, "shown": f"allotment for {analyst!r}"})
-
-
-def outcome_of_act() -> Outcome:
-    """The ledger's outcome of an act: none."""
-    return Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
-
-
-def set_limits(accounts: Accounts, analyst: str, questions: int, charges: int) -> bool:
-    """Set the limits of an analyst; returns whether that changes anything.
-
-    Raises:
-        QueryRejected: If more was spent already, or the name looks like that of another analyst.
-    """
-    before = accounts.parts.get(analyst)
-    if before is not None and (before.questions, before.charges) == (questions, charges):
-        return False
-    if before is None:
-        refuse_look_alikes(analyst, accounts.parts, of="analyst")
-    try:
-        accounts.allot(analyst, questions, charges)
-    except ValueError as fault:
-        raise QueryRejected(f"{fault}; expected limits of at least that much; nothing was changed") from None
-    return True
-
-
 def refuse_look_alikes(name: str, others: Iterable[str], *, of: str) -> None:
     """Refuse a new name that people would take for another one.
 
@@ -217,19 +112,6 @@ def refuse_look_alikes(name: str, others: Iterable[str], *, of: str) -> None:
 
 def _looks(name: str) -> str:
     return unicodedata.normalize("NFKC", name.casefold()).translate(_LOOK_ALIKES)
-
-
-def warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) -> None:
-    """Warn if analysts were promised more than there is: then it is first come, first served."""
-    beyond = _beyond(accounts, mechanism, state)
-    missing = ["surprises" if name == "overfits" else name for name, count in beyond.items() if count < 0]
-    if missing:
-        warn_caller(
-            EverholdWarning(
-                f"what analysts may still spend adds up to more {' and '.join(missing)} than are left in the budget; "
-                "it is first come, first served"
-            )
-        )
 
 
 def warn_of_last_surprises(
@@ -286,22 +168,6 @@ def _of_plan(mechanism: Mechanism, state: State, *, charged: int) -> str | None:
         return f"{first}. Queries that are not declared are refused when none is left. {remedy}"
     told = ", ".join(f"{half:.3g} {when}" for when, half in widths.items())
     return f"{first}. Queries are still answered, and each further surprise widens their intervals: {told}. {remedy}"
-
-
-def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """Budget left in the whole minus all that analysts may still spend, by name."""
-    whole, parts = mechanism.remaining(state), accounts.parts.values()
-    owed = {
-        "questions": sum(part.questions - part.asked for part in parts),
-        "charges": sum(part.charges - part.charged for part in parts),
-    }
-    return {name: count - owed["questions" if name == "questions" else "charges"] for name, count in whole.items()}
-
-
-def described(accounts: Accounts, mechanism: Mechanism, state: State, acts: Sequence[Mapping[str, Any]]) -> Allotments:
-    """The accounts as people see them."""
-    left = {name: max(count, 0) for name, count in _beyond(accounts, mechanism, state).items()}
-    return Allotments(tuple(accounts.parts.values()), left, tuple(acts))
 
 
 def allotment_of(accounts: Accounts, analyst: str) -> Allotment:

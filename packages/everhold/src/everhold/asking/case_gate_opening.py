@@ -35,21 +35,7 @@ _POPULATIONS = {"cases": NEW_CASES, "runs": NEW_RUNS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRules:
-    """Rules of a gate about cases.
-
-    Attributes:
-        name: Of the gate.
-        better: Metric that has to be better than the champion's; None where `any_of` names several.
-        any_of: Metrics of which any one has to be better.
-        not_worse: Guards: by how much each metric may be worse than the baseline's.
-        margin: A success has to be better by more than this, in the metric's units.
-        challenges: Most challenges of this gate; None for no limit but the budget.
-        units: ``"cases"`` for new cases, ``"runs"`` for new runs of these cases.
-        ranges: Low and high of each column; 0 and 1 by default.
-        lower: Metrics of which less is better; by default those of `everhold.queries.case_metrics.LOWER`.
-        at_most: Guards against numbers, by a column, a difference or a ratio of columns.
-        at_least: The same.
-    """
+    """Rules of a gate about cases; see `everhold.Holdout.gate`."""
 
     name: str
     better: str | None = None

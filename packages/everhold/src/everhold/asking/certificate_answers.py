@@ -165,10 +165,11 @@ class _Shelf:
         step, answer = self.executor.mechanism.row_step, entry.answer
         numbers = reading.in_units(answer["value"], answer["low"], answer["high"], row_step=step)
         sealed = self.told.get(entry.sequence)
-        return _fact(
-            [entry], numbers, reading.in_units(*sealed or (None, None, None), row_step=step), measure=reading.measure,
-            asked=entry.description["shown"], question=entry.question, source=answer["source"],
-        )  # fmt: skip
+        return _Shown(
+            entries=[entry], told=numbers, sealed=reading.in_units(*sealed or (None, None, None), row_step=step),
+            measure=reading.measure, asked=entry.description["shown"], question=entry.question,
+            source=answer["source"],
+        ).fact()  # fmt: skip
 
     def _of_question(self, question: Query[Any] | str) -> dict[str, Any]:
         """A question that was asked before, also one that is made of several."""
@@ -189,10 +190,11 @@ class _Shelf:
         answer: Answer = ready.present(
             ExecutionResult([_committed(entry, self.told.get(entry.sequence)) for entry in entries], {}, "", None)
         )
-        return _fact(
-            entries, (answer.value, answer.low, answer.high), (answer.sealed, answer.sealed_low, answer.sealed_high),
-            measure=_measure(ready), asked=answer.shown, question=answer.question, source=answer.source,
-        )  # fmt: skip
+        return _Shown(
+            entries=entries, told=(answer.value, answer.low, answer.high),
+            sealed=(answer.sealed, answer.sealed_low, answer.sealed_high), measure=_measure(ready),
+            asked=answer.shown, question=answer.question, source=answer.source,
+        ).fact()  # fmt: skip
 
 
 def _committed(entry: Entry, sealed: Numbers | None) -> Committed:
@@ -221,31 +223,41 @@ def _same(kept: float | None, given: float | None, width: float) -> bool:
 Told3 = tuple[float | None, float | None, float | None]
 
 
-def _fact(
-    entries: Sequence[Entry], told: Told3, sealed: Told3, *, measure: str, asked: str, question: str, source: str
-) -> dict[str, Any]:
-    """One answer as the certificate states it."""
-    if None in told and None in sealed:
-        silent = "it was asked silently, and nothing is told of it before the study is unsealed"
-        raise QueryRejected(
-            f"the answer to {brief(asked)} cannot be shown: {silent if source == SILENT else 'it holds no number'}; "
-            f"expected an answer that was told; {_SIGNED_NOTHING}"
-        )
-    names = ("value", "low", "high")
-    about = [entry.answer["rows"] for entry in entries if is_span(entry.answer.get("rows"))]
-    spans = {} if not about else {"rows": list(about[0])}
-    unsealed = {} if None in sealed else {"unsealed": dict(zip(names, map(_plain, sealed), strict=True))}
-    return {
-        "measure": measure,
-        "asked": asked,
-        "question": question,
-        "entries": [entry.sequence for entry in entries],
-        "source": source,
-        "by_position": any(ABOUT in entry.description for entry in entries),
-        **dict(zip(names, map(_plain, told), strict=True)),
-        **unsealed,
-        **spans,
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """An answer of the ledger that the certificate shows; with value, low and high of the sealed rows, if unsealed."""
+
+    entries: Sequence[Entry]
+    measure: str
+    asked: str
+    question: str
+    source: str
+    told: Told3
+    sealed: Told3
+
+    def fact(self) -> dict[str, Any]:
+        """The answer as the certificate states it."""
+        if None in self.told and None in self.sealed:
+            silent = "it was asked silently, and nothing is told of it before the study is unsealed"
+            why = silent if self.source == SILENT else "it holds no number"
+            raise QueryRejected(
+                f"the answer to {brief(self.asked)} cannot be shown: {why}; expected an answer that was told; "
+                f"{_SIGNED_NOTHING}"
+            )
+        about = [entry.answer["rows"] for entry in self.entries if is_span(entry.answer.get("rows"))]
+        return {
+            **{name: getattr(self, name) for name in ("measure", "asked", "question")},
+            "entries": [entry.sequence for entry in self.entries],
+            "source": self.source,
+            "by_position": any(ABOUT in entry.description for entry in self.entries),
+            **_numbers(self.told),
+            **({} if None in self.sealed else {"unsealed": _numbers(self.sealed)}),
+            **({"rows": list(about[0])} if about else {}),
+        }
+
+
+def _numbers(three: Told3) -> dict[str, float | None]:
+    return {name: _plain(number) for name, number in zip(("value", "low", "high"), three, strict=True)}
 
 
 def _plain(number: float | None) -> float | None:

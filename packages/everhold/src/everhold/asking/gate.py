@@ -236,14 +236,7 @@ def _sees(gate: GateAccount, executor: QueryExecutor, data: dict[str, Any]) -> d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRules:
-    """Rules of a gate about rows.
-
-    Attributes:
-        name: Of the gate.
-        metric: What is compared; see `metric_of`. None for that of a gate that is there already.
-        margin: By more than this a challenger has to be better, in the metric's units.
-        challenges: Most challenges of this gate; None for as many as the room for surprises pays, also beyond the plan.
-    """
+    """Rules of a gate about rows; see `everhold.Holdout.gate`."""
 
     name: str
     metric: Any = None

@@ -1,8 +1,8 @@
-"""The part of a `Holdout` about rows that arrive: append, ask about earlier states, ask over time, retire."""
+"""Parts of a `Holdout`: extensions in use, and rows that arrive (append, ask of earlier states and over time)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -13,14 +13,15 @@ from everhold.errors import QueryRejected
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from everhold.asking.accessor import HoldoutAccessor
     from everhold.asking.appending import Arrived
     from everhold.asking.drift import Drift
     from everhold.asking.over_time import OverTime
-    from everhold.ledger import Ledger
+    from everhold.ledger import Entry, Head, Ledger
     from everhold.queries.question import Query, QueryPlan
     from everhold.sealing.reading import RowSource
 
-__all__ = ["GrowingHoldout", "SeesArrivals", "check_asked", "current"]
+__all__ = ["ExtendedHoldout", "GrowingHoldout", "SeesArrivals", "check_asked", "current"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -63,7 +64,42 @@ class SeesArrivals:
             self._executor = growth.oldest(self._executor.analyst)
 
 
-class GrowingHoldout(SeesArrivals):
+class ExtendedHoldout(SeesArrivals):
+    """The part of `everhold.holdout.Holdout` that knows the extensions in use."""
+
+    _recorded: Mapping[str, Any]  # settings of the extensions that it was created with
+
+    def _check_questions(self) -> None:
+        for accessor in self._in_charge():
+            accessor.check_query()
+
+    def _in_charge(self) -> Sequence[HoldoutAccessor]:
+        """Accessors of the extensions that the holdout was created with."""
+        return self._accessors_of(()) if self._recorded else ()
+
+    def _accessors(self, head: Head) -> Sequence[HoldoutAccessor]:
+        """Accessors of all extensions that the ledger or the settings name."""
+        used = [extension.name for extension in head.accounts.extensions.values()]
+        return self._accessors_of(used) if used or self._recorded else ()
+
+    def _accessors_of(self, names: Sequence[str]) -> Sequence[HoldoutAccessor]:
+        from everhold.asking.accessor import accessors_of
+
+        return accessors_of(self._executor, self._folder, self._recorded, names)
+
+    def _model_names(self, entries: Sequence[Entry]) -> Mapping[str, str]:
+        accessors = self._accessors(self._executor.ledger.head())
+        if not accessors:
+            return {}
+        from everhold.asking.model_names import model_names
+
+        known: dict[str, str] = {}
+        for accessor in accessors:
+            known |= accessor.model_names(entries)
+        return model_names(entries, known)
+
+
+class GrowingHoldout(ExtendedHoldout):
     """The part of `everhold.holdout.Holdout` that is about rows that arrive."""
 
     def append(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.gate import Gate, GateRules, open_gate
 from everhold.asking.gate_arrivals import model_store_of, rows_left
 from everhold.asking.gate_facts import certified_gates, completions_of, described_gate
+from everhold.asking.terms import CaseClaims
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.gates import Gates
 
 if TYPE_CHECKING:
     from everhold.asking.case_gate import CaseGate
+    from everhold.asking.terms import GateTerms
     from everhold.ledger import Head
     from everhold.ledger.gates import GateAccount
     from everhold.ledger.tally import Tally
@@ -33,19 +35,26 @@ class HoldoutGates(HoldoutAccessor):
         champions = model_store_of(self._executor, self._folder)
         return open_gate(self._executor, champions, rules, champion=champion, training=training)
 
-    def is_about_cases(self, name: str) -> bool:
+    def named(self, name: str, metric: Any, *, champion: Any, **terms: Unpack[GateTerms]) -> Gate | CaseGate:
+        """A gate about rows or about cases; see `Holdout.gate`."""
+        given: dict[str, Any] = {**terms}
+        claimed = given.get("better") is not None or given.get("any_of") is not None
+        if metric is None and (claimed or self._is_about_cases(name)):
+            from everhold.asking.case_gate_opening import CaseRules, open_case_gate
+
+            given.pop("training", None)
+            baseline = given.pop("baseline", None)
+            rules = CaseRules(name=name, **given)
+            return open_case_gate(self._executor, self._folder, rules, champion=champion, baseline=baseline)
+        claims = {claim: given.pop(claim) for claim in CaseClaims.__annotations__ if claim in given}
+        if others := [claim for claim, value in claims.items() if value is not None]:
+            raise TypeError(f"{others[0]} belongs to a gate about cases; pass better= or any_of= with it")
+        return self.open(metric, champion=champion, name=name, **given)
+
+    def _is_about_cases(self, name: str) -> bool:
         """True if there is a gate of this name, and it is about cases."""
         gate = Accounts.from_state(self._executor.ledger.head().state).of(Gates).by_name.get(name)
         return gate is not None and not gate.about_rows
-
-    def of_cases(
-        self, name: str = "gate", *, champion: Any = None, baseline: Any = None, **rules: Any
-    ) -> CaseGate:  # fmt: skip
-        """A gate about cases; see `Holdout.gate`."""
-        from everhold.asking.case_gate_opening import CaseRules, open_case_gate
-
-        made = CaseRules(name=name, **rules)
-        return open_case_gate(self._executor, self._folder, made, champion=champion, baseline=baseline)
 
     def status_facts(self, head: Head) -> dict[str, Any]:
         """All gates in public facts."""

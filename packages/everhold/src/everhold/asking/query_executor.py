@@ -168,7 +168,7 @@ class QueryExecutor:
         configuration = self.record.configuration
         families = MemberLevels(
             level_of=never_declared if self.level_of is None else partial(self.level_of, self),
-            told_by_tree=partial(_told_by_tree, self.ledger), first_rows=configuration.get(FAMILIES_GROW, 0),
+            asked_of_tree=partial(_asked_of_tree, self.ledger), first_rows=configuration.get(FAMILIES_GROW, 0),
             largest_group=configuration.get(LARGEST_GROUP, 0),
         )  # fmt: skip
         before = AskedBefore(
@@ -349,10 +349,16 @@ def _why_refused(entries: Sequence[Committed | None], analyst: str | None) -> st
     return _REFUSED if analyst is None else SPENT
 
 
-def _told_by_tree(ledger: Ledger, question: str) -> bool:
-    """True for a stored answer that is neither silent nor that of a member of a declared family."""
+def _asked_of_tree(ledger: Ledger, question: str, member: str) -> bool:
+    """True for a question with an entry that is not that of a member of a declared family.
+
+    Once the study was unsealed, a silent entry tells its sealed numbers, unless the member was told before.
+    """
     entry = ledger.find(question)
-    return entry is not None and entry.answer["source"] not in ("declared", "silent")
+    if entry is None or entry.answer["source"] == "declared":
+        return False
+    unsealed = entry.answer["source"] == "silent" and ledger.head().accounts.closed
+    return not unsealed or ledger.find(member) is not None
 
 
 def ask_apart(executor: QueryExecutor, batch: Batch) -> list[Answer]:

@@ -31,14 +31,6 @@ _COLUMNS = ("gate", "metric", "margin", "champion", "challenges", "promotions", 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
 
 GateOption = Annotated[str, typer.Option("--gate", help="The gate's name; a holdout may have several.")]
-ColumnOption = Annotated[str | None, typer.Option(help="Column of the predictions file, where it has several.")]
-TrainedOption = Annotated[
-    Path | None, typer.Option(help="The same model's predictions for the training rows; they make the test sharper.")
-]
-RuleOption = Annotated[
-    str | None,
-    typer.Option(help="Instead of predictions: a rule over the features, which says label 1 where it is true."),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,11 +40,66 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChampionOptions:
+class ModelOptions:
+    """A model: its predictions in a file, or a rule."""
+
+    file: Path | None = None
+    rule: Annotated[
+        str | None,
+        typer.Option(help="Instead of predictions: a rule over the features, which says label 1 where it is true."),
+    ] = None
+    training_predictions: Annotated[
+        Path | None, typer.Option(help="The same model's predictions for the training rows; the test gets sharper.")
+    ] = None
+    column: Annotated[str | None, typer.Option(help="Column of the predictions file, where it has several.")] = None
+
+    def check(self, option: str) -> None:
+        """Check that there is either a file or a rule.
+
+        Raises:
+            Misuse: If there is none of them, or both.
+        """
+        if (self.file is None) == (self.rule is None):
+            found = "none of them" if self.rule is None else "both"
+            raise Misuse(f"expected one of {option} and --rule, found {found}; see --help")
+
+    def read(self, schema: Schema) -> tuple[Any, Any]:
+        """The model, and its predictions for the training rows."""
+        from everhold.queries.prediction_files import read_predictions
+
+        found = [
+            None if path is None else read_predictions(path, schema, column=self.column)
+            for path in (self.file, self.training_predictions)
+        ]
+        return self.rule or found[0], found[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChampionOptions(ModelOptions):
     """The model to beat."""
 
-    champion: Annotated[Path | None, typer.Option(help="Predictions of the model to beat, for the sealed rows.")] = None
-    rule: RuleOption = None
+    file: Annotated[
+        Path | None, typer.Option("--champion", help="Predictions of the model to beat, for the sealed rows.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChallengerOptions(ModelOptions):
+    """The model that challenges."""
+
+    file: Annotated[
+        Path | None, typer.Option("--challenger", help="Predictions of the challenger, for the sealed rows.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionOptions(ModelOptions):
+    """The champion, for rows that arrived."""
+
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="Predictions of the champion, for the rows that arrived alone."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,24 +139,6 @@ class TermOptions:
         return partial(risk, **given) if self.metric == "risk" else partial(metric, self.metric, **given)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileOptions:
-    """Details of the file of predictions."""
-
-    training_predictions: TrainedOption = None
-    column: ColumnOption = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CandidateOptions:
-    """The model that challenges, with details of its file of predictions."""
-
-    challenger: Annotated[Path | None, typer.Option(help="Predictions of the challenger, for the sealed rows.")] = None
-    rule: RuleOption = None
-    training_predictions: TrainedOption = None
-    column: ColumnOption = None
-
-
 @group.command()
 @with_option_groups
 def create(
@@ -117,7 +146,6 @@ def create(
     place: HoldoutPlace,
     champion: ChampionOptions,
     terms: TermOptions,
-    files: FileOptions,
     gate: GateOption = "gate",
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -146,14 +174,13 @@ def create(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    _check_one(champion.champion, champion.rule, option="--champion")
+    champion.check("--champion")
     measure = terms.measure()
     with place.opened() as holdout, arguments_checked():
+        first, training = champion.read(holdout.schema)
         opened_gate = holdout.gate(
-            measure, champion=champion.rule or _read(champion.champion, holdout.schema, files.column),
-            margin=terms.margin, challenges=terms.challenges, name=gate,
-            training=_read(files.training_predictions, holdout.schema, files.column),
-        )  # fmt: skip
+            measure, champion=first, margin=terms.margin, challenges=terms.challenges, name=gate, training=training
+        )
         status = opened_gate.status()
     show_record(status, form)
 
@@ -163,7 +190,7 @@ def create(
 def challenge(
     *,
     place: HoldoutPlace,
-    challenger: CandidateOptions,
+    challenger: ChallengerOptions,
     gate: GateOption = "gate",
     analyst: AnalystOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if the challenge is refused.")] = False,
@@ -192,27 +219,11 @@ def challenge(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    _check_one(challenger.challenger, challenger.rule, option="--challenger")
+    challenger.check("--challenger")
     with place.opened(analyst) as holdout, arguments_checked():
-        verdict = holdout.gate(name=gate).challenge(
-            challenger.rule or _read(challenger.challenger, holdout.schema, challenger.column),
-            training=_read(challenger.training_predictions, holdout.schema, challenger.column),
-            strict=strict,
-        )
+        model, training = challenger.read(holdout.schema)
+        verdict = holdout.gate(name=gate).challenge(model, training=training, strict=strict)
     show_sentence(str(verdict), verdict.to_dict(), form)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionOptions:
-    """Values of the champion for rows that arrived."""
-
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="Predictions of the champion, for the rows that arrived alone."),
-    ] = None
-    rule: Annotated[str | None, typer.Option(help="Of a champion that is a rule: the same rule.")] = None
-    training_predictions: TrainedOption = None
-    column: ColumnOption = None
 
 
 @group.command()
@@ -245,13 +256,11 @@ def complete(
       7  the rows or the ledger were altered
       8  the steward's key is missing or wrong
     """
-    _check_one(champion.file, champion.rule, option="a file")
+    champion.check("a file")
     with place.opened() as holdout, arguments_checked():
         found = holdout.gate(name=gate)
-        found.complete(
-            champion.rule or _read(champion.file, holdout.schema, champion.column),
-            training=_read(champion.training_predictions, holdout.schema, champion.column),
-        )
+        model, training = champion.read(holdout.schema)
+        found.complete(model, training=training)
         status = found.status()
     show_record(status, form)
 
@@ -288,15 +297,3 @@ def status(
             return
         found = holdout.status().get("gates", [])
     show_list(found, _COLUMNS, form, document={"gates": found})
-
-
-def _check_one(path: Path | None, rule: str | None, *, option: str) -> None:
-    if (path is None) == (rule is None):
-        found = "none of them" if rule is None else "both"
-        raise Misuse(f"expected one of {option} and --rule, found {found}; see --help")
-
-
-def _read(path: Path | None, schema: Schema, column: str | None) -> Any:
-    from everhold.queries.prediction_files import read_predictions
-
-    return None if path is None else read_predictions(path, schema, column=column)

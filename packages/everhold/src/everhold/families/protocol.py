@@ -41,7 +41,7 @@ from everhold.queries.mean import MeanQuery, mean
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.metrics import Metric, PredictionQuery
 
-__all__ = ["SHARE", "Protocol", "checked_share", "family_from", "protocol", "protocol_from", "written"]
+__all__ = ["SHARE", "Protocol", "checked_share", "family_from", "from_toml", "protocol", "protocol_from", "written"]
 
 _KEYS = {
     "listed": {"weights"},
@@ -78,14 +78,26 @@ def protocol(path: Path | str) -> Protocol:
     """
     try:
         content = Path(path).read_bytes()
-        said = _from_yaml(content) if Path(path).suffix in (".yaml", ".yml") else tomllib.loads(content.decode())
+        said = _from_yaml(content) if Path(path).suffix in (".yaml", ".yml") else from_toml(content.decode())
     except OSError as fault:
         raise QueryRejected(
             f"the protocol cannot be read: {fault.strerror}; expected a TOML file; nothing was changed"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise QueryRejected(f"the protocol is no TOML file: {brief(str(fault))}; nothing was changed") from None
+    except UnicodeDecodeError:
+        raise QueryRejected("the protocol is no TOML file: it is no text in UTF-8; nothing was changed") from None
     return protocol_from(said)
+
+
+def from_toml(text: str) -> dict[str, Any]:
+    """Plain data of a protocol in TOML.
+
+    Raises:
+        QueryRejected: If it is no TOML. Nothing is changed.
+    """
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as fault:
+        raise QueryRejected(f"the protocol is no TOML: {brief(str(fault))}; nothing was changed") from None
 
 
 def _from_yaml(content: bytes) -> Any:

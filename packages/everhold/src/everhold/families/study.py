@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
@@ -21,13 +21,12 @@ from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.declared import label_nats
 from everhold.planning import Plan
 from everhold.planning import plan as plan_mechanisms
-from everhold.planning.request import USUAL_TERMS, USUAL_VALUE, PlanTerms
+from everhold.planning.request import USUAL_TERMS, USUAL_VALUE, PlanTerms, StudyTerms
 from everhold.planning.widths import width_at
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from everhold.dependence import DependenceModel
     from everhold.families.base import Family
 
 __all__ = ["VALUES", "StudyLine", "StudyPlan", "plan", "plan_study"]
@@ -36,7 +35,7 @@ VALUES = (0.5, 0.9)
 """True values of shares at which widths are planned."""
 
 _QUERIES = 1_000
-_WISHES = {"queries", "overfits", "confidence", "dependence", "training_rows"}
+_WISHES = {"queries", *StudyTerms.__annotations__}
 _TOLD = 10  # members that are told before the last query that is not declared
 
 
@@ -133,22 +132,19 @@ class _PlanWish(PlanTerms, total=False):
 
 @overload
 def plan(
-    *, queries: int, rows: int | None = None, overfits: int | None = None, confidence: float = 0.95,
-    slack: float = 0.0, dependence: DependenceModel | None = None, radius: float | None = None,
-    training_rows: int | None = None, at: float = USUAL_VALUE, disagreement: float | None = None,
-    alike: float | None = None,
+    *, queries: int, rows: int | None = None, radius: float | None = None, at: float = USUAL_VALUE,
+    disagreement: float | None = None, **terms: Unpack[PlanTerms],
 ) -> Plan: ...  # fmt: skip
 
 
 @overload
 def plan(
     *, protocol: Protocol | Mapping[str, Any] | Path | str, rows: int, queries: int | None = None,
-    overfits: int | None = None, confidence: float = 0.95, dependence: DependenceModel | None = None,
-    training_rows: int | None = None,
+    **terms: Unpack[StudyTerms],
 ) -> StudyPlan: ...  # fmt: skip
 
 
-@names_keywords(_PlanWish, {**USUAL_TERMS, "queries": None, "radius": None, "at": USUAL_VALUE, "disagreement": None})
+@names_keywords(_PlanWish, {**USUAL_TERMS, "at": USUAL_VALUE})
 def plan(
     *, protocol: Protocol | Mapping[str, Any] | Path | str | None = None, rows: int | None = None, **wish: Any
 ) -> Plan | StudyPlan:  # fmt: skip
@@ -179,26 +175,20 @@ def plan(
     return plan_study(protocol, rows=rows, **wish)
 
 
+@names_keywords(StudyTerms, USUAL_TERMS)
 def plan_study(
-    protocol: Protocol | Mapping[str, Any] | Path | str,
-    *,
-    rows: int,
-    queries: int | None = None,
-    overfits: int | None = None,
-    confidence: float = 0.95,
-    dependence: DependenceModel | None = None,
-    training_rows: int | None = None,
-) -> StudyPlan:
+    protocol: Protocol | Mapping[str, Any] | Path | str, *, rows: int, queries: int | None = None,
+    **terms: Unpack[StudyTerms],
+) -> StudyPlan:  # fmt: skip
     """Widths of a study protocol.
 
     Args:
         protocol: A file, or what `everhold.protocol` returns, or the same as plain data.
         rows: Number of sealed rows.
         queries: Planned queries that are no members; by default what the protocol says, or 1,000.
-        overfits: Planned surprises among them; likewise, or 10.
-        confidence: Probability with which all intervals hold at once.
-        dependence: How the rows depend on each other; independent by default.
-        training_rows: By default as many as are sealed; 0 for none.
+        **terms: ``overfits``, the planned surprises among them, by default what the protocol says, or 10;
+            ``confidence``, the probability with which all intervals hold at once; ``dependence`` of the rows on each
+            other, independent by default; and ``training_rows``, by default as many as are sealed, 0 for none.
 
     Raises:
         QueryRejected: If the protocol cannot be planned. Nothing is changed.
@@ -208,12 +198,12 @@ def plan_study(
         protocol = read_protocol(protocol)
     elif not isinstance(protocol, Protocol):
         protocol = protocol_from(protocol)
-    share, training = checked_share(protocol.share), rows if training_rows is None else training_rows
-    more: dict[str, Any] = {} if dependence is None else {"dependence": dependence}
-    mechanism = GuessAndCheck.tuned(
-        rows=rows, queries=queries or protocol.queries or _QUERIES, overfits=overfits or protocol.surprises,
-        confidence=confidence, training_rows=training, **more,
-    ).sharing(share)  # fmt: skip
+    wish: dict[str, Any] = {**terms, "overfits": terms.get("overfits") or protocol.surprises}
+    for name in ("dependence", "training_rows"):
+        if wish.get(name) is None:
+            wish.pop(name, None)
+    share, training = checked_share(protocol.share), wish.setdefault("training_rows", rows)
+    mechanism = GuessAndCheck.tuned(rows=rows, queries=queries or protocol.queries or _QUERIES, **wish).sharing(share)
     base = math.log(len(protocol.families))
     lines = [_member(mechanism, name, family, base, training > 0) for name, family in protocol.families.items()]
     return StudyPlan(

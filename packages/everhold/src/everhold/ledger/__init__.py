@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from everhold.ledger.ledger import Ledger
 from everhold.ledger.records import Committed, Entry, EntryDraft, Head, HoldoutRecord, Outcome
 from everhold.ledger.store import LedgerStore
-from everhold.ledger.verify import LedgerFinding, VerificationReport, verify
+
+if TYPE_CHECKING:
+    from everhold.ledger.verification import LedgerFinding, VerificationReport, verify
 
 __all__ = [
     "Committed",
@@ -20,3 +24,13 @@ __all__ = [
     "VerificationReport",
     "verify",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Names of the verification, which an ask does not load."""
+        if name not in {"LedgerFinding", "VerificationReport", "verify"}:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from everhold.ledger import verification
+
+        return getattr(verification, name)

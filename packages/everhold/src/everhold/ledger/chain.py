@@ -18,12 +18,29 @@ import hashlib
 import hmac
 import json
 from json.encoder import encode_basestring as _quoted  # as the encoder below writes a text
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["HASHED", "canonical", "canonical_object", "entry_hash", "entry_seal", "holdout_hash", "seal_of"]
+__all__ = [
+    "HASHED", "HashedEntry", "canonical", "canonical_object", "entry_hash", "entry_seal", "holdout_hash", "seal_of",
+]  # fmt: skip
 
-HASHED = ("sequence", "question", "description", "answer", "charged", "asked_at", "state_seal", "previous_hash")
-"""Fields of an entry that its hash is over, together with ``holdout``, the holdout's identifier."""
+
+class HashedEntry(NamedTuple):
+    """The fields of an entry that its hash is over; `description` and `answer` as canonical JSON."""
+
+    holdout: str
+    sequence: int
+    question: str
+    description: str
+    answer: str
+    charged: int
+    asked_at: str
+    state_seal: str
+    previous_hash: str
+
+
+HASHED = HashedEntry._fields[1:]
+"""Columns of the fields of an entry that its hash is over; the holdout has another name there."""
 
 _WITHOUT_KEYS = frozenset({str, int, float, bool, type(None)})
 _DECODER = json.JSONDecoder()
@@ -88,11 +105,8 @@ def holdout_hash(*, holdout: str, name: str, created: str, configuration: str) -
     return hashlib.sha256(_ENCODER.encode(public).encode()).hexdigest()
 
 
-def entry_hash(
-    holdout: str, sequence: int, question: str, description: str, answer: str, charged: int, asked_at: str,
-    state_seal: str, previous_hash: str,
-) -> str:  # fmt: skip
-    """The hash of an entry, from all its other fields; `description` and `answer` as canonical JSON.
+def entry_hash(entry: HashedEntry) -> str:
+    """The hash of an entry, from all its other fields.
 
     Written out, because all entries are read often, and twice as fast so.
 
@@ -100,6 +114,7 @@ def entry_hash(
         TypeError: If a field is not of its type.
         ValueError: If a count is none.
     """
+    holdout, sequence, question, description, answer, charged, asked_at, state_seal, previous_hash = entry
     text = (
         f'{{"answer":{_quoted(answer)},"asked_at":{_quoted(asked_at)},"charged":{charged:d},'
         f'"description":{_quoted(description)},"holdout":{_quoted(holdout)},'

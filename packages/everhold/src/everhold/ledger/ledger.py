@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import Unavailable
-from everhold.ledger.chain import canonical, entry_hash, entry_seal, seal_of
+from everhold.ledger.chain import HashedEntry, canonical, entry_hash, entry_seal, seal_of
 from everhold.ledger.database import database_errors, questions_in_order
 from everhold.ledger.entry_index import EntryIndex
 from everhold.ledger.head_file import Reached
@@ -345,7 +345,7 @@ class Ledger:
                 "state_seal": state_seal,
                 "previous_hash": previous,
             }
-            previous = entry_hash(holdout=holdout, **fields)
+            previous = entry_hash(HashedEntry(holdout=holdout, **fields))
             seal = entry_seal(self.seal_key, holdout=holdout, entry_hash=previous)
             rows.append({"holdout_id": holdout, **fields, "entry_hash": previous, "entry_seal": seal})
             added[question.fingerprint] = sequence, answer

@@ -28,7 +28,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
-from everhold.ledger.chain import HASHED, entry_hash, entry_seal, seal_of
+from everhold.ledger.chain import HASHED, HashedEntry, entry_hash, entry_seal, seal_of
 from everhold.ledger.database import database_errors, entries, head
 from everhold.ledger.head_file import RECOVER, Reached
 from everhold.ledger.records import Entry, Head
@@ -220,7 +220,7 @@ class SealedReader:
             IntegrityError: If it was altered.
         """
         try:
-            known = entry_hash(*row[:-2])
+            known = entry_hash(HashedEntry(*row[:-2]))
             seal = entry_seal(self.key, holdout=row[0], entry_hash=known)
             unaltered = row[-2] == known and hmac.compare_digest(row[-1], seal)
         except (TypeError, ValueError):  # another kind of value

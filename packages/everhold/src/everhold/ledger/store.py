@@ -15,7 +15,6 @@ from sqlalchemy import bindparam, insert, select
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger.address import connected
 from everhold.ledger.chain import canonical, holdout_hash, seal_of
-from everhold.ledger.checkpoints import stored_checkpoint
 from everhold.ledger.database import database_errors, entries, head, holdouts, questions_in_order
 from everhold.ledger.head_file import Reached
 from everhold.ledger.ledger import Ledger
@@ -250,6 +249,8 @@ class LedgerStore:
             HoldoutNotFound: If there is no such holdout.
             IntegrityError: If the file is damaged.
         """
+        from everhold.ledger.checkpoints import stored_checkpoint
+
         with self.database.transaction() as connection:
             with database_errors():
                 holdout = _find_holdout(connection, name)

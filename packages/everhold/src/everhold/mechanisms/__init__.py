@@ -10,12 +10,12 @@ from everhold.errors import ExtensionError
 from everhold.extensions import Registry, former_name
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.mechanisms.silent import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.dependence import DependenceModel
+    from everhold.mechanisms.silent import Silent
 
 __all__ = [
     "MECHANISMS",
@@ -92,4 +92,4 @@ def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceMode
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        return former_name(__name__, name)
+        return MECHANISMS["silent"] if name == "Silent" else former_name(__name__, name)

@@ -22,6 +22,7 @@ __all__ = [
     "USUAL_VALUE",
     "PlanRequest",
     "PlanTerms",
+    "StudyTerms",
     "best_mechanism",
     "check_radius",
     "check_value",
@@ -40,29 +41,37 @@ USUAL_VALUE = 0.9
 """The population's value at which mechanisms are compared by what a well-behaved analyst can expect of them."""
 
 
-class PlanTerms(TypedDict, total=False):
-    """Terms of a planned session beside its rows and questions.
+class StudyTerms(TypedDict, total=False):
+    """Terms of a planned study beside its rows and questions.
 
     Attributes:
         overfits: Answers B that may come from the holdout, for mechanisms that check guesses; by default 10, or one
             for each question if there are fewer.
         confidence: 1 - beta, in (0, 1): the probability with which all answers are within the radius at once; by
             default 0.95.
-        slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
-            Mechanisms without guesses ignore it; by default 0.
         dependence: How the rows depend on each other; independent by default.
         training_rows: Rows that guesses are made from; by default as many as are sealed. With 0 there are no training
             rows, and mechanisms that check guesses are not recommended.
+    """
+
+    overfits: int | None
+    confidence: float
+    dependence: DependenceModel | None
+    training_rows: int | None
+
+
+class PlanTerms(StudyTerms, total=False):
+    """Terms of a planned session for which mechanisms are compared.
+
+    Attributes:
+        slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
+            Mechanisms without guesses ignore it; by default 0.
         alike: With groups, the expected correlation of two rows of one group, in [0, 1]; by default they are all
             alike, which is the worst case. What is expected rests on it, and no promise does. Sizes alone are planned
             as if a column names the groups when rows are sealed.
     """
 
-    overfits: int | None
-    confidence: float
     slack: float
-    dependence: DependenceModel | None
-    training_rows: int | None
     alike: float | None
 
 

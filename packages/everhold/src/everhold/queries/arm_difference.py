@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -36,7 +36,8 @@ def difference_of_arms(
 ) -> OneArmDifference | None:
     """The one question; None where the arms are asked for one by one.
 
-    They are where an engine counts the rows, where a declared family has them, and without training rows in an arm.
+    They are where an engine counts groups of rows, where a declared family has them, and without training rows in an
+    arm.
 
     Args:
         compiler: Of the holdout.
@@ -49,16 +50,18 @@ def difference_of_arms(
         QueryRejected: If it cannot be asked. Nothing is charged.
     """
     mechanism, training = compiler.mechanism, compiler.training
-    if training is None or any(
-        training.counting(arm) is not training or compiler.families.level_of(arm) is not None for arm in arms
-    ):
+    group_column = mechanism.dependence.group_column
+    if training is None or any(compiler.families.level_of(arm) is not None for arm in arms):
+        return None
+    if group_column is not None and compiler.sealed is not None and compiler.sealed.reads_ahead:
         return None
     ordered = sorted(arms, key=lambda arm: arm.question)  # one question, whichever arm is named first
     if ordered[0] is not arms[0]:
         width = -width
-    look = ArmsLook(ordered[0], ordered[1], mechanism.dependence.group_column, largest_group(mechanism), mechanism.unit)
-    values = look.values(training)
-    if not all(whole.any() for _, whole in values):
+    look = ArmsLook(ordered[0], ordered[1], group_column, largest_group(mechanism), mechanism.unit)
+    counted = cast("StoredRows", training.counting(ordered[0]))  # any RowStore serves
+    planned = look.units(counted)
+    if not planned.treated.total or not planned.control.total:
         return None
     columns = [arm.columns for arm in ordered]
     kind = DIFFERENCE_OF_RATES if look.of_rates else DIFFERENCE_OF_MEANS
@@ -67,10 +70,11 @@ def difference_of_arms(
         reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
         by_position=any(arm.by_position for arm in arms),
     )  # fmt: skip
-    compiler.planner.look.test_spread(bound, _residuals(*values))
-    planned = look.units(training, values)
+    values = look.values(training)  # of a sample, where an engine counts them
+    if all(whole.any() for _, whole in values):
+        compiler.planner.look.test_spread(bound, _residuals(*values))
     known, rows = Fraction(planned.score), compiler.schema.rows
-    procedure = ArmDifference(planned, rows / compiler.schema.training_rows, rows)
+    procedure = ArmDifference(planned, rows / counted.rows, rows)
     own = None if guess is None else as_float(guess)
     prepared = compiler.planner.of_statistic(bound, own, known, procedure)
     return OneArmDifference([prepared], compiler.schema, mechanism, look)
@@ -99,13 +103,17 @@ class ArmsLook:
         """True if what is averaged in either arm is 0 or 1 in every row."""
         return all(parts_of_ratio(arm)[0].yes_no for arm in (self.treated, self.control))
 
-    def units(self, rows: StoredRows, values: Sequence[InArm]) -> SeenArms:
-        """The units of both arms, from the values of rows; of sealed rows they are secret."""
-        (first, counting), (other, among) = values
+    def units(self, rows: StoredRows) -> SeenArms:
+        """The units of both arms; of sealed rows they are secret. Rows that are no groups may be counted elsewhere."""
         rounded = 0.0 if self.of_rates else 1.0 / self.unit
         if self.group_column is None:
-            treated, control = units_of(first, counting), units_of(other, among)
+            _, seen = rows.look([self.treated, self.control], ["pairs", "pairs"], unit=self.unit)
+            treated, control = (
+                units_of(pairs.numerators / self.unit, pairs.denominators / self.unit, counts=pairs.counts)
+                for pairs in seen
+            )
             return SeenArms(*_beside(treated, control), rounded)
+        (first, counting), (other, among) = self.values(rows)
         index = rows.group_index(self.group_column)
         sums = [np.bincount(index, part) for part in (first, counting, other, among)]
         kinds, counts = np.unique(np.array(sums), axis=1, return_counts=True)
@@ -152,5 +160,5 @@ class OneArmDifference(OneNumber):
 
     def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
         """The difference of the sealed rows, and the units that are bet on."""
-        seen = self.look.units(sealed, self.look.values(sealed))
+        seen = self.look.units(sealed)
         return Fraction(seen.score), seen

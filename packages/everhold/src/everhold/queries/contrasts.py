@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, Unpack, overload
 
 from everhold.answers import Contrasts
-from everhold.arguments import brief
+from everhold.arguments import brief, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.arm_difference import OneArmDifference
 from everhold.queries.contrast import WORDS, Contrast, ContrastQuery, Value, has_value
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from everhold.queries.question import ExecutionResult, QueryPlan
     from everhold.sealing.table import StoredRows
 
-__all__ = ["ContrastQuery", "ContrastsQuery", "risk_difference", "risk_ratio"]
+__all__ = ["Arms", "ContrastQuery", "ContrastsQuery", "risk_difference", "risk_ratio"]
 
 Plan = TypeVar("Plan", bound=OneArmDifference | Contrast)
 
@@ -168,39 +168,41 @@ def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | N
     return ContrastsQuery(whole, by, None if groups is None else tuple(groups))
 
 
+class Arms(TypedDict):
+    """Both arms of a contrast; see `risk_difference`."""
+
+    arm: str
+    treated: Value
+    control: Value
+
+
 @overload
 def risk_difference(
-    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, given: str | None = None
-) -> ContrastQuery: ...
+    event: RowwiseQuery | str, *, given: str | None = None, **arms: Unpack[Arms]
+) -> ContrastQuery: ...  # fmt: skip
 @overload
 def risk_difference(
-    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, by: str, given: str | None = None,
-    groups: Sequence[Value] | None = None,
+    event: RowwiseQuery | str, *, by: str, given: str | None = None, groups: Sequence[Value] | None = None,
+    **arms: Unpack[Arms],
 ) -> ContrastsQuery: ...  # fmt: skip
+@names_keywords(Arms)
 def risk_difference(
-    event: RowwiseQuery | str,
-    *,
-    arm: str,
-    treated: Value,
-    control: Value,
-    by: str | None = None,
-    given: str | None = None,
-    groups: Sequence[Value] | None = None,
-) -> ContrastQuery | ContrastsQuery:
+    event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
+    groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
+) -> ContrastQuery | ContrastsQuery:  # fmt: skip
     """The rate of an event in one arm minus that in another, or the difference of two means.
 
     One question of a holdout that confirms guesses and has training rows in both arms, with bets on both arms at once;
-    two where an engine counts the rows, and else four means. With ``by`` that many for each group, and one answer for
+    two of groups of rows in an engine, and else four means. With ``by`` that many for each group, and one answer for
     each.
 
     Args:
         event: A condition as a text, or a `mean` with a range, `accuracy`, `error`, `brier` or `risk`.
-        arm: Column that says which arm a row belongs to.
-        treated: Its value for the arm that is subtracted from.
-        control: Its value for the arm that is subtracted.
         by: Column of groups, such as centres: the same contrast in each of them.
         given: Only rows that meet this condition.
         groups: The values of ``by``; by default those of the training rows.
+        **arms: ``arm``, the column that says which arm a row belongs to; ``treated``, its value for the arm that is
+            subtracted from; and ``control``, its value for the arm that is subtracted.
 
     Raises:
         QueryRejected: If it cannot be asked. Nothing is charged.
@@ -209,28 +211,21 @@ def risk_difference(
         >>> risk_difference("died", arm="treatment", treated="B", control="A").how
         'difference'
     """
-    return _in_groups(ContrastQuery("difference", as_rowwise(event), arm, treated, control, given), by, groups)
+    return _in_groups(ContrastQuery("difference", as_rowwise(event), given=given, **arms), by, groups)
 
 
 @overload
-def risk_ratio(
-    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, given: str | None = None
-) -> ContrastQuery: ...
+def risk_ratio(event: RowwiseQuery | str, *, given: str | None = None, **arms: Unpack[Arms]) -> ContrastQuery: ...
 @overload
 def risk_ratio(
-    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, by: str, given: str | None = None,
-    groups: Sequence[Value] | None = None,
+    event: RowwiseQuery | str, *, by: str, given: str | None = None, groups: Sequence[Value] | None = None,
+    **arms: Unpack[Arms],
 ) -> ContrastsQuery: ...  # fmt: skip
+@names_keywords(Arms)
 def risk_ratio(
-    event: RowwiseQuery | str,
-    *,
-    arm: str,
-    treated: Value,
-    control: Value,
-    by: str | None = None,
-    given: str | None = None,
-    groups: Sequence[Value] | None = None,
-) -> ContrastQuery | ContrastsQuery:
+    event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
+    groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
+) -> ContrastQuery | ContrastsQuery:  # fmt: skip
     """The rate of an event in one arm over that in another, or the ratio of two means that are never negative.
 
     Two questions of a holdout that confirms guesses and has training rows, one for each arm; else four means.
@@ -238,12 +233,11 @@ def risk_ratio(
 
     Args:
         event: As for `risk_difference`, with a range that begins at 0 or above.
-        arm: Column that says which arm a row belongs to.
-        treated: Its value for the arm that is divided.
-        control: Its value for the arm that divides.
         by: As for `risk_difference`.
         given: As for `risk_difference`.
         groups: As for `risk_difference`.
+        **arms: ``arm``, as for `risk_difference`; ``treated``, its value for the arm that is divided; and
+            ``control``, its value for the arm that divides.
 
     Raises:
         QueryRejected: If it cannot be asked. Nothing is charged.
@@ -252,4 +246,4 @@ def risk_ratio(
         >>> risk_ratio("died", arm="treatment", treated="B", control="A", by="centre").by
         'centre'
     """
-    return _in_groups(ContrastQuery("ratio", as_rowwise(event), arm, treated, control, given), by, groups)
+    return _in_groups(ContrastQuery("ratio", as_rowwise(event), given=given, **arms), by, groups)

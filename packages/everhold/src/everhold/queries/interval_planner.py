@@ -161,10 +161,11 @@ class IntervalPlanner:
     def _member(self, bound: BoundQuery, known: BoundQuery, estimate: int, seen: Any, nats: float) -> Prepared:
         """A member of a declared family: nothing of it follows from a guess or from what was told (S10).
 
-        If the tree answered the query before it was declared, the member is a new entry, which is told exactly.
+        If the tree has an entry of the query, told before it was declared or silent, the member is a new one.
         """
-        if self.families.told_by_tree(bound.question):
-            bound = replace(bound, description={**bound.description, "declared": True})
+        member = replace(bound, description={**bound.description, "declared": True})
+        if self.families.asked_of_tree(bound.question, member.question):
+            bound = member
         procedure = self._procedure(known, own_guess=False, guess=estimate, seen=seen)
         assert procedure is not None
         if self.families.first_rows:

@@ -87,6 +87,11 @@ def never_told(question: str) -> bool:
     return False
 
 
+def never_asked(question: str, member: str) -> bool:
+    """Of a holdout without declared families."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class AskedBefore:
     """Knowledge of earlier queries.
@@ -110,7 +115,8 @@ class MemberLevels:
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
         level_if_told: `level_of` where the query were told; of silent ones the tree pays.
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
-        told_by_tree: Whether a question, by its fingerprint, was told before as a query that is no member.
+        asked_of_tree: Whether a question was asked before as one that is no member, by its fingerprint and the one
+            that the member has then.
         first_rows: Rows that were sealed first, where members hold at all numbers of rows at once (S14); else 0.
         largest_group: Rows that no group exceeds then; 0 where rows are in no groups.
     """
@@ -118,7 +124,7 @@ class MemberLevels:
     level_of: Callable[[BoundQuery], float | None] = never_declared
     level_if_told: Callable[[BoundQuery], float | None] = never_declared
     described_of: Callable[[BoundQuery], float | None] = never_declared
-    told_by_tree: Callable[[str], bool] = never_told
+    asked_of_tree: Callable[[str, str], bool] = never_asked
     first_rows: int = 0
     largest_group: int = 0
 

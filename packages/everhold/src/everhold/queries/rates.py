@@ -63,9 +63,9 @@ class BinaryLabelQuery(LabelQuery):
         """The question about the labels of this schema."""
         if schema.label_kind != "binary":
             raise QueryRejected(
-                "precision, recall and F1 need labels 0 and 1, and this holdout has none; expected a label column of 0 "
-                "and 1, named at creation; create the holdout with label=..., or compare by accuracy; nothing was "
-                "charged"
+                "precision, recall and F1 are those of label 1, and need labels 0 and 1, which this holdout lacks. "
+                "Seal a label column that is 1 for the positive class and else 0, or ask about f1_macro, "
+                "balanced_accuracy or accuracy, which take any classes. Nothing was charged"
             )
         described = {**self._identity, "label": schema.label}
         if isinstance(self.predictions, str):

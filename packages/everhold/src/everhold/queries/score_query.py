@@ -162,9 +162,13 @@ class ScoreQuery(Query["Answer"]):
         name, outputs = self.kind.name, self.kind.outputs
         if schema.label_kind not in self.kind.labels:
             wanted = "labels 0 and 1" if self.kind.labels == ("binary",) else "a label column"
+            found = {"string": "texts", "number": "other numbers", "binary": "labels 0 and 1"}.get(
+                schema.label_kind or "", "none"
+            )
+            positive = ", which is 1 for the positive class" if wanted.startswith("labels") else ""
             raise QueryRejected(
-                f"{name} needs {wanted}, and this holdout has {schema.label_kind or 'none'}; expected another score, "
-                "or a holdout with such a label=...; nothing was charged"
+                f"{name} needs {wanted}, and this holdout has {found}; expected another score, or a holdout with such "
+                f"a label=...{positive}; nothing was charged"
             )
         if outputs in ("classes", "probabilities") and not schema.label_classes:
             raise QueryRejected(

@@ -7,9 +7,9 @@ promised is refused by name, with what comes nearest (`REFUSED`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from everhold.arguments import brief
+from everhold.arguments import brief, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.rule_kinds import rule_kinds
 from everhold.queries.score_kinds import kinds
@@ -70,10 +70,20 @@ def _plain() -> Mapping[str, Callable[..., Any]]:
     }  # fmt: skip
 
 
+class ScoreSettings(TypedDict, total=False):
+    """Settings that some scores have; see `metric`."""
+
+    low: float | None
+    high: float | None
+    clip: float | None
+    bins: int | None
+    rate: float | None
+
+
+@names_keywords(ScoreSettings)
 def metric(
-    name: str, predictions: Any, *, training: Any = None, low: float | None = None, high: float | None = None,
-    clip: float | None = None, bins: int | None = None, rate: float | None = None, where: str | None = None,
-) -> Any:  # fmt: skip
+    name: str, predictions: Any, *, training: Any = None, where: str | None = None, **settings: Unpack[ScoreSettings]
+) -> Any:
     """A score of predictions by its name in scikit-learn, with the sign that it has there.
 
     Args:
@@ -82,13 +92,12 @@ def metric(
             label 1, scores or numbers, shape (rows,); for ``"neg_log_loss"`` of several classes shape (rows, classes)
             in the order of the classes. Or a table with row ids, as for `accuracy`; or a fitted estimator.
         training: The same for the training rows, for the guess.
-        low: Of numbers: smaller labels and predictions count as this; by default the least training label.
-        high: Of numbers: larger labels and predictions count as this; by default the largest training label.
-        clip: Larger losses of a row count as this; by default ln 1000 for ``"neg_log_loss"``, and for numbers the
-            largest loss that the mean training label can have between ``low`` and ``high``.
-        bins: Number of equal bins of probabilities, for ``"expected_calibration_error"``; 10 by default.
-        rate: The false positive rate of ``"recall_at_fpr"``; .05 by default.
         where: A condition, such as ``"region = 'N'"``: the score of the rows that meet it.
+        **settings: ``low`` and ``high``: labels and predictions beyond them count as these, by default the least and
+            the largest training label. ``clip``: larger losses of a row count as this, by default ln 1000 for
+            ``"neg_log_loss"``, and for numbers the largest loss that the mean training label can have between them.
+            ``bins``: equal bins of probabilities for ``"expected_calibration_error"``, 10 by default. ``rate``: the
+            false positive rate of ``"recall_at_fpr"``, .05 by default.
 
     Raises:
         QueryRejected: If there is no such score, or it is not promised. Nothing is charged.
@@ -100,8 +109,7 @@ def metric(
         Traceback (most recent call last):
         everhold.errors.QueryRejected: 'd2_log_loss_score' is not promised; the nearest score is neg_log_loss; ...
     """
-    numbers = {"low": low, "high": high, "clip": clip, "bins": bins, "rate": rate}
-    given = {option: value for option, value in numbers.items() if value is not None}
+    given: dict[str, Any] = {option: value for option, value in settings.items() if value is not None}
     plain = _plain().get(name) if isinstance(name, str) else None
     kind = None if plain is not None else _kind(name)
     if unused := sorted(set(given) - set(() if kind is None else kind.settings)):
@@ -134,31 +142,24 @@ def _kind(name: object) -> ScoreKind:
     )
 
 
+@names_keywords(ScoreSettings)
 def metric_of(
-    predictions: Any, *, name: str, training: Any = None, low: float | None = None,
-    high: float | None = None, clip: float | None = None, bins: int | None = None, rate: float | None = None,
-    where: str | None = None,
-) -> Any:  # fmt: skip
+    predictions: Any, *, name: str, training: Any = None, where: str | None = None, **settings: Unpack[ScoreSettings]
+) -> Any:
     """`metric` with the predictions first, as a command or a request writes it.
 
     Args:
         predictions: As for `metric`.
         name: The score.
         training: As for `metric`.
-        low: As for `metric`.
-        high: As for `metric`.
-        clip: As for `metric`.
-        bins: As for `metric`.
-        rate: As for `metric`.
         where: As for `metric`.
+        **settings: As for `metric`.
 
     Examples:
         >>> metric_of([0, 1, 1], name="f1_macro").spec().kind
         'metric'
     """
-    return metric(
-        name, predictions, training=training, low=low, high=high, clip=clip, bins=bins, rate=rate, where=where
-    )
+    return metric(name, predictions, training=training, where=where, **settings)
 
 
 def scored(name: str) -> Callable[..., Any]:

@@ -39,7 +39,7 @@ HOSTILE = [
 
 @pytest.fixture(autouse=True)
 def few_rows_are_enough(monkeypatch):
-    monkeypatch.setattr("everhold.planning.choice.warn_of_weak_promise", lambda *_: None)
+    monkeypatch.setattr("everhold.asking.creation.warn_of_weak_promise", lambda *_: None)
 
 
 @pytest.fixture
@@ -474,7 +474,7 @@ class ManyAnalysts(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.storage = f"sqlite:///{self.folder.name}/study.db"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("everhold.planning.choice.warn_of_weak_promise", lambda *_: None)
+            patch.setattr("everhold.asking.creation.warn_of_weak_promise", lambda *_: None)
             self.holdout = create(self.folder.name, mechanism=guess_and_check(queries=12, overfits=4, tolerance=0.4))
         self.limits, self.spent, self.answered = {}, {}, set()
 
@@ -482,7 +482,7 @@ class ManyAnalysts(RuleBasedStateMachine):
     def allot(self, name, questions, charges):
         asked, charged = self.spent.get(name, (0, 0))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("everhold.holdout.warn_of_promises", lambda *_: None)
+            patch.setattr("everhold.asking.allotting._warn_of_promises", lambda *_: None)
             if questions < asked or charges < charged:
                 with pytest.raises(QueryRejected):
                     self.holdout.allot(name, questions=questions, charges=charges)

@@ -168,7 +168,11 @@ def test_points_are_asked_silently_chosen_among_and_listed(tmp_path):
         assert (silent.value, silent.source, holdout.remaining["questions"]) == (None, "silent", 999)
         best = holdout.ask(eh.choose(points, best="highest"))
         told = holdout.ask_many([points[0], *points[1:]])
-        assert [answer.source for answer in told] == ["silent", "declared", "declared"]
+        assert [answer.source for answer in told] == ["declared"] * 3
+        search = SealedSearchCV(DecisionTreeClassifier(), trees(), holdout=holdout, n_iter=4, random_state=0)
+        search.fit(*holdout.training_rows())
+        assert {answer.source for answer in search.answers_} == {"declared"}
+        assert holdout.remaining["questions"] == 998
         holdout.declare("two", eh.listed(points[1:]))
         assert [answer.repeated for answer in holdout.ask_many(points[1:])] == [True, True]
         assert holdout.declared.refit(trees()).all_same

@@ -8,7 +8,7 @@ from ledger_samples import KEY, ask, new_study
 
 from everhold.errors import IntegrityError
 from everhold.ledger import verify
-from everhold.ledger.verify import check_unaltered
+from everhold.ledger.verification import check_unaltered
 
 VERIFY = sys.modules[check_unaltered.__module__]  # the room has a function of that name
 OTHER_KEY = b"another key of thirty-two bytes!"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.ledger.chain import canonical, entry_hash, entry_seal, holdout_hash, seal_of
+from everhold.ledger.chain import HashedEntry, canonical, entry_hash, entry_seal, holdout_hash, seal_of
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -41,7 +41,7 @@ def test_the_hash_of_an_entry():
         '{"answer":"{\\"value\\":0.5}","asked_at":"now","charged":2,"description":"{}","holdout":"id",'
         '"previous_hash":"p","question":"q","sequence":3,"state_seal":"s"}'
     )
-    found = entry_hash(
+    entry = HashedEntry(
         holdout="id",
         sequence=3,
         question="q",
@@ -52,7 +52,7 @@ def test_the_hash_of_an_entry():
         state_seal="s",
         previous_hash="p",
     )
-    assert found == hashlib.sha256(text.encode()).hexdigest()
+    assert entry_hash(entry) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_the_seals():

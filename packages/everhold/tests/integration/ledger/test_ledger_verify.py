@@ -9,7 +9,7 @@ from ledger_samples import KEY, ask, new_study
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.chain import canonical, entry_hash, holdout_hash, seal_of
+from everhold.ledger.chain import HashedEntry, canonical, entry_hash, holdout_hash, seal_of
 
 TABLES = {
     "holdouts": "id name created configuration",
@@ -49,7 +49,7 @@ class Forger:
             fields = dict(zip(TABLES["entries"].split(), row, strict=True)) | {"previous_hash": previous}
             sequence = fields["sequence"]
             del fields["holdout_id"], fields["entry_hash"], fields["entry_seal"]
-            here = entry_hash(holdout=holdout, **fields)
+            here = entry_hash(HashedEntry(holdout=holdout, **fields))
             self.run(
                 "UPDATE entries SET previous_hash = ?, entry_hash = ? WHERE sequence = ?", previous, here, sequence
             )

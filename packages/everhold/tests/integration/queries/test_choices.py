@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import everhold as eh
-from everhold.ledger.verify import verify
+from everhold.ledger.verification import verify
 from everhold.values.universe import ListedColumn, Universe
 
 ROWS = 2_000

@@ -52,7 +52,7 @@ def test_a_protocol_says_what_is_declared(tmp_path):
     [
         ("", "declares nothing"),
         ("families = 3", "declares nothing"),
-        ("share = ", "no TOML file"),
+        ("share = ", "no TOML"),
         ("[families.a]\ntexts = 40\nlisted = []", "expected one of"),
         ("[families.a]\nbits = 40", "expected one of"),
         ("[families.a]\ntexts = 40\nbits = 40", "has 'bits'"),

@@ -50,28 +50,35 @@ _PRECISION = 1e-5  # of an end's distance from the ratio, by which it may lie to
 _LEAST_ERROR, _ROUNDING = 1e-9, 1e-12
 
 
-def units_of(numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, largest: float = 1.0) -> Units:
+def units_of(
+    numerators: NDArray[np.float64], denominators: NDArray[np.float64], *, counts: NDArray[Any] | None = None,
+    largest: float = 1.0,
+) -> Units:  # fmt: skip
     """Rows, or sums of groups of rows, counted by kind; those that say nothing are left out.
 
     Args:
         numerators: Shape (units,), not negative.
         denominators: Shape (units,): 1 for the mean of single rows.
+        counts: Shape (units,): how many units are of each of these kinds; None for one.
         largest: No unit has more rows.
     """
     within = (denominators > 0.0) | (numerators > 0.0)
     pairs = np.asarray(numerators[within] + 1j * denominators[within])
-    if len(pairs) > _MOST_KINDS and largest == 1.0 and bool(np.all(denominators[within] == 1.0)):
-        return _lotteries(pairs.real)
-    kinds, counts = np.unique(pairs, return_counts=True)
-    return Units(kinds.imag.copy(), kinds.real.copy(), counts.astype(np.float64), largest)
+    mass = np.ones(len(pairs)) if counts is None else counts[within].astype(np.float64)
+    if mass.sum() > _MOST_KINDS and largest == 1.0 and bool(np.all(denominators[within] == 1.0)):
+        return _lotteries(pairs.real, mass)
+    if counts is None:
+        pairs, found = np.unique(pairs, return_counts=True)
+        mass = found.astype(np.float64)
+    return Units(pairs.imag.copy(), pairs.real.copy(), mass, largest)
 
 
-def _lotteries(values: NDArray[np.float64]) -> Units:
+def _lotteries(values: NDArray[np.float64], counts: NDArray[np.float64]) -> Units:
     """Each value as a lottery over the ends of its cell, with the same mean: bets on it gain less, not more."""
     place = np.clip(values, 0.0, 1.0) * _FINE
     cell = np.minimum(np.floor(place), _FINE - 1).astype(np.int64)
-    up = np.bincount(cell + 1, place - cell, _FINE + 1)
-    mass = up + np.bincount(cell, 1.0 - (place - cell), _FINE + 1)
+    up = np.bincount(cell + 1, (place - cell) * counts, _FINE + 1)
+    mass = up + np.bincount(cell, (1.0 - (place - cell)) * counts, _FINE + 1)
     filled = mass > 0.0
     ends = np.linspace(0.0, 1.0, _FINE + 1)[filled]
     return Units(np.ones_like(ends), ends, np.asarray(mass[filled], dtype=np.float64), 1.0)

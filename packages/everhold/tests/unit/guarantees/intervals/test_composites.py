@@ -118,3 +118,14 @@ def test_a_free_ratio_without_denominators_has_no_upper_end():
 def test_shares_of_the_level_add_up_to_one_at_most():
     with pytest.raises(ValueError, match="1 together"):
         Composite((FreeRatio(units_of(np.ones(1), np.ones(1)), 1.0),), (1.2,), composites.itself, SeenParts(1.0, ()), 1)
+
+
+@pytest.mark.parametrize("rows", [900, 20_000], ids=["told apart", "lotteries"])
+def test_kinds_that_were_counted_are_units_like_their_rows(rows):
+    values = np.random.default_rng(3).integers(0, 700, rows) / 700
+    expected = units_of(values, np.ones_like(values))
+    kinds, counts = np.unique(values, return_counts=True)
+    outside = np.zeros(1)  # rows that do not count
+    found = units_of(np.r_[outside, kinds], np.r_[outside, np.ones_like(kinds)], counts=np.r_[7, counts])
+    for name in ("sizes", "values", "counts"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)

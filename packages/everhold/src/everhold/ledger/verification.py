@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger.allotments import Accounts
-from everhold.ledger.chain import HASHED, canonical_object, entry_hash, entry_seal, holdout_hash, seal_of
+from everhold.ledger.chain import HASHED, HashedEntry, canonical_object, entry_hash, entry_seal, holdout_hash, seal_of
 from everhold.ledger.checkpoints import Checkpoint
 from everhold.ledger.tally import Tally
 from everhold.progress import progress
@@ -345,7 +345,7 @@ class _Walk:
 def _hash_of(row: Mapping[str, Any], holdout: str) -> str | None:
     """The hash of an entry's fields; None if they are not of their types."""
     try:
-        return entry_hash(holdout, *[row[name] for name in HASHED])
+        return entry_hash(HashedEntry(holdout, *[row[name] for name in HASHED]))
     except (TypeError, ValueError):
         return None
 

@@ -1,0 +1,180 @@
+"""Creation of a holdout: its mechanism is chosen, its rows are sealed, and its promise is recorded."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from everhold.asking.query_executor import first_noise
+from everhold.diagnosis.diagnosis import diagnose_file, warn_of_a_sample, warn_of_dependence, warn_of_whole_groups
+from everhold.diagnosis.likeness import declared_likeness
+from everhold.errors import HoldoutNotFound
+from everhold.estimand import check_features
+from everhold.ledger import LedgerStore
+from everhold.ledger.head_file import HeadFile
+from everhold.mechanisms import GuessAndCheck, Mechanism
+from everhold.mechanisms.checks_guesses import planned_overfits
+from everhold.mechanisms.described import TEXT_BITS
+from everhold.planning.choice import bound_mechanism, check_worth, chosen_mechanism, warn_of_weak_promise
+from everhold.planning.request import PlanRequest
+from everhold.progress import progress
+from everhold.sealing.configuration import ALIKE, bound_state, drawn_from_rows, schema_from
+from everhold.sealing.create import seal
+from everhold.sealing.matched_classes import warn_of_matched_classes
+from everhold.sealing.opening import training_rows
+from everhold.sealing.settings import Planning
+from everhold.sealing.storage import TRAINING_FILE, check_name_is_free, new_folder, rows_folder, storage_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.dependence import DependenceModel, RowStructure
+    from everhold.families.base import BoundFamily, Family
+    from everhold.ledger import HoldoutRecord
+    from everhold.sealing.create import Sealed
+    from everhold.sealing.request import SealRequest
+
+__all__ = ["Creation", "MechanismWish"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismWish:
+    """The mechanism that is wished for, and the study that it is tuned to; see `everhold.Holdout.create`."""
+
+    mechanism: Mechanism | str | None
+    queries: int
+    surprises: int | None
+    confidence: float
+    dependence: DependenceModel | None
+    planning: Planning = field(default_factory=Planning)
+
+    def tuned(self, structure: RowStructure, alike: float | None) -> Mechanism:
+        """The mechanism for the rows to be sealed."""
+        if isinstance(self.mechanism, Mechanism):
+            return bound_mechanism(self.mechanism, structure, self.dependence)
+        request = PlanRequest(
+            rows=structure.rows, queries=self.queries, overfits=planned_overfits(self.surprises, self.queries),
+            confidence=self.confidence, slack=self.planning.slack, training_rows=structure.training_rows, alike=alike,
+        )  # fmt: skip
+        chosen = chosen_mechanism(self.mechanism, request, structure, self.dependence)
+        return replace(chosen, text_bits=TEXT_BITS) if isinstance(chosen, GuessAndCheck) else chosen
+
+
+class Creation:
+    """A holdout that is being created; where a step fails, nothing was created. See `everhold.Holdout.create`."""
+
+    def __init__(
+        self, request: SealRequest, wish: MechanismWish, *, declared: Mapping[str, Family] | Sequence[Family] | None,
+        share: float | None,
+    ) -> None:  # fmt: skip
+        mechanism, queries = wish.mechanism, wish.queries
+        for settings in request.extensions.values():
+            mechanism, queries = settings.plan(mechanism, queries)
+        stated = mechanism.dependence if isinstance(mechanism, Mechanism) else wish.dependence
+        if mechanism is None and (declared is not None or wish.planning.grows):
+            mechanism = GuessAndCheck.name
+        self.wish = replace(wish, mechanism=mechanism, queries=queries)
+        self.request, self.declared, self.share = replace(request, dependence=stated), declared, 0.0
+        if declared is not None or share is not None:
+            from everhold.asking.declared import checked_share
+
+            self.share = checked_share(share, declared=declared is not None)
+        self.mostly_declared = self.share > 0.5  # what other queries are told matters less
+        self.families: list[tuple[str, BoundFamily]] = []
+        self.alike: float | None = None
+
+    def record(
+        self, storage: str | Path, name: str, *, allow_resealing: bool
+    ) -> tuple[LedgerStore, HoldoutRecord, Path]:
+        """Seal the rows and record the promise; returns the ledger, its record and the folder of the rows."""
+        url = storage_url(storage)
+        others: list[HoldoutRecord] = []
+        with suppress(HoldoutNotFound), LedgerStore.open(url, create=False) as existing:
+            check_name_is_free(name, existing.names())
+            others = [existing.record(other) for other in existing.names()]
+        with new_folder(rows_folder(url), name) as folder, progress("sealing"):
+            made = seal(
+                folder, self.request, choose=lambda structure: self._mechanism(folder, structure), others=others,
+                allow_resealing=allow_resealing, check=lambda made: self._check(folder, made),
+            )  # fmt: skip
+            state = made.mechanism.start(first_noise(self.request.seed))
+            store = LedgerStore.open(url)
+            try:
+                record = store.create(
+                    name, made.configuration, bound_state(state, made.configuration), seal_key=made.key.seal_key,
+                    head_file=lambda holdout: HeadFile.of(folder, holdout=holdout, seal_key=made.key.seal_key),
+                )  # fmt: skip
+            except BaseException:
+                store.close()
+                raise
+        return store, record, folder
+
+    def finish(self, executor: QueryExecutor, folder: Path) -> None:
+        """Write what later steps need: hashes of the rows that more may arrive beside, and declared families."""
+        if self.wish.planning.grows:
+            from everhold.asking.appending import remember_rows
+
+            remember_rows(executor, folder)
+        if self.families:
+            from everhold.asking.declared import declare_first
+
+            declare_first(executor, self.families)
+
+    def _mechanism(self, folder: Path, structure: RowStructure) -> Mechanism:
+        """The mechanism that answers about the rows that are about to be sealed."""
+        label, planning = self.request.label, self.wish.planning
+        self.alike = declared_likeness(folder / TRAINING_FILE, self.request.dependence, label=label)
+        chosen = self.wish.tuned(structure, self.alike)
+        for settings in self.request.extensions.values():
+            chosen = settings.adjust(chosen)
+        if self.declared is not None:
+            from everhold.asking.declared import sharing
+
+            chosen = sharing(chosen, self.share)
+        if planning.grows or planning.largest_group is not None:
+            from everhold.asking.created_to_grow import growing
+
+            chosen = growing(chosen, planning, declared=self.declared is not None)
+        check_features(self.request.rows.features, label=label, mechanism=chosen)
+        check_worth(chosen, allow_vacuous=planning.allow_vacuous or self.mostly_declared, alike=self.alike)
+        return chosen
+
+    def _check(self, folder: Path, made: Sealed) -> None:
+        """Complete the public facts, and warn, before anything is recorded: warnings may be errors."""
+        if self.alike is not None:
+            made.configuration[ALIKE] = self.alike
+        if self.wish.planning.grows:
+            from everhold.asking.created_to_grow import record_growth
+
+            record_growth(made.configuration, self.wish.planning, declared=self.declared is not None)
+        if self.request.extensions:
+            from everhold.asking.create_settings import check_extensions
+
+            check_extensions(self.request.extensions, schema_from(made.configuration))
+        if self.declared is not None:
+            from everhold.asking.declared import bound_families
+
+            self.families = bound_families(
+                self.declared, schema=schema_from(made.configuration), mechanism=made.mechanism,
+                training=training_rows(folder, made.configuration, None),
+            )  # fmt: skip
+        if not self.mostly_declared:
+            warn_of_weak_promise(made.mechanism, self.alike)
+        if copied := made.configuration["training_rows"]:
+            self._look_at_training_rows(folder, made, copied)
+
+    def _look_at_training_rows(self, folder: Path, made: Sealed, copied: int) -> None:
+        """Warn of what they show about the sealed rows."""
+        warn_of_matched_classes(folder, schema_from(made.configuration))
+        drawn_from = drawn_from_rows(made.configuration)
+        if drawn_from is not None and self.request.dependence is None:
+            warn_of_a_sample(copied=copied, drawn_from=drawn_from, apart=made.apart)
+        found = diagnose_file(
+            folder / TRAINING_FILE, label=self.request.label, mechanism=made.mechanism, apart=made.apart, brief=True,
+            drawn_from=drawn_from,
+        )  # fmt: skip
+        warn_of_dependence(found)
+        warn_of_whole_groups(made.whole_groups, found)

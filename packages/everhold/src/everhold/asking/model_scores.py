@@ -1,0 +1,77 @@
+"""Scores of models that are fitted on the training rows: of one, in each of several slices, and of two compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+from everhold.asking.grown import current
+from everhold.asking.query_executor import ask_apart
+from everhold.asking.terms import USUAL_FIT
+from everhold.queries.models import no_false_alarms
+from everhold.queries.slices import (
+    SliceAnswers,
+    as_one_step,
+    comparison,
+    evaluation,
+    in_slice,
+    plans_of_slices,
+    slices_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everhold.asking.query_executor import QueryExecutor
+    from everhold.asking.terms import FitTerms
+
+__all__ = ["compare", "evaluate"]
+
+
+class _Holdout(Protocol):
+    _executor: QueryExecutor
+
+    def ask(self, question: Any, *, guess: float | None, strict: bool, silent: bool) -> Any: ...
+    def _check_questions(self) -> None: ...
+    def _asked_of(self, as_of: int | None) -> QueryExecutor: ...
+
+
+def evaluate(
+    holdout: _Holdout, estimator: Any, metric: Any, *, by: Sequence[str] | None, **given: Unpack[FitTerms]
+) -> Any:
+    """See `Holdout.evaluate`."""
+    terms: FitTerms = {**USUAL_FIT, **given}
+    compiler, where, guess = holdout._executor.compiler, terms["where"], terms["guess"]
+    slices = None if by is None else slices_of(compiler, by)
+    sliced = by is not None or (where is not None and guess is None)
+    question, trained = evaluation(
+        compiler, estimator, metric, cv=terms["cv"], features=terms["features"], sliced=sliced
+    )
+    with no_false_alarms():
+        if slices is None or by is None:
+            own = trained if guess is None else guess
+            return holdout.ask(in_slice(question, where), guess=own, strict=terms["strict"], silent=terms["silent"])
+        within = {values: text if where is None else f"({where}) and {text}" for values, text in slices}
+        questions = {text: in_slice(question, text) for text in within.values()}
+        answers = _ask_slices(holdout, questions, guess=guess, silent=terms["silent"])
+        return SliceAnswers(tuple(by), dict(zip(within, answers, strict=True)))
+
+
+@current
+def _ask_slices(holdout: _Holdout, questions: dict[str, Any], *, guess: float | None, silent: bool) -> Sequence[Any]:
+    """The same question in each slice, as one step where that is possible."""
+    holdout._check_questions()
+    executor = holdout._asked_of(None)
+    compiler = executor.compiler.silently() if silent else executor.compiler
+    plans = plans_of_slices(compiler, questions, guess=guess)
+    batch = as_one_step(compiler, [*questions.values()], plans)
+    return [executor.ask(plan) for plan in plans] if batch is None else ask_apart(executor, batch)
+
+
+def compare(holdout: _Holdout, both: tuple[Any, Any], metric: Any, **given: Unpack[FitTerms]) -> Any:
+    """See `Holdout.compare`."""
+    terms: FitTerms = {**USUAL_FIT, **given}
+    guess = terms["guess"]
+    question = comparison(holdout._executor.compiler, both, metric, cv=terms["cv"], features=terms["features"])
+    with no_false_alarms():
+        asked = in_slice(question, terms["where"], guessed=guess is not None)
+        return holdout.ask(asked, guess=guess, strict=terms["strict"], silent=terms["silent"])

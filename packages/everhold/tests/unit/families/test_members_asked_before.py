@@ -1,0 +1,42 @@
+"""The entry of a declared member: its own, where the tree has one of the same question, told or silent."""
+
+import pytest
+
+from everhold import GuessAndCheck
+from everhold.queries.mean import mean
+from everhold.queries.query_compiler import QueryCompiler
+from everhold.values.base import Schema
+from everhold.values.expressions import ColumnKind
+
+SCHEMA = Schema(rows=400, training_rows=0, columns={"x": ColumnKind.NUMBER})
+MECHANISM = GuessAndCheck(rows=400, queries=20, overfits=2, tolerance=0.2, grid=10)
+
+
+def asked(known):
+    """The entry that a member is asked as, where the tree has these questions."""
+    compiler = QueryCompiler(
+        SCHEMA, MECHANISM, None, answered=known.__contains__, remembered=known.__contains__,
+        level_of=lambda bound: 3.0, asked_of_tree=lambda question, member: question in known,
+    )  # fmt: skip
+    (entry,) = compiler.compile(mean("x > 0"), None, None).asked
+    return entry
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_member_has_an_entry_of_its_own_beside_that_of_the_tree(again):
+    first = asked(set())
+    other = asked({first.fingerprint})
+    assert other.fingerprint != first.fingerprint
+    assert {**first.description, "declared": True} == other.description
+    if again:
+        assert asked({first.fingerprint, other.fingerprint}).fingerprint == other.fingerprint
+
+
+def test_asked_silently_it_is_a_question_of_the_tree():
+    compiler = QueryCompiler(
+        SCHEMA, MECHANISM, None, answered=bool, remembered=bool, level_of=lambda bound: 3.0,
+        asked_of_tree=lambda question, member: True,
+    ).silently()  # fmt: skip
+    plan = compiler.compile(mean("x > 0"), None, None)
+    assert not plan.is_free
+    assert plan.asked[0].fingerprint == asked(set()).fingerprint
