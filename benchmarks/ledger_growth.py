@@ -110,9 +110,9 @@ def _ask_all(holdout: Holdout, questions: list[Any]) -> None:
 def _checking(holdout: Holdout) -> dict[str, float]:
     executor = holdout._executor
     taken, used = _wall_and_processor(
-        lambda: verify(executor.store, "long", seal_key=executor.key.seal_key, head_file=executor.head_file)
+        lambda: verify(executor.store, "long", seal_key=executor.key.seal_key, head_file=executor.ledger.head_file)
     )
-    entries = executor.head().sequence
+    entries = executor.ledger.head().sequence
     return {"verify s": taken, "entries / s": entries / taken, "entries / processor s": entries / used}
 
 

@@ -42,7 +42,7 @@ def lengthen(holdout: Holdout, entries: int) -> None:
     numbers = executor.ledger.sealed_of(first.question, first.answer)
     answer = {name: value for name, value in first.answer.items() if name != SEALED_VALUE}
     with progress("writing entries", entries) as line:
-        while (at := executor.head().sequence) < entries:
+        while (at := executor.ledger.head().sequence) < entries:
             made = range(at + 1, min(at + _AT_ONCE, entries) + 1)
             described = [first.description | {"shown": f"mean of x > 0.{number:07d}"} for number in made]
             questions = [EntryDraft(digest(description), description) for description in described]
