@@ -61,7 +61,8 @@ class Rule:
 
 
 def unprotected(monkeypatch):
-    monkeypatch.setattr("everhold.queries.query_compiler.check_estimand", lambda *_: None)
+    for module in ("query_compiler", "interval_planner"):
+        monkeypatch.setattr(f"everhold.queries.{module}.check_estimand", lambda *_: None)
 
 
 # --- sample splitting ---------------------------------------------------------------------------------------------
