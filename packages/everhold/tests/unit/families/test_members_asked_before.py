@@ -5,6 +5,7 @@ import pytest
 from everhold import GuessAndCheck
 from everhold.queries.mean import mean
 from everhold.queries.query_compiler import QueryCompiler
+from everhold.queries.question import AskedBefore, MemberLevels
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 
@@ -12,13 +13,16 @@ SCHEMA = Schema(rows=400, training_rows=0, columns={"x": ColumnKind.NUMBER})
 MECHANISM = GuessAndCheck(rows=400, queries=20, overfits=2, tolerance=0.2, grid=10)
 
 
+def compiler_of(known):
+    """Of a holdout whose tree has these questions, and in which every query is a member."""
+    families = MemberLevels(level_of=lambda bound: 3.0, asked_of_tree=lambda question, member: question in known)
+    before = AskedBefore(known.__contains__, known.__contains__)
+    return QueryCompiler(SCHEMA, MECHANISM, None, before, families=families)
+
+
 def asked(known):
-    """The entry that a member is asked as, where the tree has these questions."""
-    compiler = QueryCompiler(
-        SCHEMA, MECHANISM, None, answered=known.__contains__, remembered=known.__contains__,
-        level_of=lambda bound: 3.0, asked_of_tree=lambda question, member: question in known,
-    )  # fmt: skip
-    (entry,) = compiler.compile(mean("x > 0"), None, None).asked
+    """The entry that a member is asked as."""
+    (entry,) = compiler_of(known).compile(mean("x > 0"), None, None).asked
     return entry
 
 
@@ -33,10 +37,7 @@ def test_a_member_has_an_entry_of_its_own_beside_that_of_the_tree(again):
 
 
 def test_asked_silently_it_is_a_question_of_the_tree():
-    compiler = QueryCompiler(
-        SCHEMA, MECHANISM, None, answered=bool, remembered=bool, level_of=lambda bound: 3.0,
-        asked_of_tree=lambda question, member: True,
-    ).silently()  # fmt: skip
-    plan = compiler.compile(mean("x > 0"), None, None)
+    first = asked(set())
+    plan = compiler_of({first.fingerprint}).silently().compile(mean("x > 0"), None, None)
     assert not plan.is_free
-    assert plan.asked[0].fingerprint == asked(set()).fingerprint
+    assert plan.asked[0].fingerprint == first.fingerprint
