@@ -356,7 +356,7 @@ class HoldoutFamilies(HoldoutAccessor):
                 "this space is not declared on this holdout, or with other versions of packages; expected it as it was "
                 "declared; nothing was changed"
             )
-        every = [entry.description for entry in all_entries(executor.ledger, head.sequence)]
+        every = (entry.description for entry in all_entries(executor.ledger, head.sequence))
         told = [described for described in every if described.get("grid") == bound.digest]
         chosen = np.random.default_rng(seed).permutation(len(told))[:sample]
         rows = []

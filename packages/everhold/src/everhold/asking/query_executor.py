@@ -218,10 +218,7 @@ class QueryExecutor:
         return str(bound_state(State(), self.record.configuration)["configuration"])
 
     def remaining(self, data: dict[str, Any]) -> dict[str, int]:
-        """The remaining budget, by name, in a state of the ledger; for an analyst that of the allotment.
-
-        Nothing is left of a study that was unsealed.
-        """
+        """The remaining budget by name, for an analyst that of the allotment; nothing is left after an unsealing."""
         state = self.state_from(data)
         if Accounts.from_state(data).closed:
             return dict.fromkeys(self.mechanism.remaining(state), 0)
