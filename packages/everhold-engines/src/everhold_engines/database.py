@@ -178,7 +178,7 @@ class Database(Remote):
         if not self._is_postgres:
             return None
         if self._kind(data_type) is ColumnKind.STRING:
-            return POSTGRESQL.text.format(column)
+            return POSTGRESQL.write("text", column)
         if not _is_unbounded(data_type):
             return None
         return (
