@@ -82,7 +82,7 @@ _WORDS = {
     # what ends a statement
     "closing": "",
 }
-"""How to write what statements need, by name; ``{0}``, ``{1}``, ... stand for operands, which are SQL."""
+"""Templates of everything that statements need, by name; ``{0}``, ``{1}``, ... stand for operands, which are SQL."""
 
 
 def _words(**own: str) -> Mapping[str, str]:

@@ -73,7 +73,7 @@ class SeriesModel(DependenceModel):
     @property
     @abstractmethod
     def law(self) -> SeriesLaw:
-        """What is known of how rows follow each other."""
+        """The law by which rows follow each other."""
 
     @property
     def fitted(self) -> bool:

@@ -44,7 +44,7 @@ class ChainLaw(SeriesLaw):
 
     @cached_property
     def contraction(self) -> Contraction:
-        """How fast all chains of the set forget."""
+        """Rate at which all chains of the set forget."""
         return Contraction(self.chain, np.array(self.uncertainty or (0.0,) * len(self.transition)))
 
     @property
