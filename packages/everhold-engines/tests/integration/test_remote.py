@@ -143,7 +143,7 @@ def test_a_name_is_a_name_whatever_is_in_it():
     assert Database("postgresql://db/study", spelled).source == spelled
     assert ClickHouse("clickhouse://db", spelled).source == '`x"; DROP TABLE y; --```'
     assert ClickHouse("clickhouse://db", '"a\\"').source == r"`a\\`"
-    assert Spark(None, spelled).source == '`x"; DROP TABLE y; --```'
+    assert Spark(None, spelled).stored.plain_sql == '`x"; DROP TABLE y; --```'
     for nothing in ("", "a..b", 'a"b', "a.", "a\0b"):
         with pytest.raises(ValueError, match="is not the name of a table"):
             name_parts(nothing)

@@ -17,7 +17,7 @@ import numpy as np
 from everhold.arguments import names_keywords
 
 if TYPE_CHECKING:
-    from typing import Required, Unpack
+    from typing import Unpack
 
 __all__ = ["Served", "ServiceTimes", "served"]
 
@@ -60,8 +60,11 @@ class Served:
     busy: tuple[float, float, float]
 
 
-class _Service(TypedDict, total=False):
-    processes: Required[int]
+class _Processes(TypedDict):
+    processes: int
+
+
+class _Service(_Processes, total=False):
     engines: int
     window: float
     most: int

@@ -20,7 +20,7 @@ from everhold.errors import QueryRejected
 from everhold_privacy.queries.gradient import GradientPurchase, GradientQuery, VectorAnswer
 
 if TYPE_CHECKING:
-    from typing import Required, Unpack
+    from typing import Unpack
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -75,16 +75,19 @@ class Minimum(Display):
         return f"({shown}{more}), at most {at_most(self.regret)} above the least loss, {self.steps} steps"
 
 
-class _Steps(TypedDict, total=False):
+class _Clipped(TypedDict):
+    clip: float
+
+
+class _Steps(_Clipped, total=False):
     """Settings of every step; see `gradient`."""
 
-    clip: Required[float]
     tolerance: float | None
     name: str | None
     columns: Sequence[str] | None
 
 
-@names_keywords(_Steps, {"tolerance": None, "name": None, "columns": None})
+@names_keywords(_Steps)
 def minimise(
     holdout: Holdout, derivative: Derivative, *, start: ArrayLike, radius: float, steps: int, **step: Unpack[_Steps]
 ) -> Minimum:

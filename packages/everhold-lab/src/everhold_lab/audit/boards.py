@@ -16,7 +16,7 @@ from everhold_lab.analysts import RandomRules, RunningVote, Vote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Required, Unpack
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
@@ -78,8 +78,11 @@ class BareBoard:
         return np.asarray(np.mean(self._rules.predictions(votes) == self._labels, axis=1), dtype=np.float64)
 
 
-class _Predicted(TypedDict, total=False):
-    seed: Required[int]
+class _Seeded(TypedDict):
+    seed: int
+
+
+class _Predicted(_Seeded, total=False):
     classes: tuple[Any, Any] | None
 
 
@@ -106,7 +109,7 @@ class HoldoutBoard:
         ValueError: If the holdout has no label, or there is not one key for each row.
     """
 
-    @names_keywords(_Predicted, {"classes": None})
+    @names_keywords(_Predicted)
     def __init__(
         self,
         holdout: Holdout,

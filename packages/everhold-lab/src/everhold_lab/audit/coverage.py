@@ -27,7 +27,7 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
 
 if TYPE_CHECKING:
-    from typing import Required, Unpack
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
@@ -229,16 +229,16 @@ def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> 
     return confirmed
 
 
-class _BoardTerms(TypedDict, total=False):
-    rules: Required[int]
+class _Rules(TypedDict):
+    rules: int
+
+
+class _BoardTerms(_Rules, total=False):
     radius: float | None
     population: Population | None
 
 
-_USUAL = {"radius": None, "population": None}
-
-
-@names_keywords(_BoardTerms, _USUAL)
+@names_keywords(_BoardTerms)
 def play_once(
     mechanism: Mechanism,
     analyst: Analyst,
@@ -335,7 +335,7 @@ class CoverageStudy(Display):
         }
 
 
-@names_keywords(_BoardTerms, _USUAL)
+@names_keywords(_BoardTerms)
 def coverage_study(
     mechanism: Mechanism, analyst: Analyst, *, runs: int, seed: int, **board: Unpack[_BoardTerms]
 ) -> CoverageStudy:

@@ -146,7 +146,7 @@ class _Terms(TypedDict, total=False):
     probe: Mapping[str, Any] | None
 
 
-@names_keywords(_Terms, {"low": 0.0, "high": 1.0, **dict.fromkeys(("columns", "tolerance", "name", "probe"))})
+@names_keywords(_Terms, {"low": 0.0, "high": 1.0})
 def low_sensitivity(
     function: Callable[[Table], float], sensitivity: float, **terms: Unpack[_Terms]
 ) -> LowSensitivityQuery:
