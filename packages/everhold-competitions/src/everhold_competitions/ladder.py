@@ -56,6 +56,55 @@ class BestAccounting(Accounting["Ladder"]):
         return 0
 
 
+@dataclass(frozen=True)
+class Scoreboard:
+    """Replies to some submissions, as losses that are turned round where higher scores are better.
+
+    Attributes:
+        ladder: The mechanism.
+        replies: To be filled in.
+        procedures: How the interval of each submission is computed.
+    """
+
+    ladder: Ladder
+    replies: Replies
+    procedures: Sequence[Procedure]
+
+    def most_of_a_new_best(self, state: State) -> int:
+        """The largest sum that makes a new best; before the first submission all do."""
+        steps = self.ladder.steps
+        if state.asked == 0:
+            return steps
+        half_steps = 2 * state.carried_noise - self.ladder.margin
+        return -(-half_steps * steps // (2 * self.ladder.grid)) - 1  # exact: whole numbers throughout
+
+    def stand(self, state: State, where: slice) -> None:
+        """The best so far stands: the submissions' sealed means are at least ``R - eta``."""
+        ladder = self.ladder
+        shown = np.full(where.stop - where.start, state.carried_noise / ladder.grid)
+        level = ladder.log_inverse_level(state.asked + 1 + np.arange(len(shown)), state.charged)
+        ends = ladder.not_excluded(self.procedures[where], shown - ladder.step, np.ones(len(shown)), level)
+        self.put(where, shown, ends, Source.STANDING)
+
+    def climb(self, state: State, loss: int, position: int) -> State:
+        """A new best: its sealed mean is within ``eta / 2`` of what is shown."""
+        ladder, where = self.ladder, slice(position, position + 1)
+        best = (2 * loss * ladder.grid + ladder.steps) // (2 * ladder.steps)
+        shown, half = np.array([best / ladder.grid]), 0.5 / ladder.grid
+        level = ladder.log_inverse_level([state.asked + 1], state.charged)
+        self.put(
+            where, shown, ladder.not_excluded(self.procedures[where], shown - half, shown + half, level), Source.HOLDOUT
+        )
+        return State(state.asked + 1, state.charged + 1, best)
+
+    def put(self, where: slice, shown: NDArray[np.float64], ends: Interval, source: Source) -> None:
+        """Fill in replies from losses, and from both ends of the population values that are not excluded."""
+        low, high = ends
+        if self.ladder.better == "higher":
+            shown, low, high = 1.0 - shown, 1.0 - high, 1.0 - low
+        self.replies.put(where, shown, (low, high), source)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ladder(Mechanism):
     """A leaderboard that cannot be climbed by luck (Blum and Hardt 2015), with the promise of S3.
@@ -159,11 +208,12 @@ class Ladder(Mechanism):
         return LadderTree(queries=self.queries, levels=self.grid + 1)
 
     @property
-    def _step(self) -> float:
+    def step(self) -> float:
         """By how much a new best has to be better."""
         return 0.5 * self.margin / self.grid
 
-    def _log_inverse_level(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
+    def log_inverse_level(self, asked: ArrayLike, released: ArrayLike) -> NDArray[np.float64]:
+        """Logarithm of one over the probability of failure that a submission has."""
         return self.tree.log_inverse_weight(asked=asked, released=released) - math.log(self.beta)
 
     @property
@@ -179,57 +229,22 @@ class Ladder(Mechanism):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Runs without a new best at once; each new best starts a new run."""
-        replies = Replies.refused(len(evaluations))
+        board = Scoreboard(self, Replies.refused(len(evaluations)), self.procedures_of(evaluations))
         count = min(len(evaluations), self.queries - state.asked)
-        losses, procedures = self._losses(evaluations.totals.sum(axis=1)[:count]), self.procedures_of(evaluations)
+        losses = evaluations.totals.sum(axis=1)[:count]
+        if self.better == "higher":
+            losses = self.steps - losses
         done = 0
         while done < count:
-            better = losses[done:] <= self._most_of_a_new_best(state)
+            better = losses[done:] <= board.most_of_a_new_best(state)
             quiet = int(np.argmax(better)) if bool(np.any(better)) else count - done
             if quiet:
-                self._stand(state, slice(done, done + quiet), replies, procedures)
+                board.stand(state, slice(done, done + quiet))
                 state, done = state.after(asked=quiet, charged=0), done + quiet
             if done < count:
-                state = self._climb(state, int(losses[done]), done, replies, procedures)
+                state = board.climb(state, int(losses[done]), done)
                 done += 1
-        return state, replies
-
-    def _losses(self, totals: NDArray[np.int64]) -> NDArray[np.int64]:
-        return totals if self.better == "lower" else self.steps - totals
-
-    def _most_of_a_new_best(self, state: State) -> int:
-        """The largest sum that makes a new best; before the first submission all do."""
-        if state.asked == 0:
-            return self.steps
-        half_steps = 2 * state.carried_noise - self.margin
-        return -(-half_steps * self.steps // (2 * self.grid)) - 1  # exact: whole numbers throughout
-
-    def _stand(self, state: State, where: slice, replies: Replies, procedures: Sequence[Procedure]) -> None:
-        """The best so far stands: the submissions' sealed means are at least ``R - eta``."""
-        shown = np.full(where.stop - where.start, state.carried_noise / self.grid)
-        asked = state.asked + 1 + np.arange(len(shown))
-        level = self._log_inverse_level(asked, state.charged)
-        ends = self.not_excluded(procedures[where], shown - self._step, np.ones(len(shown)), level)
-        self._put(replies, where, shown, ends, Source.STANDING)
-
-    def _climb(
-        self, state: State, loss: int, position: int, replies: Replies, procedures: Sequence[Procedure]
-    ) -> State:
-        """A new best: its sealed mean is within ``eta / 2`` of what is shown."""
-        best = (2 * loss * self.grid + self.steps) // (2 * self.steps)
-        shown = np.array([best / self.grid])
-        level = self._log_inverse_level([state.asked + 1], state.charged)
-        where = slice(position, position + 1)
-        ends = self.not_excluded(procedures[where], shown - 0.5 / self.grid, shown + 0.5 / self.grid, level)
-        self._put(replies, where, shown, ends, Source.HOLDOUT)
-        return State(state.asked + 1, state.charged + 1, best)
-
-    def _put(self, replies: Replies, where: slice, shown: NDArray[np.float64], ends: Interval, source: Source) -> None:
-        """Fill in replies from losses, and from both ends of the population values that are not excluded."""
-        low, high = ends
-        if self.better == "higher":
-            shown, low, high = 1.0 - shown, 1.0 - high, 1.0 - low
-        replies.put(where, shown, (low, high), source)
+        return state, board.replies
 
     def best(self, state: State) -> tuple[float, float, float]:
         """The best score so far, with an interval for the best population value among all submissions so far.
@@ -244,23 +259,23 @@ class Ladder(Mechanism):
             raise ValueError("there is no submission yet; expected at least one; submit first")
         replies, shown = Replies.refused(1), np.array([state.carried_noise / self.grid])
         level = np.array([self._last_log_inverse_level])
-        ends = self.not_excluded([self.procedure], shown - self._step, shown + 0.5 / self.grid, level)
-        self._put(replies, slice(0, 1), shown, ends, Source.HOLDOUT)
+        ends = self.not_excluded([self.procedure], shown - self.step, shown + 0.5 / self.grid, level)
+        Scoreboard(self, replies, ()).put(slice(0, 1), shown, ends, Source.HOLDOUT)
         return float(replies.values[0]), float(replies.lows[0]), float(replies.highs[0])
 
     def promise(self) -> Promise:
         """For the best so far, after every submission at once."""
         reach = self._reach(self._last_log_inverse_level)
-        details = {"step": self._step, "concentration": reach - self.rounding}
-        return self._promised(self._step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
+        details = {"step": self.step, "concentration": reach - self.rounding}
+        return self._promised(self.step + reach, {**details, "radius_of_a_new_best": 0.5 / self.grid + reach})
 
     def quote(self, state: State, *, guess: float | None = None, procedure: Procedure | None = None) -> Quote:
         """Half-width of the next answer about the submission itself: up to 1 where the best so far stands."""
         if not self.surely_answers(state, 1):
             return REFUSED
-        reach = self._reach(self._log_inverse_level(state.asked + 1, state.charged))
+        reach = self._reach(self.log_inverse_level(state.asked + 1, state.charged))
         climbed = 0.5 / self.grid + reach
         if state.asked == 0:
             return Quote(climbed, climbed, 1, 1, refused=False)
-        stood = max(self._step + reach, 1.0 - state.carried_noise / self.grid)
+        stood = max(self.step + reach, 1.0 - state.carried_noise / self.grid)
         return Quote(stood, climbed, 0, 1, refused=False)

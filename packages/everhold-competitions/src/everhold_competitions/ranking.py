@@ -22,7 +22,7 @@ from everhold_competitions.teams import Submissions
 
 if TYPE_CHECKING:
     from everhold.ledger.sealed_values import Numbers
-    from everhold_competitions.submissions import CompetitionSession
+    from everhold_competitions.session import CompetitionSession
     from everhold_competitions.teams import Team
 
     Told = tuple[float | None, float, float]

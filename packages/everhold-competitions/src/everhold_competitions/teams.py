@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-__all__ = ["CHOICE", "CLOSING", "LONGEST_TEAM", "SUBMISSION", "TOLD_OF", "Submissions", "Team"]
+__all__ = ["CHOICE", "CLOSING", "LEADERBOARD", "LONGEST_TEAM", "SUBMISSION", "TOLD_OF", "Submissions", "Team"]
 
 TOLD_OF = "told_of"
 """Field of the description of an answer that a team is told: the team, and the predictions that it is about."""
@@ -30,6 +30,9 @@ CHOICE = "final_choice"
 
 CLOSING = "closing"
 """Source of the "answer" of an entry after which no submission is received."""
+
+LEADERBOARD = "leaderboard"
+"""Name of the gate whose champion leads."""
 
 LONGEST_TEAM = 100
 _MOST = 10**15

@@ -21,7 +21,7 @@ from everhold.sealing.table import StoredRows
 from everhold_competitions.leaderboard import Comparison, Leaderboard, Standing, ranked
 from everhold_competitions.ranking import _times_beaten
 from everhold_competitions.scoring import MeanScoring
-from everhold_competitions.submissions import CompetitionSession
+from everhold_competitions.session import CompetitionSession
 from everhold_competitions.teams import Submissions
 
 ROWS = 3_000
@@ -564,7 +564,7 @@ def test_places_by_separate_intervals_are_true_as_well(silent):
     contest_ = silent.competition._session()
     contest_._end()
     finals = {
-        team.final: contest_.files.find(team.final) for team in contest_._accounts().of(Submissions).teams.values()
+        team.final: contest_.files.find(team.final) for team in contest_.accounts().of(Submissions).teams.values()
     }
     scores, _ = next(contest_.scoring.finals(finals))
     contest_.executor.ask(scores)

@@ -10,7 +10,7 @@ from submission_children import submit_some, submit_until_killed
 
 import everhold as eh
 from everhold.errors import Unavailable
-from everhold_competitions.submissions import CompetitionSession
+from everhold_competitions.feedback import TeamFeedback
 
 
 def told(holdout, predictions, team, **more):
@@ -139,7 +139,7 @@ def test_a_fault_while_telling_says_that_the_submission_was_received(tmp_path, m
             raise Unavailable("the engine is busy; nothing was charged")
 
         with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(CompetitionSession, "_tell_lead", fail)
+            meanwhile.setattr(TeamFeedback, "_tell_lead", fail)
             with pytest.raises(Unavailable, match="the submission was received") as fault:
                 holdout.competition.submit(model(0.9, 3), team="owls")
         assert "nothing was received" not in fault.value.message

@@ -17,7 +17,7 @@ from everhold.mechanisms import Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.testing import MechanismContract
 from everhold.testing.mechanisms import INHERITED, MEANS
-from everhold_competitions.ladder import Ladder
+from everhold_competitions.ladder import Ladder, Scoreboard
 from everhold_lab.analysts import BoostingAnalyst
 from everhold_lab.releases.ladder_free import ParameterFreeLadder, discretised_radius
 from everhold_lab.theory.classical import ladder_radius
@@ -265,7 +265,7 @@ def test_no_analyst_breaks_the_ladder(shares, better, rows, confidence, margin):
 class Overconfident(Ladder):
     """The planted error: no union over the tree, and Chernoff's slack of a factor of ten used up."""
 
-    def _log_inverse_level(self, asked, released):
+    def log_inverse_level(self, asked, released):
         return np.zeros(np.broadcast(asked, released).shape) - np.log(10 * self.beta)
 
 
@@ -274,16 +274,17 @@ def test_without_the_union_over_the_tree_an_analyst_wins():
     assert max(TinyWorld(planted, shares, PAIRS).worst(3) for shares in SHARES) > planted.beta
 
 
-class Forgetful(Ladder):
+class Forgetful(Scoreboard):
     """The planted error: the interval of a submission that is no new best starts at the best, not a step below."""
 
-    def _stand(self, state, where, replies, procedures):
-        super()._stand(state, where, replies, procedures)
-        replies.lows[where] = replies.values[where]
+    def stand(self, state, where):
+        super().stand(state, where)
+        self.replies.lows[where] = self.replies.values[where]
 
 
-def test_a_best_that_stands_says_nothing_nearer_than_a_step():
-    planted = Forgetful(rows=8, queries=3, confidence=0.9, grid=8, unit=2**20)
+def test_a_best_that_stands_says_nothing_nearer_than_a_step(monkeypatch):
+    monkeypatch.setattr("everhold_competitions.ladder.Scoreboard", Forgetful)
+    planted = Ladder(rows=8, queries=3, confidence=0.9, grid=8, unit=2**20)
     assert max(TinyWorld(planted, shares, PAIRS).worst(3) for shares in SHARES) > planted.beta
 
 

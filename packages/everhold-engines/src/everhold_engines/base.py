@@ -95,9 +95,15 @@ class Engine(Protocol):
         most_expressions: How many expressions one statement may have.
     """
 
-    kind: ClassVar[str]
-    title: ClassVar[str]
     most_expressions: ClassVar[int]
+
+    @property
+    def kind(self) -> str:
+        """See above."""
+
+    @property
+    def title(self) -> str:
+        """See above."""
 
     @property
     def dialect(self) -> Dialect:

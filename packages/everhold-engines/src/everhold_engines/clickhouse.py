@@ -1,6 +1,6 @@
 """ClickHouse as an engine, embedded (chDB) on a folder or on Parquet files, or a server; the extra ``clickhouse``.
 
-Both are reached through clickhouse-connect. Every statement goes out with ``readonly = 2`` and a limit of its time, and
+Every statement goes out with ``readonly = 2`` and a limit of its time, and
 with UTC as its zone, so a user's profile has to let these be set. A server writes statements into ``system.query_log``;
 everhold asks it not to (``log_queries = 0``), and its administrator may decide otherwise.
 """
@@ -8,35 +8,23 @@ everhold asks it not to (``log_queries = 0``), and its administrator may decide 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import secrets
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
 
-from everhold.errors import EverholdError, HoldoutRejected, Unavailable
+from everhold.errors import HoldoutRejected
 from everhold.values.expressions import ColumnKind
-from everhold_engines.arrays import array_of
-from everhold_engines.remote import PIECES, Remote
+from everhold_engines.clickhouse_connections import ClickHouseConnection
+from everhold_engines.remote import Remote
 from everhold_engines.sql.dialects import CLICKHOUSE, Dialect
+from everhold_engines.stored_tables import PIECES, StoredTable
 from everhold_engines.table_names import known_path, name_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
+    from collections.abc import Sequence
 
 __all__ = ["ClickHouse"]
 
-_SETTINGS = {
-    "readonly": "2", "session_timezone": "UTC", "log_queries": "0", "max_query_size": str(2**27),
-    "max_ast_elements": "2000000", "max_expanded_ast_elements": "20000000", "max_ast_depth": "100000",
-    "max_parser_depth": "100000", "max_parser_backtracks": "0", "use_hive_partitioning": "0",
-    "short_circuit_function_evaluation": "disable",
-}  # fmt: skip
 _WRAPPED = re.compile(r"^(?:Nullable|LowCardinality)\((.*)\)$", re.DOTALL)
 _NUMBERS = re.compile(r"^(U?Int\d+|B?Float\d+|Decimal\d*\(.*\))$")
 _EXACT = {
@@ -46,10 +34,102 @@ _EXACT = {
 """By type a text that no other value has; of others, such as times whose zone has hours twice, its bytes."""
 _TIMES = re.compile(r"^(Date|Date32|DateTime(64)?(\(.*\))?)$")
 _YEARS = (-62135596800, 253402300799)  # seconds since 1970 of the first and the last one that Python has
-_GONE = (209, 210, 279, 1002)  # what a server says of sockets; without a number the connection was never made
-_KEPT_OUT = (81, 192, 193, 194, 195, 516)  # an unknown database or user, or a wrong password
-_TLS = ("clickhouses", "https")
 _TAKEN = re.compile(rf"{CLICKHOUSE.rows}(_\d+)?(\.|$)")
+
+
+class ClickHouseTable(StoredTable[ClickHouseConnection]):
+    """A table of ClickHouse, or Parquet files that it reads."""
+
+    kind: ClassVar[str] = "clickhouse"
+
+    @property
+    def dialect(self) -> Dialect:
+        """SQL dialect of the engine."""
+        return CLICKHOUSE
+
+    @property
+    def sql(self) -> str:
+        """SQL that follows FROM for the table."""
+        if self.is_file:
+            pattern = self.name if re.search(r"\.\w+$", self.name) else f"{self.name.rstrip('/')}/*.parquet"
+            return f"file({CLICKHOUSE.literal(pattern)}, 'Parquet')"
+        return ".".join(map(CLICKHOUSE.quoted, name_parts(self.name)))
+
+    @property
+    def is_file(self) -> bool:
+        """True for Parquet files."""
+        return "/" in self.name or self.name.endswith(".parquet")
+
+    def types(self) -> list[tuple[str, str]]:
+        """See `StoredTable.types`."""
+        return [(name, data_type) for name, data_type, *_ in self.said(f"DESCRIBE TABLE {self.sql}")]
+
+    def column_kind(self, data_type: str) -> ColumnKind:
+        """See `StoredTable.column_kind`."""
+        while wrapped := _WRAPPED.match(data_type):
+            data_type = wrapped[1]
+        if data_type == "String" or data_type.startswith("Enum"):
+            return ColumnKind.STRING
+        if data_type == "Bool":
+            return ColumnKind.BOOLEAN
+        if _TIMES.match(data_type):
+            return ColumnKind.TIME
+        return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER
+
+    def digest_sql(self, window: str, types: Sequence[tuple[str, str]], key: str) -> str:
+        """See `StoredTable.digest_sql`."""
+        texts = [CLICKHOUSE.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
+        while len(texts) > 1:  # of many columns, in a tree
+            texts = [f"concat({', '.join(texts[place : place + 100])}, '')" for place in range(0, len(texts), 100)]
+        sums = ", ".join(
+            f"sum(toUInt256(reinterpretAsUInt64(reverse(unhex(concat('0', substring(h, {place}, 15)))))))"
+            for place in PIECES
+        )
+        rows = f"{window} AS {CLICKHOUSE.rows}"
+        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {rows})"
+
+    def guarded(self, column: str, data_type: str) -> str | None:
+        """Times from the year 1 to 9999: of others it fails to change the unit, and Python has none."""
+        while wrapped := _WRAPPED.match(data_type):
+            data_type = wrapped[1]
+        if not data_type.startswith("DateTime64"):
+            return None
+        known = f"toInt64({column}) BETWEEN {_YEARS[0]} AND {_YEARS[1]}"
+        within = f"if({known}, {column}, CAST(0 AS {data_type}))"  # what is missing has a value below, too
+        return f"if({known}, {within}, NULL)"
+
+    def identities(self) -> set[str]:
+        """See `StoredTable.identities`."""
+        if self.is_file:
+            return known_path(self.name)
+        *database, name = name_parts(self.name)
+        within = CLICKHOUSE.literal(database[0]) if database else "currentDatabase()"
+        tables = (
+            "SELECT concat(toString(length(database)), ':', database, '.', name), "
+            "match(engine, '(MergeTree|Memory|Log)$') "
+            f"FROM system.tables WHERE database = {within} AND name = {CLICKHOUSE.literal(name)}"
+        )
+        if not (found := self.said(tables)):
+            raise LookupError(self.name)
+        return {found[0][0]} if found[0][1] else set()
+
+    def state(self) -> object:
+        """The parts of a table, or the files."""
+        if self.is_file:
+            pattern = Path(self.name)
+            return tuple(map(_touched, sorted(pattern.glob("*.parquet")) if pattern.is_dir() else [pattern])) or None
+        *database, name = name_parts(self.name)
+        within = CLICKHOUSE.literal(database[0]) if database else "currentDatabase()"
+        parts = (
+            "SELECT count(), hex(SHA256(toString(arraySort(groupArray(hash_of_all_files))))) FROM system.parts "
+            f"WHERE active AND database = {within} AND table = {CLICKHOUSE.literal(name)}"
+        )
+        from clickhouse_connect.driver.exceptions import DatabaseError
+
+        with contextlib.suppress(DatabaseError):  # without the right to see its parts
+            ((count, found),) = self.said(parts)
+            return found if count else None
+        return None
 
 
 class ClickHouse(Remote):
@@ -70,45 +150,12 @@ class ClickHouse(Remote):
         "file('/data/flights.parquet', 'Parquet')"
     """
 
-    kind: ClassVar[str] = "clickhouse"
-    title: ClassVar[str] = "ClickHouse"
-    _elsewhere: ClassVar = {**Remote._elsewhere, "_client": None}
-    _embedded_in: ClassVar[int | None] = None  # the process that started an embedded one; forks lack its threads
-
     def __init__(self, where: Any, table: str, *, max_seconds: float = 600.0, **arrives: str | None) -> None:
-        super().__init__(str(table), max_seconds=max_seconds, **arrives)
-        text = isinstance(where, (str, os.PathLike))
-        self._address = _address(where) if text else _address_of(where)
-        if self._is_file and self._is_embedded:
-            self.table = str(Path(self.table).absolute())  # another process may run in another folder
-        self._is_mine = text or self._is_embedded
-        self._client: Any = None if self._is_mine else where
-        _ = self._stored  # is it a name?
-
-    @property
-    def dialect(self) -> Dialect:
-        """SQL dialect of the engine."""
-        return CLICKHOUSE
-
-    @property
-    def place(self) -> str:
-        """Its address without password and options."""
-        found = urlsplit(self._address)
-        user = f"{found.username}@" if found.username else ""
-        port = f":{found.port}" if found.port else ""
-        return f"{found.scheme}://{user}{found.hostname or ''}{port}{found.path}"
-
-    @property
-    def _stored(self) -> str:
-        """SQL that follows FROM for the table."""
-        if self._is_file:
-            pattern = self.table if re.search(r"\.\w+$", self.table) else f"{self.table.rstrip('/')}/*.parquet"
-            return f"file({CLICKHOUSE.literal(pattern)}, 'Parquet')"
-        return ".".join(map(CLICKHOUSE.quoted, name_parts(self.table)))
-
-    @property
-    def _is_file(self) -> bool:
-        return "/" in self.table or self.table.endswith(".parquet")
+        stored = ClickHouseTable(str(table), ClickHouseConnection(where, max_seconds=max_seconds), max_seconds)
+        if stored.is_file and stored.connection.is_embedded:
+            stored.name = str(Path(stored.name).absolute())  # another process may run in another folder
+        _ = stored.sql  # is it a name?
+        super().__init__(stored, **arrives)
 
     def columns(self) -> dict[str, ColumnKind]:
         """See `Engine.columns`."""
@@ -119,212 +166,6 @@ class ClickHouse(Remote):
                 "read parts of that column for others; expected another name; rename it in a view, and seal that"
             )
         return found
-
-    def interrupt(self) -> None:
-        """End what runs on a server; the embedded one ends by its limit of time."""
-        for query in list(self._running):
-            threading.Thread(target=self._kill, args=(query,), daemon=True).start()
-
-    def close(self) -> None:
-        """Let go of a client of its own."""
-        with self._lock:
-            if self._is_mine and self._client is not None:
-                self._client.close()
-                self._client = None
-
-    def _types(self) -> list[tuple[str, str]]:
-        found = [columns for _, columns in self._run(f"DESCRIBE TABLE {self._stored}", max_seconds=self._max_seconds)]
-        return [pair for columns in found for pair in zip(columns[0], columns[1], strict=True)]
-
-    def _kind(self, data_type: str) -> ColumnKind:
-        while wrapped := _WRAPPED.match(data_type):
-            data_type = wrapped[1]
-        if data_type == "String" or data_type.startswith("Enum"):
-            return ColumnKind.STRING
-        if data_type == "Bool":
-            return ColumnKind.BOOLEAN
-        if _TIMES.match(data_type):
-            return ColumnKind.TIME
-        return ColumnKind.NUMBER if _NUMBERS.match(data_type) else ColumnKind.OTHER
-
-    def _run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
-        client, query = self._connected(), f"everhold-{secrets.token_hex(12)}"
-        limit = {"max_execution_time": "0" if max_seconds is None else str(max_seconds)}
-        if self._is_embedded:  # while it streams it runs nothing else
-            found = client.query(statement, settings=limit, tz_mode="aware")
-            names = list(found.column_names) or self._names(client, statement)
-            yield names, list(found.result_columns) or [[] for _ in names]
-            return
-        self._running.add(query)
-        try:
-            stream = client.query_column_block_stream(
-                statement, settings=_known(client) | limit | {"query_id": query}, tz_mode="aware"
-            )
-            with stream as blocks:
-                names = list(stream.source.column_names) or self._names(client, statement)
-                yield names, list(next(blocks, [[] for _ in names]))
-                for columns in blocks:
-                    yield names, list(columns)
-        finally:
-            self._running.discard(query)
-
-    def _names(self, client: Any, statement: str) -> list[str]:
-        """Names of the columns of a statement, which an empty answer lacks."""
-        return list(client.query(f"DESCRIBE ({statement})").result_columns[0])
-
-    def _array(self, column: Any) -> NDArray[Any]:
-        return array_of(column)
-
-    def _digest_sql(self, types: Sequence[tuple[str, str]], key: str) -> str:
-        texts = [CLICKHOUSE.literal(key), *(_as_text(name, data_type) for name, data_type in types)]
-        while len(texts) > 1:  # of many columns, in a tree
-            texts = [f"concat({', '.join(texts[place : place + 100])}, '')" for place in range(0, len(texts), 100)]
-        sums = ", ".join(
-            f"sum(toUInt256(reinterpretAsUInt64(reverse(unhex(concat('0', substring(h, {place}, 15)))))))"
-            for place in PIECES
-        )
-        rows = f"{self._window} AS {CLICKHOUSE.rows}"
-        return f"SELECT count(), {sums} FROM (SELECT hex(SHA256({texts[0]})) AS h FROM {rows})"
-
-    def _guarded(self, column: str, data_type: str) -> str | None:
-        """Times from the year 1 to 9999: of others it fails to change the unit, and Python has none."""
-        while wrapped := _WRAPPED.match(data_type):
-            data_type = wrapped[1]
-        if not data_type.startswith("DateTime64"):
-            return None
-        known = f"toInt64({column}) BETWEEN {_YEARS[0]} AND {_YEARS[1]}"
-        within = f"if({known}, {column}, CAST(0 AS {data_type}))"  # what is missing has a value below, too
-        return f"if({known}, {within}, NULL)"
-
-    def _known_as(self) -> set[str]:
-        if self._is_file:
-            return known_path(self.table)
-        *database, name = name_parts(self.table)
-        within = CLICKHOUSE.literal(database[0]) if database else "currentDatabase()"
-        tables = (
-            "SELECT concat(toString(length(database)), ':', database, '.', name), "
-            "match(engine, '(MergeTree|Memory|Log)$') "
-            f"FROM system.tables WHERE database = {within} AND name = {CLICKHOUSE.literal(name)}"
-        )
-        for _, (names, stored) in self._run(tables, max_seconds=self._max_seconds):
-            if len(names):
-                return {names[0]} if stored[0] else set()
-        raise LookupError(self.table)
-
-    def _state(self) -> object:
-        if self._is_file:
-            pattern = Path(self.table)
-            return tuple(map(_touched, sorted(pattern.glob("*.parquet")) if pattern.is_dir() else [pattern])) or None
-        *database, name = name_parts(self.table)
-        within = CLICKHOUSE.literal(database[0]) if database else "currentDatabase()"
-        parts = (
-            "SELECT count(), hex(SHA256(toString(arraySort(groupArray(hash_of_all_files))))) FROM system.parts "
-            f"WHERE active AND database = {within} AND table = {CLICKHOUSE.literal(name)}"
-        )
-        from clickhouse_connect.driver.exceptions import DatabaseError
-
-        with contextlib.suppress(DatabaseError):  # without the right to see its parts
-            for _, (counts, states) in self._run(parts, max_seconds=self._max_seconds):
-                return states[0] if counts[0] else None
-        return None
-
-    def _connected(self) -> Any:
-        with self._lock:
-            self._check_process()
-            if self._client is None:
-                self._client = self._connect()
-            return self._client
-
-    def _connect(self) -> Any:
-        import clickhouse_connect
-
-        found = urlsplit(self._address)
-        if found.scheme == "chdb":
-            ClickHouse._embedded_in = os.getpid()
-            client = _embedded_client(found.path or ":memory:")
-            for name, value in _known(client).items():  # for its parser they have to be known before a statement is
-                client.set_client_setting(name, value)
-            return client
-        return clickhouse_connect.get_client(
-            dsn=self._address, interface="https" if found.scheme in _TLS else None, autogenerate_session_id=False,
-            send_receive_timeout=max(60, round(self._max_seconds) + 30), client_name="everhold",
-        )  # fmt: skip
-
-    @property
-    def _is_embedded(self) -> bool:
-        return urlsplit(self._address).scheme == "chdb"
-
-    def _check_process(self) -> None:
-        if self._pid == os.getpid() and (not self._is_embedded or self._embedded_in in (None, self._pid)):
-            return
-        if self._is_embedded:
-            raise EverholdError(
-                "an embedded ClickHouse does not survive the fork of a process; expected a process that was started "
-                "anew; nothing was charged; start workers by 'spawn'"
-            )
-        self._client, self._is_mine, self._pid = None, True, os.getpid()
-
-    def _kill(self, query: str) -> None:
-        with contextlib.suppress(Exception):
-            if not self._is_embedded:
-                self._connected().command(f"KILL QUERY WHERE query_id = {CLICKHOUSE.literal(query)} ASYNC")
-
-    def _is_refused(self, error: Exception) -> bool:
-        return getattr(error, "code", None) in _KEPT_OUT
-
-    def _is_unreachable(self, error: Exception) -> bool:
-        from clickhouse_connect.driver.exceptions import OperationalError
-
-        code = getattr(error, "code", None)
-        return super()._is_unreachable(error) or code in _GONE or (isinstance(error, OperationalError) and not code)
-
-
-def _embedded_client(path: str) -> Any:
-    import clickhouse_connect
-    from clickhouse_connect.driver.exceptions import ProgrammingError
-
-    try:
-        return clickhouse_connect.get_client(interface="chdb", path=path)
-    except ProgrammingError:  # so it says
-        raise Unavailable(
-            "this process has an embedded ClickHouse open on another folder, and can have one; expected that to be "
-            "closed, or a process of its own; nothing was charged; close the other holdout or client, then try again"
-        ) from None
-
-
-def _known(client: Any) -> dict[str, str]:
-    """The settings of every statement that this version of ClickHouse knows."""
-    return {name: value for name, value in _SETTINGS.items() if name in client.server_settings}
-
-
-def _address(where: str | os.PathLike[str]) -> str:
-    """An address, also of a folder.
-
-    Raises:
-        ValueError: If there is no such kind of address.
-    """
-    text = os.fspath(where)
-    if "://" not in text:
-        return f"chdb://{Path(text).resolve()}"
-    if urlsplit(text).scheme not in ("chdb", "clickhouse", "clickhousedb", "http", *_TLS):
-        raise ValueError(
-            "Not a ClickHouse URL. Use for example clickhouse://user@host:port/database, clickhouses:// for TLS, "
-            "chdb:///folder, or a folder."
-        )
-    return text
-
-
-def _address_of(client: Any) -> str:
-    """The address of a client that was handed in, without its password."""
-    if str(getattr(client, "uri", "")).startswith("chdb:"):
-        return "chdb://" + ("" if client.path == ":memory:" else str(Path(client.path).resolve()))
-    found = urlsplit(getattr(client, "url", ""))
-    if not found.hostname:
-        raise TypeError(
-            f"{type(client).__name__} is no client of clickhouse-connect; expected one, an address or a folder"
-        )
-    scheme = "clickhouses" if found.scheme == "https" else "clickhouse"
-    return f"{scheme}://{found.netloc}/{client.database or ''}"
 
 
 def _as_text(name: str, data_type: str) -> str:

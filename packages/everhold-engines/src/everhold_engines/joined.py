@@ -19,6 +19,7 @@ from everhold.errors import EverholdError, HoldoutRejected, QueryRejected
 from everhold.values.base import BoundQuery, Joined, JoinedColumn
 from everhold.values.expressions import ColumnKind, RowValue
 from everhold_engines.sql.compiler import row_values_sql, totals_sql
+from everhold_engines.sql.reshaping import texts_in_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -152,8 +153,8 @@ class JoinedTable:
     def example(self, column: JoinedColumn, condition: RowValue) -> Any:
         """A value that does not meet a condition."""
         source, of = self._selected([column]), self.engine.dialect
-        rows = row_values_sql([condition], source, position=column.alias, unit=1, dialect=of).removesuffix(of.closing)
-        found = self.engine.rows(f"SELECT p FROM ({rows}) AS e WHERE v0 = 0 LIMIT 1{of.closing}")
+        rows, end = row_values_sql([condition], source, position=column.alias, unit=1, dialect=of), of.write("closing")
+        found = self.engine.rows(f"SELECT p FROM ({rows.removesuffix(end)}) AS e WHERE v0 = 0 LIMIT 1{end}")
         return found[0][0] if found else None
 
     def digests(self, columns: Sequence[JoinedColumn]) -> list[str]:
@@ -168,17 +169,17 @@ class JoinedTable:
     def _digest_sql(self, columns: Sequence[JoinedColumn]) -> str:
         """Of ids and columns the hash of hashes: of values whose ids' hashes begin alike, in the order of the ids."""
         of = self.engine.dialect
-        ids = of.text.format(of.column(self.own_id))
+        ids = of.write("text", of.column(self.own_id))
         given = {"given_ids": self._measured(ids)}
         given |= {f"given_{place}": self._text(column) for place, column in enumerate(columns)}
         texts = ", ".join(f"{text} AS {name}" for name, text in given.items())
-        bucket = of.piece.format(of.sha256.format(ids), 1, _DIGITS)  # no name of a column is used for anything else
+        bucket = of.write("piece", of.write("sha256", ids), 1, _DIGITS)  # no name of a column is used for anything else
         lines = f"(SELECT {bucket} AS given_part, {ids} AS given_text, {texts} FROM {self._lines})"
-        told = of.texts_in_order(lines, [*given], part="given_part", by="given_text")
-        hashed = ", ".join(f"{of.sha256.format(name)} AS {name}" for name in given)
+        told = texts_in_order(of, lines, [*given], part="given_part", by="given_text")
+        hashed = ", ".join(f"{of.write('sha256', name)} AS {name}" for name in given)
         parts = f"(SELECT 0 AS given_all, given_part, {hashed} FROM ({told}) AS t)"
-        told = of.texts_in_order(parts, [*given], part="given_all", by="given_part")
-        return f"SELECT {', '.join(map(of.sha256.format, given))} FROM ({told}) AS t"
+        told = texts_in_order(of, parts, [*given], part="given_all", by="given_part")
+        return f"SELECT {', '.join(map(of.words['sha256'].format, given))} FROM ({told}) AS t"
 
     def _text(self, column: JoinedColumn) -> str:
         """A value as a text that no other value of its kind has, without a comma where its end is not known."""
@@ -186,22 +187,22 @@ class JoinedTable:
         if column.kind is ColumnKind.STRING:
             text = self._measured(value)
         else:
-            text = of.as_text(f"({value} + {of.literal(0.0)})")  # -0.0 is 0.0
+            text = of.write("shown", f"({value} + {of.literal(0.0)})")  # -0.0 is 0.0
         return f"coalesce({text}, '')"
 
     def _measured(self, text: str) -> str:
         """A text with its length before it."""
         of = self.engine.dialect
-        return f"concat({of.as_text(of.length.format(text))}, ':', {text})"
+        return f"concat({of.write('shown', of.write('length', text))}, ':', {text})"
 
     def _value(self, column: JoinedColumn) -> str:
         """A column as a double, or as a text."""
         of, name = self.engine.dialect, self.engine.dialect.column(column.name)
         if column.kind is ColumnKind.STRING:
-            return of.text.format(name)
+            return of.write("text", name)
         if column.kind is ColumnKind.NUMBER:
-            return of.number.format(name)
-        one, zero, truth = of.literal(1.0), of.literal(0.0), of.truth.format(name)
+            return of.write("number", name)
+        one, zero, truth = of.literal(1.0), of.literal(0.0), of.write("truth", name)
         return f"CASE WHEN {name} IS NULL THEN NULL WHEN {truth} THEN {one} ELSE {zero} END"
 
     def _selected(self, columns: Sequence[JoinedColumn]) -> str:

@@ -222,7 +222,7 @@ class RemoteRows(EvaluatedRows):
         _check_cells(self.rows, 1)
         of, kind = self.engine.dialect, self.engine.columns()[name]
         column = of.column(name)
-        exact = column if kind in (ColumnKind.NUMBER, ColumnKind.STRING) else of.as_text(column)
+        exact = column if kind in (ColumnKind.NUMBER, ColumnKind.STRING) else of.write("shown", column)
         source = self._in_order()
         found = self._fetch_arrays(f"SELECT {exact} AS name FROM {source} AS {of.rows} ORDER BY {of.rows}.{POSITION}")
         ids: list[Any] = np.ma.getdata(found["name"]).tolist()

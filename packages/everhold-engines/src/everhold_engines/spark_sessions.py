@@ -1,19 +1,30 @@
-"""Sessions of Spark: a copy with everhold's settings, and quiet logs."""
+"""Connections to Spark: a session with everhold's settings, a copy of the one that was handed in, and quiet logs."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import secrets
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from everhold.errors import HoldoutRejected, Unavailable
+from everhold.errors import EverholdError, HoldoutRejected, Unavailable
+from everhold.sealing.time_limits import TimeLimits
+from everhold_engines.arrays import arrow_array, plain
+from everhold_engines.connections import EngineConnection
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Iterator
 
-__all__ = ["ABSENT", "Quiet", "address_of", "is_connect", "is_stopped", "own_session", "session_at"]
+    from numpy.typing import NDArray
+
+__all__ = ["SparkConnection"]
+
+_LIMITS = TimeLimits()
+_AGAIN = 0.2  # seconds between attempts to end a statement
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false", "spark.sql.caseSensitive": "false",
@@ -51,6 +62,125 @@ class Quiet(contextlib.AbstractContextManager[None]):
     def __exit__(self, *error: Any) -> None:
         self._here.depth -= 1
         self._errors.__exit__(*error)
+
+
+class SparkConnection(EngineConnection):
+    """A session of PySpark.
+
+    Args:
+        session: A session, which stays the caller's; None for the one that is active, or that is made at the address.
+
+    Attributes:
+        views: Names of temporary views by the paths of their files, which every session gets.
+    """
+
+    title: ClassVar[str] = "Spark"
+    install: ClassVar[str] = "pip install 'everhold[spark]'"
+    here: ClassVar[frozenset[str]] = frozenset({"opened", "_copy"})
+
+    def __init__(self, session: Any) -> None:
+        super().__init__(ABSENT if session is None else address_of(session), session)
+        self.is_mine = False
+        self._copy: Any = None
+        self.views: dict[str, str] = {}
+
+    @property
+    def place(self) -> str:
+        """Its address without tokens."""
+        found = urlsplit(self.address)
+        return f"sc://{found.netloc.rpartition('@')[2]}" if found.scheme == "sc" else self.address
+
+    def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
+        """See `EngineConnection.run`."""
+        found = self.table(statement, max_seconds=max_seconds)
+        yield found.column_names, found.columns
+
+    def table(self, statement: str, *, max_seconds: float | None) -> Any:
+        """The result of a statement as an Arrow table."""
+        session = self.session()
+        jobs = session if is_connect(session) else session.sparkContext
+        add, remove = (jobs.addTag, jobs.removeTag) if jobs is session else (jobs.addJobTag, jobs.removeJobTag)
+        limit = contextlib.nullcontext() if max_seconds is None else _LIMITS.at_most(max_seconds, self.interrupt)
+        tag = f"everhold-{secrets.token_hex(8)}"
+        add(tag)
+        self.running.add(tag)
+        try:
+            with limit:
+                return session.sql(statement).toArrow()
+        finally:
+            self.running.discard(tag)
+            with contextlib.suppress(Exception):
+                remove(tag)
+
+    def array(self, column: Any) -> NDArray[Any]:
+        """See `EngineConnection.array`."""
+        return arrow_array(column)
+
+    def values(self, column: Any) -> list[Any]:
+        """See `EngineConnection.values`."""
+        return list(map(plain, column.to_pylist()))
+
+    def interrupt(self) -> None:
+        """End what runs now."""
+        for tag in list(self.running):
+            threading.Thread(target=self._end, args=(tag,), name="everhold interrupt", daemon=True).start()
+
+    def _end(self, tag: str) -> None:
+        """End a statement, again and again, as its jobs may not have begun."""
+        while tag in self.running and (session := self._copy) is not None:
+            with contextlib.suppress(Exception):
+                if is_connect(session):
+                    session.interruptTag(tag)
+                else:  # its own interruptTag does not reach the jobs of statements
+                    session.sparkContext.cancelJobsWithTag(tag)
+            time.sleep(_AGAIN)
+
+    def close(self) -> None:
+        """Let go of its session, and of the one below it if that was made from an address."""
+        with self.lock:
+            copy, given, self._copy = self._copy, self.opened, None
+            with contextlib.suppress(Exception):
+                if copy is not None and copy is not given and is_connect(copy):
+                    copy.client.release_session()
+                    copy.client.close()
+            if self.is_mine and given is not None:
+                given.stop()
+                self.opened, self.is_mine = None, False
+
+    def hidden(self, table: str, *, missing: bool = False) -> contextlib.AbstractContextManager[None]:
+        """See `EngineConnection.hidden`; PySpark logs nothing meanwhile."""
+        return Quiet(super().hidden(table, missing=missing))
+
+    def session(self) -> Any:
+        """A session of its own, opened."""
+        with self.lock:
+            if self.pid != os.getpid():
+                raise EverholdError(
+                    "a session of Spark does not survive the fork of a process; expected a process that was started "
+                    "anew; nothing was charged; start workers by 'spawn', or open the holdout there with a session of "
+                    "its own"
+                )
+            if self._copy is not None and is_stopped(self._copy) and self.is_mine:
+                self.opened = self._copy = None
+            if self._copy is None:
+                if self.opened is None:
+                    self.opened, self.is_mine = session_at(self.address)
+                self._copy = own_session(self.opened, is_mine=self.is_mine)
+                for path, view in self.views.items():
+                    self._copy.read.parquet(path).createOrReplaceTempView(view)
+            return self._copy
+
+    def is_unreachable(self, error: Exception) -> bool:
+        """See `EngineConnection.is_unreachable`."""
+        names = {kind.__name__ for kind in type(error).__mro__}
+        said = str(error)
+        return (
+            super().is_unreachable(error)
+            or bool(names & {"Py4JNetworkError", "RetriesExceeded"})
+            or ("SparkConnectGrpcException" in names and "UNAVAILABLE" in said)
+            or "stopped SparkContext" in said
+            or (self._copy is not None and is_stopped(self._copy))
+        )
 
 
 def _is_heard(_record: logging.LogRecord) -> bool:

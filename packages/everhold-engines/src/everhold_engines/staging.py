@@ -78,7 +78,7 @@ class TableSide:
     def values(self, name: str) -> list[Any]:
         """See `Side`."""
         dialect, text = self.engine.dialect, self.columns[name] is ColumnKind.STRING
-        value = (dialect.text if text else dialect.number).format(dialect.column(name))
+        value = dialect.write("text" if text else "number", dialect.column(name))
         return sorted(value for (value,) in self.engine.rows(f"SELECT DISTINCT {value} AS v FROM {self._rows}"))
 
     def count(self, condition: str) -> int:
@@ -183,7 +183,7 @@ class Staging:
         together = None if alike is None or self.all_whole else self._by_value(alike)
         for what, side in self.sides.items():
             if together is not None or side.rows > self.most_looked_at:
-                some = together or f"{side.engine.dialect.random} < {self.most_looked_at / side.rows!r}"
+                some = together or f"{side.engine.dialect.write('random')} < {self.most_looked_at / side.rows!r}"
                 self.stream(what, list(self.comparable), f" WHERE {some}", rows=self.most_looked_at)
                 self._brought[what] = frozenset()
             else:
@@ -220,7 +220,7 @@ class Staging:
         dialect = engine.dialect
         written = {name: dialect.column(name) for name in names}
         listed = ", ".join(
-            f"{dialect.as_text(cell) if self.columns[name] is ColumnKind.OTHER else cell} AS c{place}"
+            f"{dialect.write('shown', cell) if self.columns[name] is ColumnKind.OTHER else cell} AS c{place}"
             for place, (name, cell) in enumerate(written.items())
         )
         source, there = f"{engine.source} AS {dialect.rows}", False
@@ -259,8 +259,9 @@ def share_of_values(dialect: Dialect, column: str, kind: ColumnKind, share: floa
         "substr(sha2(CAST(t.`home` AS STRING), 256), 31, 8) < '80000000'"
     """
     cell = dialect.column(column)
-    text = dialect.as_text(dialect.number.format(cell) if kind is ColumnKind.NUMBER else cell)
-    return f"{dialect.piece.format(dialect.sha256.format(text), _MIDDLE, _DIGITS)} < '{int(share * 16**_DIGITS):08x}'"
+    text = dialect.write("shown", dialect.write("number", cell) if kind is ColumnKind.NUMBER else cell)
+    middle = dialect.write("piece", dialect.write("sha256", text), _MIDDLE, _DIGITS)
+    return f"{middle} < '{int(share * 16**_DIGITS):08x}'"
 
 
 def _alike(cell: str, kind: ColumnKind, name: str) -> str:

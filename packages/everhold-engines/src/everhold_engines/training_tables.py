@@ -71,7 +71,11 @@ def rows_copied(training: TableSide, sealed: Engine, declared: DependenceModel |
     if model.group_column is None and len(columns) == 1:
         return _nearest(training, sealed, columns[0])
     share = MOST_COPIED / training.rows
-    some = _whole_groups(training, columns[0], share) if columns else f"{training.engine.dialect.random} < {share!r}"
+    some = (
+        _whole_groups(training, columns[0], share)
+        if columns
+        else f"{training.engine.dialect.write('random')} < {share!r}"
+    )
     return f" WHERE {some}{in_order}"
 
 

@@ -77,16 +77,19 @@ def test_postgresql_conforms_in_any_language_and_without_writing(connection):
 @pytest.mark.parametrize(
     ("spoiled", "expression"),
     [
-        ({"text": "{0}::text"}, "s < 'a'"),
-        ({"raises": False}, "x * y"),
-        ({"greatest_nan": False}, "x > 60"),
-        ({"time": "date_part('epoch', {0} AT TIME ZONE 'America/New_York')"}, "d = date '2024-02-29'"),
-        ({"wide": "({0})::integer"}, "x > 60"),
+        (POSTGRESQL.spelled(text="{0}::text"), "s < 'a'"),
+        (replace(POSTGRESQL, raises=False), "x * y"),
+        (replace(POSTGRESQL, greatest_nan=False), "x > 60"),
+        (
+            POSTGRESQL.spelled(time="date_part('epoch', {0} AT TIME ZONE 'America/New_York')"),
+            "d = date '2024-02-29'",
+        ),
+        (POSTGRESQL.spelled(wide="({0})::integer"), "x > 60"),
     ],
     ids=["collation", "overflow", "nan", "zone", "sums"],
 )
 def test_a_spoiled_dialect_of_postgresql_is_noticed(connection, spoiled, expression):
-    found = conformance(of_postgres(connection, replace(POSTGRESQL, **spoiled)))
+    found = conformance(of_postgres(connection, spoiled))
     assert expression in {finding.expression for finding in found.findings}
 
 
@@ -96,12 +99,12 @@ def test_clickhouse_conforms(clickhouse):
 
 
 def test_lengths_in_bytes_are_noticed(clickhouse):
-    found = conformance(of_clickhouse(clickhouse, replace(CLICKHOUSE, length="length({0})")))
+    found = conformance(of_clickhouse(clickhouse, CLICKHOUSE.spelled(length="length({0})")))
     assert "s like '_'" in {finding.expression for finding in found.findings}
 
 
 def test_sums_that_run_over_are_noticed_and_nothing_else(clickhouse):
-    found = conformance(of_clickhouse(clickhouse, replace(CLICKHOUSE, sum="sum({0})")))
+    found = conformance(of_clickhouse(clickhouse, CLICKHOUSE.spelled(sum="sum({0})")))
     assert {finding.what for finding in found.findings} == {"sum"}
 
 

@@ -113,7 +113,7 @@ def test_a_value_that_the_engine_complains_of_is_kept_from_logs(poured, caplog, 
 
 def test_a_table_that_is_not_there_is_refused(poured):
     engine = poured(BASE)
-    engine.table = "nowhere"
+    engine.stored.name = "nowhere"
     with pytest.raises(HoldoutRejected, match=r"no table 'nowhere' .* nothing was created"):
         engine.columns()
 
@@ -124,7 +124,7 @@ def test_a_worker_process_gets_what_it_takes_to_come_in_and_nothing_of_this_proc
     other = pickle.loads(pickle.dumps(engine))
     assert (repr(other), other.to_dict()) == (repr(engine), engine.to_dict())
     if engine.kind == "spark":
-        other._address = "spark"  # the session of this process
+        other.stored.connection.address = "spark"  # the session of this process
     assert other.contents("key") == digest
     other.close()
 
@@ -143,7 +143,7 @@ def test_a_name_is_a_name_whatever_is_in_it():
     assert Database("postgresql://db/study", spelled).source == spelled
     assert ClickHouse("clickhouse://db", spelled).source == '`x"; DROP TABLE y; --```'
     assert ClickHouse("clickhouse://db", '"a\\"').source == r"`a\\`"
-    assert Spark(None, spelled)._named == '`x"; DROP TABLE y; --```'
+    assert Spark(None, spelled).stored.plain_sql == '`x"; DROP TABLE y; --```'
     for nothing in ("", "a..b", 'a"b', "a.", "a\0b"):
         with pytest.raises(ValueError, match="is not the name of a table"):
             name_parts(nothing)
@@ -166,14 +166,14 @@ def test_a_change_since_the_digest_is_noticed_where_rows_are_read(poured, monkey
     with engine.reading():  # nobody has looked at it yet
         pass
     engine.contents("key")
-    state = engine._state()
+    state = engine.stored.state()
     assert state is not None
-    monkeypatch.setattr(engine, "_state", lambda: "touched")  # a backup, a merge, a vacuum
+    monkeypatch.setattr(engine.stored, "state", lambda: "touched")  # a backup, a merge, a vacuum
     with engine.reading():
         pass
-    monkeypatch.setattr(engine, "_digest", lambda *_: [0])
+    monkeypatch.setattr(engine.stored, "digest", lambda *_: [0])
     states = iter(["touched", "written"])
-    monkeypatch.setattr(engine, "_state", lambda: next(states, "written"))
+    monkeypatch.setattr(engine.stored, "state", lambda: next(states, "written"))
     with pytest.raises(IntegrityError, match=r"while they were read.*nothing was charged"), engine.reading():
         pass
     with pytest.raises(IntegrityError, match=r"after sealing.*nothing was charged"), engine.reading():

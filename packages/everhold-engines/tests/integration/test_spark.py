@@ -15,7 +15,8 @@ from engine_tables import filed, in_spark
 from everhold.errors import EverholdError, IntegrityError, Unavailable
 from everhold.values.expressions import ColumnKind
 from everhold_engines import spark_sessions
-from everhold_engines.spark import Spark
+from everhold_engines.spark import Spark, SparkTable
+from everhold_engines.spark_sessions import SparkConnection
 
 COLUMNS = {"i": [1, 2, 3], "s": ["a", None, "ü"], "x": [0.5, None, float("nan")]}
 TESTS = Path(__file__).parents[1] / "support"
@@ -42,7 +43,7 @@ def test_views_of_the_session_are_there(spark):
     assert view.rows(f"SELECT unix_micros(t) FROM {view.source} AS t") == [(1_704_085_200_000_000,)]
     digest = view.contents()
     assert view.contents() == digest
-    assert view._state() is None
+    assert view.stored.state() is None
     view.close()
 
 
@@ -63,6 +64,7 @@ def test_other_files_in_the_folder_are_noticed(rows, tmp_path):
 
 
 def test_a_statement_can_be_ended_from_another_thread_and_ends_by_its_limit(spark, rows):
+    rows.columns()  # a machine under load takes longer than that to copy a session
     threading.Timer(0.5, rows.interrupt).start()
     started = time.monotonic()
     with pytest.raises(EverholdError, match="nothing was charged"):
@@ -101,9 +103,9 @@ def test_a_table_that_keeps_snapshots_is_read_at_one(provider, newest, monkeypat
     import pyarrow as pa
 
     asked = []
-    monkeypatch.setattr(Spark, "_said", lambda *_: [("Name", "rows", None), ("Provider", provider, "")])
+    monkeypatch.setattr(SparkTable, "said", lambda *_: [("Name", "rows", None), ("Provider", provider, "")])
     monkeypatch.setattr(
-        Spark, "_table", lambda _, statement, **limit: asked.append(statement) or pa.table({"version": [17]})
+        SparkConnection, "table", lambda _, statement, **limit: asked.append(statement) or pa.table({"version": [17]})
     )
     table = Spark(None, "lake.rows")
     assert (table.snapshot, table.source) == ("17", "`lake`.`rows` VERSION AS OF 17")
@@ -124,7 +126,7 @@ def test_without_a_session_it_says_what_is_missing(monkeypatch):
 
 def test_a_token_of_connect_is_in_no_public_fact():
     engine = Spark.from_url("sc://steward@host:15002/;token=secret", "rows")
-    engine._pinned = (None,)
+    engine.stored._pinned = (None,)
     assert engine.to_dict() == {"kind": "spark", "table": "rows", "place": "sc://host:15002", "snapshot": None}
 
 

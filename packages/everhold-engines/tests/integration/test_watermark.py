@@ -196,7 +196,7 @@ def more(engine, folder, frame, request):
     else:
         import psycopg
 
-        address = engine._address.render_as_string(hide_password=False)
+        address = engine.stored.connection.address.render_as_string(hide_password=False)
         with psycopg.connect(address, autocommit=True) as connection:
             for row in frame.itertuples(index=False):
                 connection.execute(f"INSERT INTO {engine.table} VALUES (%s, %s, %s, %s)", list(row))

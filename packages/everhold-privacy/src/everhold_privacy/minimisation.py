@@ -10,16 +10,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from everhold.arguments import brief, positive
+from everhold.arguments import brief, names_keywords, positive
 from everhold.display import Display, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold_privacy.queries.gradient import GradientPurchase, GradientQuery, VectorAnswer
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.holdout import Holdout
@@ -73,17 +75,21 @@ class Minimum(Display):
         return f"({shown}{more}), at most {at_most(self.regret)} above the least loss, {self.steps} steps"
 
 
+class _Clipped(TypedDict):
+    clip: float
+
+
+class _Steps(_Clipped, total=False):
+    """Settings of every step; see `gradient`."""
+
+    tolerance: float | None
+    name: str | None
+    columns: Sequence[str] | None
+
+
+@names_keywords(_Steps)
 def minimise(
-    holdout: Holdout,
-    derivative: Derivative,
-    *,
-    start: ArrayLike,
-    radius: float,
-    clip: float,
-    steps: int,
-    tolerance: float | None = None,
-    name: str | None = None,
-    columns: Sequence[str] | None = None,
+    holdout: Holdout, derivative: Derivative, *, start: ArrayLike, radius: float, steps: int, **step: Unpack[_Steps]
 ) -> Minimum:
     """Minimise the population's mean loss over a ball around a starting point, by noisy gradients of sealed rows.
 
@@ -97,11 +103,11 @@ def minimise(
             (rows, dimension); as the function of `gradient` it looks at each row alone.
         start: Centre of the ball, shape (dimension,), chosen without the sealed rows.
         radius: Euclidean radius of the ball.
-        clip: Largest length of a row's gradient, in units of the loss per unit of the parameter.
         steps: Gradients to ask for, at least 1.
-        tolerance: Euclidean half-width wished for in each gradient; by default the planned noise.
-        name: With a name, equal steps are repeated questions and free. See `gradient`.
-        columns: Columns that the derivative reads; None for all but the row ids.
+        **step: As for `gradient`. ``clip``: largest length of a row's gradient, in units of the loss per unit of the
+            parameter. ``tolerance``: Euclidean half-width wished for in each gradient; by default the planned noise.
+            ``name``: with a name, equal steps are repeated questions and free. ``columns``: columns that the derivative
+            reads; None for all but the row ids.
 
     Returns:
         The mean of the iterates with its regret. If the budget ends early, fewer steps were taken.
@@ -130,8 +136,7 @@ def minimise(
     place = centre.copy()
     while len(answers) < steps:
         at_place = partial(derivative, parameter=place.copy())
-        step = _GradientStep(at_place, len(centre), clip, tolerance, name, columns)
-        answer = holdout.ask(step, strict=not answers)
+        answer = holdout.ask(_GradientStep(at_place, len(centre), **step), strict=not answers)
         if answer.values is None:
             break
         places.append(place)
@@ -143,7 +148,7 @@ def minimise(
         [found.within or 0.0 for found in answers],
         start=centre,
         radius=radius,
-        clip=clip,
+        clip=step["clip"],
     )
     parameter = np.mean(places, axis=0)
     parameter.flags.writeable = False

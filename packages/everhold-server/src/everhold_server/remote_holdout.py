@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from urllib.parse import quote as escaped
 
@@ -11,7 +10,7 @@ from everhold.answers import Answer
 from everhold.arguments import brief, names_keywords
 from everhold.asking.terms import USUAL_FIT, USUAL_GATE, AskTerms, GateTerms
 from everhold.certificate import Certificate
-from everhold.errors import HoldoutRejected, QueryRejected, warn_former
+from everhold.errors import QueryRejected, warn_former
 from everhold.families.base import Family
 from everhold.queries.question import Query
 from everhold_server.client_gates import (
@@ -24,27 +23,20 @@ from everhold_server.client_gates import (
     plain,
 )
 from everhold_server.client_parts import RemoteCompetition, RemoteFamilies, plain_families
+from everhold_server.remote_arrivals import RemoteGrowingHoldout
 from everhold_server.wire.answers import result_from
-from everhold_server.wire.connection import Connection, Part
+from everhold_server.wire.connection import Connection
 from everhold_server.wire.questions import written
-from everhold_server.wire.row_files import row_files
-from everhold_server.wire.table_parts import PARQUET_TYPE, parquet_of
 
 if TYPE_CHECKING:
-    from contextlib import ExitStack
     from typing import Self
 
     from everhold.answers import QuotedPrice, Transcript, Unsealed
     from everhold.asking.allotting import Allotments
-    from everhold.asking.appending import Arrived
-    from everhold.asking.drift import Drift
-    from everhold.asking.over_time import OverTime
     from everhold.display import Facts
     from everhold.ledger.allotments import Allotment
     from everhold.queries.means import RowwiseQuery
     from everhold.queries.predictions import PredictionTable
-    from everhold.sealing.reading import RowSource
-    from everhold.values.base import Schema
 
 __all__ = ["RemoteHoldout"]
 
@@ -52,14 +44,8 @@ Result = TypeVar("Result")
 _FORMER_METHODS = {"submit": "submit", "check_submission": "check", "leaderboard": "leaderboard"}
 
 
-class RemoteHoldout:
+class RemoteHoldout(RemoteGrowingHoldout):
     """A holdout of a service; made by `connect`. Its methods are those of `Holdout`, which say what they do."""
-
-    def __init__(self, connection: Connection, name: str) -> None:
-        """Use `connect` instead."""
-        self._connection, self._name = connection, name
-        self._path = f"/holdouts/{escaped(name, safe='')}"
-        self._schema: Schema = result_from(self._described().get("schema", {}))
 
     def __repr__(self) -> str:
         return f"RemoteHoldout({self._name!r}, address={self._connection.address!r}, rows={self._schema.rows})"
@@ -78,23 +64,6 @@ class RemoteHoldout:
 
     def _repr_html_(self) -> str:
         return self.status()._repr_html_()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    def _described(self) -> dict[str, Any]:
-        return self._connection.get(self._path)
-
-    @property
-    def name(self) -> str:
-        """The holdout's name."""
-        return self._name
-
-    @property
-    def schema(self) -> Schema:
-        """See `Holdout.schema`."""
-        return self._schema
 
     @property
     def promised(self) -> str:
@@ -255,72 +224,6 @@ class RemoteHoldout:
         """See `Holdout.losing_their_promise`."""
         return list(self._connection.get(f"{self._path}/unseal")["losing_their_promise"])
 
-    def append(
-        self, rows: RowSource | None = None, training: RowSource | None = None, *, until: str | None = None
-    ) -> Arrived:
-        """See `Holdout.append`; for stewards. A lost response is asked for again, and nothing arrives twice.
-
-        Args:
-            rows: As for `Holdout.append`. A file stays where it is: put it away.
-            training: Open rows.
-            until: As for `Holdout.append`.
-
-        Raises:
-            HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
-        """
-        with row_files(rows=rows, training=training) as files:
-            if not files:
-                raise HoldoutRejected("there are no rows to append; expected rows; nothing was appended")
-            sent = self._connection.send("POST", self._path + "/arrivals", {"until": until}, files, named="settings")
-        arrived: Arrived = result_from(sent)
-        self._schema = result_from(self._described().get("schema", {}))
-        return arrived
-
-    def over_time(
-        self, question: Query[Any] | str, by: str | int = "arrival", *, law: str = "windows",
-        guess: float | None = None,
-    ) -> OverTime:  # fmt: skip
-        """See `Holdout.over_time`."""
-        asked, tables = written(question)
-        document = {"question": asked, "by": by, "law": law, "guess": plain(guess)}
-        found: OverTime = result_from(self._send("/over-time", document, tables))
-        return found
-
-    def drift(
-        self, arrival: int | None = None, *, columns: Sequence[str] | None = None,
-        also: Sequence[Query[Any] | str] = (),
-    ) -> Drift:  # fmt: skip
-        """See `Holdout.drift`."""
-        tables: dict[str, PredictionTable] = {}
-        asked = [written(query, tables)[0] for query in also]
-        document = {"arrival": arrival, "columns": None if columns is None else list(columns), "also": asked}
-        found: Drift = result_from(self._send("/drift", document, tables))
-        return found
-
-    def retire(self, before: int) -> Any:
-        """See `Holdout.retire`; for stewards. A lost response is asked for again, and the same rows come back.
-
-        Args:
-            before: Number of an arrival at which a tree opened.
-
-        Returns:
-            The opened rows, as an Arrow table.
-
-        Raises:
-            QueryRejected: If no tree opened there. Nothing was changed.
-        """
-        from pyarrow import BufferReader, parquet
-
-        sent = self._connection.download(self._path + "/retire", {"before": before}, media_type=PARQUET_TYPE)
-        opened = parquet.read_table(BufferReader(sent))
-        self._schema = result_from(self._described().get("schema", {}))
-        return opened
-
-    def timeline(self) -> list[dict[str, Any]]:
-        """See `holdout.arrivals.timeline` of a `Holdout`."""
-        rows: list[dict[str, Any]] = self._connection.get(f"{self._path}/arrivals")["arrivals"]
-        return rows
-
     @property
     def declared(self) -> RemoteFamilies:
         """The declared families of the holdout."""
@@ -346,13 +249,6 @@ class RemoteHoldout:
         found: Allotments = result_from(self._connection.get(f"{self._path}/allotments"))
         return found
 
-    def _send(
-        self, path: str, document: Mapping[str, Any], tables: Mapping[str, PredictionTable] | None = None
-    ) -> dict[str, Any]:
-        contents = {name: parquet_of(table, self._schema.row_id) for name, table in (tables or {}).items()}
-        parts: dict[str, Part] = {name: partial(_sent, content) for name, content in contents.items()}
-        return self._connection.send("POST", self._path + path, document, parts)
-
 
 def _shown(answer: Any) -> str:
     return str(getattr(answer, "shown", "")) or str(answer)
@@ -367,7 +263,3 @@ def _choice(answer: Any) -> str | int:
             "'question' in the transcript; nothing was signed"
         )
     return found
-
-
-def _sent(content: bytes, _: ExitStack) -> bytes:
-    return content

@@ -9,6 +9,7 @@ import everhold as eh
 from everhold.certificate import verify_certificate
 from everhold.certificate.account_findings import account_findings
 from everhold.errors import BudgetExhausted, QueryRejected
+from everhold_privacy.mechanisms.privacy_budget import least_steps
 
 ROWS = 20_000
 
@@ -104,7 +105,7 @@ def test_values_beyond_the_range_belong_to_the_outer_bins(budget):
 @pytest.mark.parametrize("queries", [1, 2, 3, 7, 20, 101, 1000])
 def test_the_least_tolerance_can_be_paid(queries):
     mechanism = eh.PrivacyBudget.tuned(rows=5_000, queries=queries)
-    least = mechanism._least_steps / mechanism.steps
+    least = least_steps(mechanism) / mechanism.steps
     assert mechanism.credits_for(least) <= mechanism.credits
     assert mechanism.credits_for(mechanism.scale_for(mechanism.radius_at(least))) <= mechanism.credits
 

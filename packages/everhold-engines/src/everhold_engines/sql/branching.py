@@ -30,6 +30,7 @@ __all__ = ["SqlCompiler"]
 
 _SIGNS = {Operation.ADD: "+", Operation.SUBTRACT: "-", Operation.MULTIPLY: "*", Operation.DIVIDE: "/"}
 _TESTS = {Operation.EQUAL: ("=", "<>"), Operation.LESS: ("<", ">="), Operation.MEMBER: ("IN", "NOT IN")}
+_READ = {ColumnKind.NUMBER: "number", ColumnKind.TIME: "time", ColumnKind.BOOLEAN: "truth"}
 _OF_DOUBLES = (ColumnKind.NUMBER, ColumnKind.TIME)
 _SHORT = 320  # characters that are repeated rather than making a column
 
@@ -54,6 +55,7 @@ class SqlCompiler(Sheet):
         if (logic := self._logic(node, inputs)) is not None:
             return logic
         ones, others = map(list, zip(*inputs, strict=True))
+        words = self.dialect.words
         match node.operation:
             case Operation.IS_NULL:
                 is_condition = node.operands[0].kind is ColumnKind.BOOLEAN
@@ -65,8 +67,7 @@ class SqlCompiler(Sheet):
                 like = self._joined(" AND ", [self._filled(*test) for test in self._like(ones[0], str(node.value))])
                 return like, self._put("(NOT ", like, ")")
             case Operation.LOWER | Operation.UPPER:
-                template = self.dialect.lower if node.operation is Operation.LOWER else self.dialect.upper
-                return self._present(node, self._filled(template, ones[0]))
+                return self._present(node, self._filled(words[node.operation.value], ones[0]))
             case Operation.CASE if node.kind is ColumnKind.BOOLEAN:
                 return self._case(node.operands, ones, ones), self._case(node.operands, ones, others)
             case Operation.CASE:
@@ -77,7 +78,7 @@ class SqlCompiler(Sheet):
                 value = self._put("(CASE WHEN ", there, " THEN ", listed, " END)") if there != "TRUE" else listed
                 return self._present(node, value)
             case Operation.NEGATE | Operation.ABSOLUTE | Operation.FLOOR:
-                return self._present(node, self._filled(_ALONE.get(node.operation, self.dialect.floor), ones[0]))
+                return self._present(node, self._filled(_ALONE.get(node.operation, words["floor"]), ones[0]))
             case _:
                 return self._present(node, self._calculated(node, ones))
 
@@ -87,7 +88,7 @@ class SqlCompiler(Sheet):
         Below the first step nothing is computed, because its quotient might be too small for a double.
         """
         number, present = root
-        none, all_steps = map(self.dialect.integer.format, (0, int(unit)))
+        none, all_steps = map(self.dialect.words["integer"].format, (0, int(unit)))
         if value.expression.kind is ColumnKind.BOOLEAN:
             return self._put("(CASE WHEN ", number, f" THEN {all_steps} ELSE {none} END)")
         one, high, low = map(self.dialect.literal, (_first_step(value, unit), value.high, value.low))
@@ -95,8 +96,8 @@ class SqlCompiler(Sheet):
         if self.dialect.eager:
             clipped = self._put("(CASE WHEN ", number, f" > {low} AND ", number, f" < {high} THEN ", number, " WHEN ",
                                 *top, f" THEN {high} ELSE {low} END)")  # fmt: skip
-            return self._filled(self.dialect.whole, self._steps(value, clipped, unit))
-        steps = self._filled(self.dialect.whole, self._steps(value, number, unit))
+            return self._filled(self.dialect.words["whole"], self._steps(value, clipped, unit))
+        steps = self._filled(self.dialect.words["whole"], self._steps(value, number, unit))
         return self._put("(CASE WHEN ", number, f" >= {one} AND ", number, f" < {high} THEN ", steps, " WHEN ", *top,
                          f" THEN {all_steps} ELSE {none} END)")  # fmt: skip
 
@@ -119,9 +120,9 @@ class SqlCompiler(Sheet):
         if layers == [[]]:
             return f"SELECT {', '.join(own + last)} FROM {source} AS {self.dialect.rows}"
         first = f"{', '.join(own + layers[0]) or '1 AS one'} FROM {source} AS {self.dialect.rows}"
-        rows = f"(SELECT {first}{self.dialect.fence})"
+        rows = f"(SELECT {first}{self.dialect.write('fence')})"
         for depth, layer in enumerate(layers[1:], 1):
-            rows = f"(SELECT w{depth}.*, {', '.join(layer)} FROM {rows} AS w{depth}{self.dialect.fence})"
+            rows = f"(SELECT w{depth}.*, {', '.join(layer)} FROM {rows} AS w{depth}{self.dialect.write('fence')})"
         return f"SELECT {', '.join((['p'] if position else []) + last)} FROM {rows} AS w"
 
     def _layers(self, results: Sequence[int], *, flat: bool) -> tuple[dict[int, str], list[list[str]]]:
@@ -150,20 +151,15 @@ class SqlCompiler(Sheet):
             case Operation.NULL if node.kind is ColumnKind.BOOLEAN:
                 return "FALSE", "FALSE"
             case Operation.NULL:
-                kind = self.dialect.string if node.kind is ColumnKind.STRING else self.dialect.double
-                return self.dialect.null.format(kind), "FALSE"
+                kind = self.dialect.write("string" if node.kind is ColumnKind.STRING else "double")
+                return self.dialect.write("null", kind), "FALSE"
             case Operation.BOOLEAN:
                 return ("TRUE", "FALSE") if node.value else ("FALSE", "TRUE")
             case Operation.NUMBER | Operation.TIME:
                 return self.dialect.literal(float(node.value or 0.0)), "TRUE"
             case Operation.STRING:
                 return self.dialect.literal(str(node.value)), "TRUE"
-        templates = {
-            ColumnKind.NUMBER: self.dialect.number,
-            ColumnKind.TIME: self.dialect.time,
-            ColumnKind.BOOLEAN: self.dialect.truth,
-        }
-        read = self._filled(templates.get(node.kind, self.dialect.text), self.dialect.column(str(node.value)))
+        read = self._filled(self.dialect.words[_READ.get(node.kind, "text")], self.dialect.column(str(node.value)))
         self._leaves.add(read)
         if node.kind is ColumnKind.BOOLEAN:
             return read, self._put("(NOT ", read, ")")
@@ -172,7 +168,7 @@ class SqlCompiler(Sheet):
     def _present(self, node: Node, value: Part) -> Faces:
         """A value with the condition that it is there; that is not true of nan."""
         if node in self._reaches and self._reaches[node].nan:
-            return value, self._put("(", value, f" <= {self.dialect.infinite})")
+            return value, self._put("(", value, f" <= {self.dialect.write('infinite')})")
         return value, self._put("(", value, " IS NOT NULL)")
 
     def _all(self, conditions: Sequence[Part]) -> Part:
@@ -202,24 +198,22 @@ class SqlCompiler(Sheet):
 
     def _like(self, text: Part, pattern: str) -> Iterator[tuple[str, *tuple[Part, ...]]]:
         """Tests that a text is like a pattern, as templates and what stands in them."""
-        spelled, ends = self.dialect, pattern.split("%")
+        write, literal, ends = self.dialect.write, self.dialect.literal, pattern.split("%")
         first, *between, last = ends if len(ends) > 1 else (pattern, "")
         sign = ">=" if len(ends) > 1 else "="
-        yield f"({spelled.length} {sign} {len(first) + len(last)})", text
+        yield f"({write('length', '{0}')} {sign} {len(first) + len(last)})", text
         for start, run in _runs(first):
-            piece = spelled.piece.replace("{1}", str(start + 1)).replace("{2}", str(len(run)))
-            yield f"({piece} = {{1}})", text, spelled.literal(run)
+            piece = write("piece", "{0}", start + 1, len(run))
+            yield f"({piece} = {{1}})", text, literal(run)
         for start, run in _runs(last):
-            ending = spelled.ending.replace("{1}", str(len(last)))
-            piece = spelled.piece.replace("{0}", ending).replace("{1}", str(start + 1)).replace("{2}", str(len(run)))
-            yield f"({piece} = {{1}})", text, spelled.literal(run)
+            piece = write("piece", write("ending", "{0}", len(last)), start + 1, len(run))
+            yield f"({piece} = {{1}})", text, literal(run)
         for part in filter(None, between):
             inside: Part = text
             if first or last:  # of a text that is too short something is made, too
-                rest = f"{spelled.length} - {len(first) + len(last)}"
-                piece = spelled.piece.replace("{1}", str(len(first) + 1)).replace("{2}", f"greatest({rest}, 0)")
-                inside = self._filled(piece, text)
-            yield spelled.inside, inside, spelled.literal(part)
+                rest = f"{write('length', '{0}')} - {len(first) + len(last)}"
+                inside = self._filled(write("piece", "{0}", len(first) + 1, f"greatest({rest}, 0)"), text)
+            yield self.dialect.words["inside"], inside, literal(part)
 
     def _case(self, nodes: Sequence[Node], conditions: Sequence[Part], results: Sequence[Part]) -> Part:
         """The result of the first condition that is true."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from everhold.values.evaluation import UNIT
 from everhold_engines.sql.compiler import row_values_sql
 from everhold_engines.sql.dialects import DUCKDB, Dialect
+from everhold_engines.sql.reshaping import spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,8 @@ _WIDEST = 2**56  # no sum is larger
 
 def group_sizes_sql(source: str, *, group_by: str, dialect: Dialect = DUCKDB) -> str:
     """SQL for the number of groups of each size: rows ``size, count``, in any order."""
-    sizes = f"SELECT {dialect.size} AS size FROM {source} AS {dialect.rows} GROUP BY {dialect.column(group_by)}"
+    size = dialect.write("size")
+    sizes = f"SELECT {size} AS size FROM {source} AS {dialect.rows} GROUP BY {dialect.column(group_by)}"
     return f"SELECT size, count(*) AS count FROM ({sizes}) AS g GROUP BY size"
 
 
@@ -42,13 +44,13 @@ def group_cells_sql(
     """
     rows = _rows(values, source, group_by, unit, dialect)
     totals = ", ".join(f"{_whole_total(f'g{place}', unit, dialect)} AS h{place}" for place in range(len(values)))
-    groups = f"(SELECT {dialect.size} AS size, {totals} FROM ({rows}) AS r GROUP BY p)"
-    spread = dialect.spread(groups, ["size"], [f"h{place}" for place in range(len(values))])
+    groups = f"(SELECT {dialect.write('size')} AS size, {totals} FROM ({rows}) AS r GROUP BY p)"
+    each = spread(dialect, groups, ["size"], [f"h{place}" for place in range(len(values))])
     cell = _cell("value", across, unit, dialect)
     return (
         f"SELECT place, size, cell, count(*) AS count, {_whole_total('value', _WIDEST, dialect)} AS sum "
-        f"FROM (SELECT place, size, {cell} AS cell, value FROM ({spread}) AS s) AS c GROUP BY place, size, cell"
-        f"{dialect.closing}"
+        f"FROM (SELECT place, size, {cell} AS cell, value FROM ({each}) AS s) AS c GROUP BY place, size, cell"
+        f"{dialect.write('closing')}"
     )
 
 
@@ -71,7 +73,7 @@ def pair_cells_sql(
     else:
         pairs = f"SELECT p, least(g0, g1) AS k0, g1 AS k1 FROM ({rows}) AS r"
         named = ", ".join(f"{_whole_total(f'k{place}', unit, dialect)} AS h{place}" for place in (0, 1))
-        units = f"SELECT {dialect.size} AS size, {named} FROM ({pairs}) AS u GROUP BY p"
+        units = f"SELECT {dialect.write('size')} AS size, {named} FROM ({pairs}) AS u GROUP BY p"
     cells = ", ".join(f"{_cell(f'h{place}', across, unit, dialect)} AS c{place}" for place in (0, 1))
     step = f"(size * {unit // across})"
     steep = f"CASE WHEN h0 - c0 * {step} > h1 - c1 * {step} THEN 1 ELSE 0 END"
@@ -79,14 +81,14 @@ def pair_cells_sql(
     return (
         f"SELECT size, c0, c1, steep, count(*) AS count, {sums[0]} AS numerator, {sums[1]} AS denominator FROM "
         f"(SELECT size, c0, c1, {steep} AS steep, h0, h1 FROM (SELECT size, h0, h1, {cells} FROM ({units}) AS n) AS c) "
-        f"AS d GROUP BY size, c0, c1, steep{dialect.closing}"
+        f"AS d GROUP BY size, c0, c1, steep{dialect.write('closing')}"
     )
 
 
 def _rows(values: Sequence[AnyValue], source: str, group_by: str | None, unit: int, dialect: Dialect) -> str:
     """Row values ``g0, g1, ...`` for a sub-select, which has no end of its own."""
     written = row_values_sql(values, source, position=group_by, unit=unit, dialect=dialect, names="g")
-    return written.removesuffix(dialect.closing)
+    return written.removesuffix(dialect.write("closing"))
 
 
 def _whole_total(column: str, unit: int, dialect: Dialect) -> str:
@@ -95,4 +97,4 @@ def _whole_total(column: str, unit: int, dialect: Dialect) -> str:
 
 
 def _cell(value: str, across: int, unit: int, dialect: Dialect) -> str:
-    return f"least({dialect.divided(value, f'(size * {unit // across})')}, {across - 1})"
+    return f"least({dialect.write('quotient', value, f'(size * {unit // across})')}, {across - 1})"

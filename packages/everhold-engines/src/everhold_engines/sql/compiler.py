@@ -14,6 +14,7 @@ from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import AnyValue, ColumnKind, RowValue
 from everhold_engines.sql.branching import SqlCompiler
 from everhold_engines.sql.dialects import DUCKDB, Dialect
+from everhold_engines.sql.reshaping import spread
 
 if TYPE_CHECKING:
     from everhold.values.expressions.tree import Node
@@ -51,9 +52,8 @@ def row_values_sql(
         ...     engine.execute(row_values_sql([late], "flights", unit=4)).fetchall()
         [(0,), (4,), (0,)]
     """
-    draft, rows = dialect.draft(source)
-    statement = _rows(values, rows, position=position, unit=unit, dialect=draft, counted=False, names=names)
-    return dialect.finished(statement, source)
+    draft = _Draft(values, source, unit, dialect)
+    return draft.finished(draft.rows(position, names=names))
 
 
 def totals_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
@@ -67,9 +67,9 @@ def totals_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dia
         SELECT coalesce((count(*) FILTER (WHERE g0))::numeric * 4, 0) AS v0 FROM (SELECT (('60.0'::float8 <
         t."delay"::float8) AND (t."delay"::float8 <= 'Infinity'::float8)) AS g0 FROM flights AS t) AS r
     """
-    draft, rows = dialect.draft(source)
-    sums = ", ".join(f"coalesce({total}, 0) AS v{place}" for place, total in enumerate(_totals(values, unit, draft)))
-    return dialect.finished(f"SELECT {sums} FROM {_counted(values, rows, None, unit, draft)}", source)
+    draft = _Draft(values, source, unit, dialect)
+    sums = ", ".join(f"coalesce({total}, 0) AS v{place}" for place, total in enumerate(draft.totals()))
+    return draft.finished(f"SELECT {sums} FROM {draft.counted(None)}")
 
 
 def part_totals_sql(
@@ -80,10 +80,10 @@ def part_totals_sql(
 
     A row belongs to part ``position modulo parts``, with positions from 0; other arguments as for `row_values_sql`.
     """
-    draft, rows = dialect.draft(source)
-    part, sums = draft.rest.format("p", int(parts)), _sums(values, unit, draft)
-    counted = _counted(values, rows, position, unit, draft)
-    return dialect.finished(f"SELECT {part} AS part, {sums} FROM {counted} GROUP BY part ORDER BY part", source)
+    draft = _Draft(values, source, unit, dialect)
+    part = draft.dialect.write("rest", "p", int(parts))
+    sums = ", ".join(f"{total} AS v{place}" for place, total in enumerate(draft.totals()))
+    return draft.finished(f"SELECT {part} AS part, {sums} FROM {draft.counted(position)} GROUP BY part ORDER BY part")
 
 
 def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
@@ -92,14 +92,12 @@ def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dial
     The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `everhold.sealing.sums.cells_of`; empty
     cells are left out. Its time may depend on the values.
     """
-    draft, rows = dialect.draft(source)
-    grids = _rows(values, rows, position=None, unit=unit, dialect=draft, counted=False, names="g")
-    cell = f"least({draft.divided(f'(value * {_CELLS})', int(unit))}, {_CELLS - 1})"
-    return dialect.finished(
-        f"SELECT place, cell, count(*) AS count, {draft.total('value', unit=unit, condition=False)} AS sum "
-        f"FROM (SELECT place, {cell} AS cell, value FROM ({draft.spread(f'({grids})', [], _names(values))}) AS s) AS c "
-        "GROUP BY place, cell",
-        source,
+    draft = _Draft(values, source, unit, dialect)
+    of, each = draft.dialect, spread(draft.dialect, f"({draft.rows(None, names='g')})", [], draft.names())
+    cell = f"least({of.write('quotient', f'(value * {_CELLS})', int(unit))}, {_CELLS - 1})"
+    return draft.finished(
+        f"SELECT place, cell, count(*) AS count, {of.total('value', unit=unit, condition=False)} AS sum "
+        f"FROM (SELECT place, {cell} AS cell, value FROM ({each}) AS s) AS c GROUP BY place, cell"
     )
 
 
@@ -115,12 +113,13 @@ def group_kinds_sql(
         unit: Grid steps between 0 and 1.
         dialect: Whose text to write.
     """
-    draft, rows = dialect.draft(source)
-    totals = ", ".join(f"{total} AS h{place}" for place, total in enumerate(_totals(values, unit, draft)))
-    groups = f"(SELECT {draft.size} AS size, {totals} FROM {_counted(values, rows, group_by, unit, draft)} GROUP BY p)"
-    kinds = draft.spread(groups, ["size"], _names(values, "h"))
-    statement = f"SELECT place, size, value AS sum, count(*) AS count FROM ({kinds}) AS s GROUP BY place, size, value"
-    return dialect.finished(statement, source)
+    draft = _Draft(values, source, unit, dialect)
+    of, totals = draft.dialect, ", ".join(f"{total} AS h{place}" for place, total in enumerate(draft.totals()))
+    groups = f"(SELECT {of.write('size')} AS size, {totals} FROM {draft.counted(group_by)} GROUP BY p)"
+    kinds = spread(of, groups, ["size"], draft.names("h"))
+    return draft.finished(
+        f"SELECT place, size, value AS sum, count(*) AS count FROM ({kinds}) AS s GROUP BY place, size, value"
+    )
 
 
 def pair_kinds_sql(
@@ -132,43 +131,63 @@ def pair_kinds_sql(
     The numerator of a row is the smaller of both row values; a row by itself has size 1. Arguments as for
     `group_kinds_sql`; None for no groups.
     """
-    draft, place = dialect.draft(source)
-    rows = _rows(
-        [numerator, denominator], place, position=group_by, unit=unit, dialect=draft, counted=False, names="g"
-    )  # fmt: skip
+    draft = _Draft([numerator, denominator], source, unit, dialect)
+    of, rows = draft.dialect, draft.rows(group_by, names="g")
     if group_by is None:
-        units = f"(SELECT {draft.integer.format(1)} AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r)"
+        units = f"(SELECT {of.write('integer', 1)} AS size, least(g0, g1) AS h0, g1 AS h1 FROM ({rows}) AS r)"
     else:
         pairs = f"(SELECT p, least(g0, g1) AS k0, g1 AS k1 FROM ({rows}) AS r)"
-        sums = [draft.total(name, unit=unit, condition=False) for name in ("k0", "k1")]
-        units = f"(SELECT {draft.size} AS size, {sums[0]} AS h0, {sums[1]} AS h1 FROM {pairs} AS u GROUP BY p)"
+        sums = [of.total(name, unit=unit, condition=False) for name in ("k0", "k1")]
+        units = f"(SELECT {of.write('size')} AS size, {sums[0]} AS h0, {sums[1]} AS h1 FROM {pairs} AS u GROUP BY p)"
     counted = "SELECT size, h0 AS numerator, h1 AS denominator, count(*) AS count"
-    return dialect.finished(f"{counted} FROM {units} AS n GROUP BY size, h0, h1", source)
+    return draft.finished(f"{counted} FROM {units} AS n GROUP BY size, h0, h1")
 
 
-def _rows(
-    values: Sequence[AnyValue], source: str, *,
-    position: str | None, unit: int, dialect: Dialect, counted: bool, names: str = "v",
-) -> str:  # fmt: skip
-    """The row values; of what is counted, a condition for what is one."""
-    sheet = SqlCompiler(dialect)
-    faces: dict[Node, Faces] = {}
-    results: list[Part] = []
-    for own, value in [(each, leaf) for each in values for leaf in each.leaves]:
-        expression = sheet.prepared(value.expression)
-        for node in expression.nodes:
-            if node not in faces:
-                faces[node] = sheet.faces(node, list(map(faces.__getitem__, node.operands)))
-        if counted and _is_condition(own):
-            results.append(sheet.condition(value, faces[expression.root]))
-        else:
-            results.append(sheet.grid(value, faces[expression.root], unit))
-    if all(isinstance(value, RowValue) for value in values):
-        return sheet.select(results, source, position, names=names)
-    leaves = sheet.select(results, source, position, names="l")
-    columns, before = map("l{}".format, range(len(results))), "" if position is None else "p, "
-    joined = ", ".join(f"{_joined(value, columns, unit, dialect)} AS {names}{n}" for n, value in enumerate(values))
-    return f"SELECT {before}{joined} FROM ({leaves}) AS j"
+class _Draft:
+    """A statement about some row values, in the dialect in which it is written first."""
+
+    def __init__(self, values: Sequence[AnyValue], source: str, unit: int, dialect: Dialect) -> None:
+        self._values, self._unit, self._for, self._source = values, unit, dialect, source
+        self.dialect, self._rows = dialect.draft(source)
+
+    def finished(self, statement: str) -> str:
+        """The statement as the engine gets it."""
+        return self._for.finished(statement, self._source)
+
+    def rows(self, position: str | None, *, names: str, counted: bool = False) -> str:
+        """The row values; of what is counted, a condition for what is one."""
+        sheet = SqlCompiler(self.dialect)
+        faces: dict[Node, Faces] = {}
+        results: list[Part] = []
+        for own, value in [(each, leaf) for each in self._values for leaf in each.leaves]:
+            expression = sheet.prepared(value.expression)
+            for node in expression.nodes:
+                if node not in faces:
+                    faces[node] = sheet.faces(node, list(map(faces.__getitem__, node.operands)))
+            if counted and _is_condition(own):
+                results.append(sheet.condition(value, faces[expression.root]))
+            else:
+                results.append(sheet.grid(value, faces[expression.root], self._unit))
+        if all(isinstance(value, RowValue) for value in self._values):
+            return sheet.select(results, self._rows, position, names=names)
+        leaves = sheet.select(results, self._rows, position, names="l")
+        columns, before = map("l{}".format, range(len(results))), "" if position is None else "p, "
+        joined = (_joined(value, columns, self._unit, self.dialect) for value in self._values)
+        listed = ", ".join(f"{value} AS {names}{place}" for place, value in enumerate(joined))
+        return f"SELECT {before}{listed} FROM ({leaves}) AS j"
+
+    def counted(self, position: str | None) -> str:
+        """A sub-select with what `totals` adds up; its names are not those of the sums, which some engines mix up."""
+        return f"({self.rows(position, names='g', counted=True)}) AS r"
+
+    def names(self, letter: str = "g") -> list[str]:
+        """Names of columns, one for each row value."""
+        return [f"{letter}{place}" for place in range(len(self._values))]
+
+    def totals(self) -> list[str]:
+        """The sum of each row value over `counted` rows."""
+        pairs = zip(self.names(), self._values, strict=True)
+        return [self.dialect.total(name, unit=self._unit, condition=_is_condition(value)) for name, value in pairs]
 
 
 def _joined(value: AnyValue, columns: Iterator[str], unit: int, dialect: Dialect) -> str:
@@ -180,29 +199,8 @@ def _joined(value: AnyValue, columns: Iterator[str], unit: int, dialect: Dialect
         return f"least({first}, {second})"
     if value.how == "outside":
         return f"least({first}, {int(unit)} - {second})"
-    return dialect.divided(f"({int(unit)} + {first} - {second})", 2)
+    return dialect.write("quotient", f"({int(unit)} + {first} - {second})", 2)
 
 
 def _is_condition(value: AnyValue) -> bool:
     return isinstance(value, RowValue) and value.expression.kind is ColumnKind.BOOLEAN
-
-
-def _counted(values: Sequence[AnyValue], source: str, position: str | None, unit: int, dialect: Dialect) -> str:
-    """A sub-select with what `_totals` adds up; its names are not those of the sums, which some engines mix up."""
-    rows = _rows(values, source, position=position, unit=unit, dialect=dialect, counted=True, names="g")
-    return f"({rows}) AS r"
-
-
-def _names(values: Sequence[AnyValue], letter: str = "g") -> list[str]:
-    return [f"{letter}{place}" for place in range(len(values))]
-
-
-def _totals(values: Sequence[AnyValue], unit: int, dialect: Dialect) -> list[str]:
-    return [
-        dialect.total(name, unit=unit, condition=_is_condition(value))
-        for name, value in zip(_names(values), values, strict=True)
-    ]
-
-
-def _sums(values: Sequence[AnyValue], unit: int, dialect: Dialect) -> str:
-    return ", ".join(f"{total} AS v{place}" for place, total in enumerate(_totals(values, unit, dialect)))

@@ -96,7 +96,7 @@ def watched_template(node: Node, plain: str, dialect: Dialect) -> str:
     else:
         template = _PRODUCT if node.operation is Operation.MULTIPLY else _QUOTIENT
     numbers = _NUMBER.sub(lambda found: dialect.literal(float.fromhex(found[1])), template)
-    return numbers.replace("INFINITY", dialect.infinite).replace("{2}", plain)
+    return numbers.replace("INFINITY", dialect.write("infinite")).replace("{2}", plain)
 
 
 def _constant(node: Node) -> tuple[float, int]:

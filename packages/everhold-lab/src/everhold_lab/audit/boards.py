@@ -6,15 +6,17 @@ rules are functions of the keys. The sealed board is given no label.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from everhold.arguments import names_keywords
 from everhold.queries.metrics import accuracy
 from everhold_lab.analysts import RandomRules, RunningVote, Vote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
@@ -76,6 +78,14 @@ class BareBoard:
         return np.asarray(np.mean(self._rules.predictions(votes) == self._labels, axis=1), dtype=np.float64)
 
 
+class _Seeded(TypedDict):
+    seed: int
+
+
+class _Predicted(_Seeded, total=False):
+    classes: tuple[Any, Any] | None
+
+
 class HoldoutBoard:
     """Scores are answers of a sealed holdout whose label has two values; any mechanism, any rows.
 
@@ -87,9 +97,9 @@ class HoldoutBoard:
         keys: One for each sealed row, in the order of the rows, shape (rows,).
         training_keys: The same for the training rows; None to do without them.
         rules: Number of random rules.
-        seed: Which rules.
-        classes: The labels that no and yes of a rule mean; by default 0 and 1, or false and true.
         advance: Called with the number of questions after each batch.
+        **predicted: ``seed``: which rules. ``classes``: the labels that no and yes of a rule mean; by default 0 and 1,
+            or false and true.
 
     Attributes:
         rule_answers: Answers about rules, in the order of the rules.
@@ -99,6 +109,7 @@ class HoldoutBoard:
         ValueError: If the holdout has no label, or there is not one key for each row.
     """
 
+    @names_keywords(_Predicted)
     def __init__(
         self,
         holdout: Holdout,
@@ -106,9 +117,8 @@ class HoldoutBoard:
         *,
         training_keys: NDArray[np.uint64] | None = None,
         rules: int,
-        seed: int,
-        classes: tuple[Any, Any] | None = None,
         advance: Callable[[int], None] = lambda _: None,
+        **predicted: Unpack[_Predicted],
     ) -> None:
         if holdout.schema.label is None:
             raise ValueError("the holdout has no label to attack; expected one that was created with label=...")
@@ -116,8 +126,8 @@ class HoldoutBoard:
         if training_keys is not None:
             _check_one_for_each(training_keys, holdout.schema.training_rows, "training_keys", "training")
         self._holdout, self._advance = holdout, advance
-        self._sealed = _Predictor(keys, seed, classes)
-        self._training = None if training_keys is None else _Predictor(training_keys, seed, classes)
+        self._sealed = _Predictor(keys, **predicted)
+        self._training = None if training_keys is None else _Predictor(training_keys, **predicted)
         self._usual = _CHANCE if training_keys is None and holdout.mechanism.traits.needs_guess else None
         self.rules = rules
         self.rule_answers: list[Answer] = []
@@ -159,7 +169,7 @@ class HoldoutBoard:
 class _Predictor:
     """Predictions of rules and votes for some rows, in the values of the label."""
 
-    def __init__(self, keys: NDArray[np.uint64], seed: int, classes: tuple[Any, Any] | None) -> None:
+    def __init__(self, keys: NDArray[np.uint64], seed: int, classes: tuple[Any, Any] | None = None) -> None:
         self._rules = RandomRules(keys, seed)
         self._running, self._classes = RunningVote(self._rules), None if classes is None else np.array(classes)
 

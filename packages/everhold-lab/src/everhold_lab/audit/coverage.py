@@ -14,11 +14,12 @@ may have the same point of the cube and the same label, and the value of every q
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from scipy.stats import beta, binom
 
+from everhold.arguments import names_keywords
 from everhold.display import Display
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import GuessAndCheck
@@ -26,6 +27,8 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
@@ -226,30 +229,36 @@ def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> 
     return confirmed
 
 
+class _Rules(TypedDict):
+    rules: int
+
+
+class _BoardTerms(_Rules, total=False):
+    radius: float | None
+    population: Population | None
+
+
+@names_keywords(_BoardTerms)
 def play_once(
     mechanism: Mechanism,
     analyst: Analyst,
     *,
-    rules: int,
     seed: int,
-    radius: float | None = None,
-    population: Population | None = None,
+    **board: Unpack[_BoardTerms],
 ) -> StudyOutcome:
     """One game with fresh labels and fresh noise.
 
     Args:
         mechanism: The mechanism.
         analyst: The analyst.
-        rules: Number of rules on the board.
         seed: Of labels and noise.
-        radius: As for `CubeBoard`.
-        population: As for `CubeBoard`.
+        **board: ``rules``, ``radius`` and ``population`` as for `CubeBoard`.
     """
     labels = np.random.default_rng([seed, mechanism.rows])
-    board = CubeBoard(mechanism, SeededNoise(seed), rules=rules, labels=labels, radius=radius, population=population)
-    for _ in analyst.play(board):
+    played = CubeBoard(mechanism, SeededNoise(seed), labels=labels, **board)
+    for _ in analyst.play(played):
         pass  # claims do not matter here: every answer on the way has to be true
-    return board.outcome()
+    return played.outcome()
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,26 +335,20 @@ class CoverageStudy(Display):
         }
 
 
+@names_keywords(_BoardTerms)
 def coverage_study(
-    mechanism: Mechanism,
-    analyst: Analyst,
-    *,
-    rules: int,
-    runs: int,
-    seed: int,
-    radius: float | None = None,
-    population: Population | None = None,
+    mechanism: Mechanism, analyst: Analyst, *, runs: int, seed: int, **board: Unpack[_BoardTerms]
 ) -> CoverageStudy:
     """Let an analyst play against a mechanism many times.
 
     Args:
         mechanism: The mechanism; its number of rows must be a power of 2, unless there is a population.
         analyst: The analyst.
-        rules: Number of rules on the board.
         runs: Number of games.
         seed: Of the first game; the others follow.
-        radius: Claimed in place of the mechanism's own promise, to see what happens without protection.
-        population: Where the rows come from, if they depend on each other.
+        **board: ``rules``: number of rules on the board. ``radius``: claimed in place of the mechanism's own promise,
+            to see what happens without protection. ``population``: where the rows come from, if they depend on each
+            other.
 
     Examples:
         >>> from everhold_lab.analysts import HonestAnalyst
@@ -354,15 +357,12 @@ def coverage_study(
         >>> coverage_study(mechanism, HonestAnalyst(), rules=50, runs=20, seed=0).violations
         0
     """
-    claimed = mechanism.promise().radius if radius is None else radius
+    claimed = board.get("radius")
     return CoverageStudy(
         mechanism=mechanism.name,
         analyst=type(analyst).__name__,
         rows=mechanism.rows,
-        radius=claimed,
+        radius=mechanism.promise().radius if claimed is None else claimed,
         confidence=mechanism.confidence,
-        outcomes=tuple(
-            play_once(mechanism, analyst, rules=rules, seed=seed + run, radius=radius, population=population)
-            for run in range(runs)
-        ),
+        outcomes=tuple(play_once(mechanism, analyst, seed=seed + run, **board) for run in range(runs)),
     )

@@ -74,6 +74,32 @@ class _Choice:
     order: NDArray[np.int64]  # the chosen attributes, best first
     training: NDArray[np.int64]  # rows classified rightly, for each number of attributes
     reported: Reported
+    voted: NDArray[np.bool_]  # where any attribute votes, for each number of attributes
+
+    def rows(
+        self, game: Dwork2015, law: AttributeLaw, *, fresh: NDArray[np.int64], population: NDArray[np.float64]
+    ) -> Iterator[Row]:
+        """Measured lines, one for each number of attributes."""
+        access, told = self.access, self.reported
+        reported, lows, highs = (_placed(part, self.voted) for part in (told.values, told.lows, told.highs))
+        radius = access.mechanism.promise().radius if isinstance(access, PromisingHoldout) else None
+        held = access.correlations_hold(law) if isinstance(access, PromisingHoldout) else None
+        for position, count in enumerate(game.counts):
+            asked = bool(self.voted[position])
+            yield {
+                "analyst": self.analyst,
+                "signal": law.informative > 0,
+                "k": count,
+                "training": int(self.training[position]) / game.rows if asked else 0.5,
+                "reported": _number(reported[position]) if asked else 0.5,
+                "fresh": int(fresh[position]) / game.rows if asked else 0.5,
+                "population": float(population[position]),
+                "radius": radius,
+                "low": _number(lows[position]),
+                "high": _number(highs[position]),
+                "refused": asked and bool(np.isnan(reported[position])),
+                "correlations_hold": held,
+            }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +181,7 @@ class Dwork2015(Experiment):
         generators = [np.random.Generator(np.random.SFC64(stream)) for stream in streams[:3]]
         with drawing.running():
             training, holdout = draw_samples(
-                law, rows=self.rows, clip=self.clip, keep_beyond=self._cutoff,
+                law, rows=self.rows, clip=self.clip, keep_beyond=_cutoff(self.rows),
                 training=generators[0], holdout=generators[1],
             )  # fmt: skip
         seeds = streams[3].spawn(len(ANALYSTS))
@@ -172,13 +198,9 @@ class Dwork2015(Experiment):
             with drawing.running():
                 right = right_votes(fresh, order=choice.order, signs=signs, counts=self.counts)
             truth = vote_accuracy(law, order=choice.order, signs=signs, counts=self.counts)
-            rows += self._rows(choice, law, fresh=right, population=truth)
+            rows += choice.rows(self, law, fresh=right, population=truth)
         times = {"seconds_drawing": drawing.seconds, "seconds": time.process_time() - started}
         return [{**row, **times} for row in rows]
-
-    @property
-    def _cutoff(self) -> float:
-        return 1.0 / math.sqrt(self.rows)
 
     def _holdout(self, analyst: str, stream: np.random.SeedSequence) -> AttributeHoldout:
         if analyst == "common":
@@ -193,7 +215,7 @@ class Dwork2015(Experiment):
     ) -> _Choice:
         """Keep, order, let vote and ask how well they do."""
         seen, told = training.correlations, access.correlations(training, holdout)
-        agrees = (np.sign(seen) == np.sign(told)) & (np.minimum(np.abs(seen), np.abs(told)) > self._cutoff)
+        agrees = (np.sign(seen) == np.sign(told)) & (np.minimum(np.abs(seen), np.abs(told)) > _cutoff(self.rows))
         kept = np.flatnonzero(agrees)  # nan, a refused answer, agrees with nothing
         order = kept[np.argsort(-np.abs(seen[kept]), kind="stable")][: max(self.counts)]
         with drawing.running():
@@ -201,39 +223,9 @@ class Dwork2015(Experiment):
                 right_votes(sample.columns, order=order, signs=np.sign(seen), counts=self.counts)
                 for sample in (training, holdout)
             ]
-        asked = self._voted(order)
-        told_of = access.accuracies(right[0][asked], right[1][asked], rows=self.rows)
-        return _Choice(analyst, access, order, right[0], told_of)
-
-    def _voted(self, order: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Rows with any vote, by number of attributes."""
-        return np.minimum(self.counts, len(order)) > 0
-
-    def _rows(
-        self, choice: _Choice, law: AttributeLaw, *, fresh: NDArray[np.int64], population: NDArray[np.float64]
-    ) -> Iterator[Row]:
-        voted, access = self._voted(choice.order), choice.access
-        reported, lows, highs = (
-            _placed(part, voted) for part in (choice.reported.values, choice.reported.lows, choice.reported.highs)
-        )
-        radius = access.mechanism.promise().radius if isinstance(access, PromisingHoldout) else None
-        held = access.correlations_hold(law) if isinstance(access, PromisingHoldout) else None
-        for position, count in enumerate(self.counts):
-            asked = bool(voted[position])
-            yield {
-                "analyst": choice.analyst,
-                "signal": law.informative > 0,
-                "k": count,
-                "training": int(choice.training[position]) / self.rows if asked else 0.5,
-                "reported": _number(reported[position]) if asked else 0.5,
-                "fresh": int(fresh[position]) / self.rows if asked else 0.5,
-                "population": float(population[position]),
-                "radius": radius,
-                "low": _number(lows[position]),
-                "high": _number(highs[position]),
-                "refused": asked and bool(np.isnan(reported[position])),
-                "correlations_hold": held,
-            }
+        voted = np.minimum(self.counts, len(order)) > 0
+        told_of = access.accuracies(right[0][voted], right[1][voted], rows=self.rows)
+        return _Choice(analyst, access, order, right[0], told_of, voted)
 
     def summary(self, rows: Sequence[Row]) -> list[Row]:
         """Means and standard deviations over the repetitions; an answer that was refused counts in ``refused`` only."""
@@ -273,30 +265,34 @@ class Dwork2015(Experiment):
     def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
         """One for each setting, with the vertical axis of the paper's figures."""
         played = dict.fromkeys(line["signal"] for line in summary)
-        return [self._picture([line for line in summary if line["signal"] == signal], signal) for signal in played]
+        return [_picture(self, [line for line in summary if line["signal"] == signal], signal) for signal in played]
 
-    def _picture(self, lines: Sequence[Row], signal: bool) -> Picture:
-        name, title = _WHAT[signal]
-        chart: Any = accuracy_bands(
-            lines, horizontal=("k", "number of attributes that vote"), panels="analyst",
-            panel_titles=ANALYSTS, domain=_PAPER_AXIS,
-        )  # fmt: skip
-        return Picture(name=f"dwork2015-{name}", title=title, caption=self._caption(signal), chart=chart)
 
-    def _caption(self, signal: bool) -> str:
-        left, right = (self.mechanism(analyst) for analyst in _TUNED)
-        return (
-            f"{_SEEN[signal]} Bands are one standard deviation over the repetitions. The upper two panels correspond "
-            f"to the paper's figure. In the lower two every answer is promised to be within "
-            f"{left.promise().radius:.2f} (left) and {right.promise().radius:.2f} (right) of the population's value; "
-            "an overfit of less than half of that may be reported as it is, and then the training line lies under the "
-            f"reported one. What is released on the right is the middle of one of {right.parameters()['grid']} cells."
-        )
+def _picture(game: Dwork2015, lines: Sequence[Row], signal: bool) -> Picture:
+    name, title = _WHAT[signal]
+    chart: Any = accuracy_bands(
+        lines, horizontal=("k", "number of attributes that vote"), panels="analyst",
+        panel_titles=ANALYSTS, domain=_PAPER_AXIS,
+    )  # fmt: skip
+    left, right = (game.mechanism(analyst) for analyst in _TUNED)
+    caption = (
+        f"{_SEEN[signal]} Bands are one standard deviation over the repetitions. The upper two panels correspond "
+        f"to the paper's figure. In the lower two every answer is promised to be within "
+        f"{left.promise().radius:.2f} (left) and {right.promise().radius:.2f} (right) of the population's value; "
+        "an overfit of less than half of that may be reported as it is, and then the training line lies under the "
+        f"reported one. What is released on the right is the middle of one of {right.parameters()['grid']} cells."
+    )
+    return Picture(name=f"dwork2015-{name}", title=title, caption=caption, chart=chart)
 
 
 @lru_cache(maxsize=16)
 def _tuned(analyst: str, rows: int, queries: int, overfits: int, confidence: float) -> Mechanism:
     return _TUNED[analyst].tuned(rows=rows, queries=queries, overfits=overfits, confidence=confidence)
+
+
+def _cutoff(rows: int) -> float:
+    """Correlation above which an attribute is kept."""
+    return 1.0 / math.sqrt(rows)
 
 
 def _placed(values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:

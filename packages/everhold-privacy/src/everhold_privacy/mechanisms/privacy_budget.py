@@ -16,7 +16,6 @@ from everhold.mechanisms.presentation import Presentation
 from everhold.privacy.curves import ZeroConcentratedCurve
 from everhold_privacy.guarantees.exceedance import gaussian_exceedance
 from everhold_privacy.mechanisms.additive import GaussianNoise
-from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,28 +27,12 @@ if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
-__all__ = ["CREDITS", "Chosen", "PrivacyBudget"]
+__all__ = ["CREDITS", "PrivacyBudget", "allowance", "deviations", "largest_scale", "least_steps", "release"]
 
 CREDITS = 100
 """Price of a mean at the planned scale."""
 
 _MOST_CREDITS = 10**6  # for one answer
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A candidate that was chosen.
-
-    Attributes:
-        index: Its position among the candidates; -1 where the question was refused.
-        regret: How much worse it is, at most, than the best candidate for the population, in the units of a mean over
-            [0, 1]; holds together with all other answers. nan where refused.
-        charged: Credits.
-    """
-
-    index: int
-    regret: float
-    charged: int
 
 
 class CreditAccounting(Accounting["PrivacyBudget"]):
@@ -140,6 +123,12 @@ class PrivacyBudget(GaussianNoise):
         statistics="everhold_privacy.queries.statistic_purchase:bought",
     )
 
+    def __getattr__(self, name: str) -> Any:
+        """A method that was moved."""
+        from everhold_privacy.mechanisms.former_methods import former_method
+
+        return former_method(self, name)
+
     @classmethod
     def accounting(cls) -> type[Accounting[Any]]:
         """See `Mechanism.accounting`."""
@@ -153,13 +142,7 @@ class PrivacyBudget(GaussianNoise):
     @property
     def beyond_curve(self) -> float:
         """Also what the eps of all answers may exceed that of continuous noise by; zero-concentration needs no such."""
-        return self.rounding + self._beyond_continuous(self._least_steps)
-
-    @property
-    def _least_steps(self) -> int:
-        """The smallest noise scale that the budget can pay, in grid steps."""
-        most = min(self.credits, _MOST_CREDITS)
-        return math.isqrt(-(-CREDITS * self.scale_on_grid(self.scale) ** 2 // most) - 1) + 1  # rounded up
+        return self.rounding + self._beyond_continuous(least_steps(self))
 
     def curve(self) -> ZeroConcentratedCurve:
         """Privacy loss of all credits together."""
@@ -178,11 +161,6 @@ class PrivacyBudget(GaussianNoise):
         """r_0, what every question may add to r."""
         return self._sampling()[1] / self.queries
 
-    def allowance(self, scale: float) -> float:
-        """``alpha_s`` of a mean with noise of the scale s."""
-        wanted = self.own_exceedance / scale  # in standard deviations
-        return scale * deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
-
     def radius_at(self, scale: float) -> float:
         """Half-width of a mean with noise of this scale."""
         return self.reach(_allowance_of(self, self.drawn_scale(scale)))
@@ -197,32 +175,7 @@ class PrivacyBudget(GaussianNoise):
         Raises:
             ValueError: If no noise that the budget can pay is small enough.
         """
-        return self.largest_scale(tolerance, self.radius_at)
-
-    def largest_scale(self, tolerance: float, radius_at: Callable[[float], float]) -> float:
-        """The largest noise scale, of at most 1, whose half-width is within the tolerance.
-
-        Args:
-            tolerance: In the units of the half-width.
-            radius_at: From a noise scale to the half-width, increasing.
-
-        Raises:
-            ValueError: If no noise that the budget can pay is small enough.
-        """
-        least = self._least_steps / self.steps
-        if radius_at(least) > tolerance:
-            raise ValueError(
-                f"tolerance is {tolerance:.4g}; the budget cannot pay for less than {radius_at(least):.4g}; "
-                "expected a larger tolerance; seal more rows or plan for fewer questions to get below"
-            )
-        if radius_at(1.0) <= tolerance:
-            return 1.0
-        if radius_at(math.exp(math.log(least))) >= tolerance:
-            return least
-        above = scipy.optimize.brentq(
-            lambda log_scale: radius_at(math.exp(log_scale)) - tolerance, math.log(least), 0.0, xtol=1e-9
-        )
-        return max(math.exp(float(above)) * (1.0 - 1e-8), least)
+        return largest_scale(self, tolerance, self.radius_at)
 
     def credits_for(self, scale: float) -> int:
         """Price of a mean with noise of this scale, rounded up."""
@@ -232,10 +185,6 @@ class PrivacyBudget(GaussianNoise):
     def affords(self, state: State, price: int) -> int:
         """Number of further queries of this price, at least 1, that are answered."""
         return max(min(self.queries - state.asked, self.accounts.charges_left(state) // price), 0)
-
-    def can_pay(self, state: State, price: int) -> bool:
-        """True if one more question of this price would be answered."""
-        return self.affords(state, price) > 0
 
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
@@ -251,7 +200,7 @@ class PrivacyBudget(GaussianNoise):
             return self._answer(state, evaluations, slice(0, count), self.scale, noise, replies), replies
         for position, tolerance in enumerate(evaluations.tolerances.tolist()):
             scale = self.scale if math.isnan(tolerance) else self.scale_for(tolerance)
-            if self.can_pay(state, self.credits_for(scale)):
+            if self.affords(state, self.credits_for(scale)):
                 state = self._answer(state, evaluations, slice(position, position + 1), scale, noise, replies)
         return state, replies
 
@@ -266,79 +215,11 @@ class PrivacyBudget(GaussianNoise):
         replies.charged[where] = price
         return state.after(asked=count, charged=count * price)
 
-    def release(
-        self, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
-    ) -> tuple[State, NDArray[np.int64] | None]:
-        """One vector of sums with one draw of noise, at the price of a mean at this scale; None if that is not left.
-
-        Args:
-            state: The state before.
-            sums: In grid units, shape (dimension,); one row moves them by at most ``unit`` in Euclidean length.
-            noise: Source of randomness.
-            scale: Noise scale of every coordinate, in the units of a mean.
-
-        Source: Canonne, Kamath, Steinke 2020, Theorem 14, for the vector as one question.
-        """
-        price = self.credits_for(scale)
-        if not self.can_pay(state, price):
-            return state, None
-        drawn = sums + noise.gaussian(self.scale_on_grid(scale), len(sums), stream="answer")
-        return state.after(charged=price), drawn
-
-    def choose(
-        self, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int = CREDITS
-    ) -> tuple[State, Chosen]:
-        """The candidate with about the least loss, by the exponential mechanism.
-
-        Args:
-            state: The state before.
-            losses: Sums of the candidates' losses over the sealed rows in grid units, shape (candidates,).
-            noise: Source of randomness.
-            price: Credits that the choice costs; more of them choose better.
-
-        Raises:
-            ValueError: If there is no candidate or the price is below 1.
-        """
-        if price < 1 or not len(losses):
-            raise ValueError(f"there are {len(losses)} candidates for {price} credits; expected at least one of each")
-        if not self.can_pay(state, price):
-            return state, Chosen(-1, math.nan, 0)
-        chosen = self.selection(price).choose(losses, noise)
-        return state.after(charged=price), Chosen(chosen, self.regret(len(losses), price=price), price)
-
-    def selection(self, price: int) -> ExponentialMechanism:
-        """The exponential mechanism that costs so many credits."""
-        rho = price / self.credits * self.curve().rho
-        return ExponentialMechanism(math.sqrt(8.0 * rho) * (1.0 - 1e-12), sensitivity=self.unit)
-
-    def regret(self, candidates: int, *, price: int = CREDITS) -> float:
-        """Largest regret of a chosen candidate against the best one for the population (S1)."""
-        alpha = self._selection_allowance(candidates, price=price, exceedance=2.0 * self.own_exceedance)
-        bound = self.bound
-        return min(alpha + 2.0 * (bound.radius - bound.alpha) + self.rounding, 1.0)
-
-    def level_error(self, bins: int, *, price: int = CREDITS) -> float:
-        """By how much the level of a chosen quantile bin is off, at most, for the population (S1)."""
-        alpha = self._selection_allowance(bins, price=price, exceedance=self.own_exceedance)
-        bound = self.bound
-        return min(alpha + bound.radius - bound.alpha + self.rounding, 1.0)
-
-    def _selection_allowance(self, candidates: int, *, price: int, exceedance: float) -> float:
-        """The alpha with which a choice adds no more than this exceedance."""
-        selection = self.selection(price)
-
-        def missing(alpha: float) -> float:
-            return selection.exceedance(alpha, candidates=candidates, steps=self.steps) - exceedance
-
-        if missing(0.0) <= 0.0:
-            return 0.0
-        return 1.0 if missing(1.0) > 0.0 else float(scipy.optimize.brentq(missing, 0.0, 1.0)) + 1e-9
-
     def quote_at(self, state: State, tolerance: float) -> Quote:
         """The price of a mean with a half-width of its own."""
         scale = self.scale_for(tolerance)
         price = self.credits_for(scale)
-        if not self.can_pay(state, price):
+        if not self.affords(state, price):
             return REFUSED
         radius = self.radius_at(scale)
         return Quote(radius, radius, price, price, refused=False)
@@ -349,10 +230,70 @@ class PrivacyBudget(GaussianNoise):
         return {"questions": max(self.queries - state.asked, 0) if left else 0, "credits": left}
 
 
+def least_steps(budget: PrivacyBudget) -> int:
+    """The smallest noise scale that the budget can pay, in grid steps."""
+    most = min(budget.credits, _MOST_CREDITS)
+    return math.isqrt(-(-CREDITS * budget.scale_on_grid(budget.scale) ** 2 // most) - 1) + 1  # rounded up
+
+
+def allowance(budget: PrivacyBudget, scale: float) -> float:
+    """``alpha_s`` of a mean with noise of the scale s."""
+    wanted = budget.own_exceedance / scale  # in standard deviations
+    return scale * deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
+
+
+def largest_scale(budget: PrivacyBudget, tolerance: float, radius_at: Callable[[float], float]) -> float:
+    """The largest noise scale, of at most 1, whose half-width is within the tolerance.
+
+    Args:
+        budget: Pays for it.
+        tolerance: In the units of the half-width.
+        radius_at: From a noise scale to the half-width, increasing.
+
+    Raises:
+        ValueError: If no noise that the budget can pay is small enough.
+    """
+    least = least_steps(budget) / budget.steps
+    if radius_at(least) > tolerance:
+        raise ValueError(
+            f"tolerance is {tolerance:.4g}; the budget cannot pay for less than {radius_at(least):.4g}; "
+            "expected a larger tolerance; seal more rows or plan for fewer questions to get below"
+        )
+    if radius_at(1.0) <= tolerance:
+        return 1.0
+    if radius_at(math.exp(math.log(least))) >= tolerance:
+        return least
+    above = scipy.optimize.brentq(
+        lambda log_scale: radius_at(math.exp(log_scale)) - tolerance, math.log(least), 0.0, xtol=1e-9
+    )
+    return max(math.exp(float(above)) * (1.0 - 1e-8), least)
+
+
+def release(
+    budget: PrivacyBudget, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
+) -> tuple[State, NDArray[np.int64] | None]:
+    """One vector of sums with one draw of noise, at the price of a mean at this scale; None if that is not left.
+
+    Args:
+        budget: Pays for it.
+        state: The state before.
+        sums: In grid units, shape (dimension,); one row moves them by at most ``unit`` in Euclidean length.
+        noise: Source of randomness.
+        scale: Noise scale of every coordinate, in the units of a mean.
+
+    Source: Canonne, Kamath, Steinke 2020, Theorem 14, for the vector as one question.
+    """
+    price = budget.credits_for(scale)
+    if not budget.affords(state, price):
+        return state, None
+    drawn = sums + noise.gaussian(budget.scale_on_grid(scale), len(sums), stream="answer")
+    return state.after(charged=price), drawn
+
+
 @lru_cache(maxsize=256)
 def _allowance_of(mechanism: PrivacyBudget, scale: float) -> float:
     planned = scale == mechanism.drawn_scale(mechanism.scale)
-    return mechanism.bound.alpha if planned else mechanism.allowance(scale)
+    return mechanism.bound.alpha if planned else allowance(mechanism, scale)
 
 
 def deviations(missing: Callable[[float], float]) -> float:

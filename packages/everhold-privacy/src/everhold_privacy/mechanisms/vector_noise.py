@@ -10,7 +10,7 @@ import numpy as np
 
 from everhold.values.evaluation import SHRINKAGE
 from everhold_privacy.guarantees.exceedance import gaussian_exceedance, gaussian_norm_allowance
-from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, deviations
+from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, deviations, release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,7 +89,7 @@ class VectorNoise:
             noise: Source of randomness.
             scale: Noise scale of every coordinate, in the units of a mean.
         """
-        after, drawn = self.budget.release(state, sums, noise, scale=scale)
+        after, drawn = release(self.budget, state, sums, noise, scale=scale)
         if drawn is None:
             return state, None
         values = 0.5 + drawn / self.budget.steps

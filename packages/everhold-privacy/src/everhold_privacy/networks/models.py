@@ -15,8 +15,20 @@ import numpy as np
 from everhold.errors import DependenceError
 from everhold_privacy.networks import adapters
 from everhold_privacy.networks import files as network_files
-from everhold_privacy.networks.base import Network, NodeSettings, index_of, settings_of, tables_of
+from everhold_privacy.networks.base import Network
 from everhold_privacy.networks.changes import bayesian_changes
+from everhold_privacy.networks.declaration import (
+    WORDS_OF_TRAINING,
+    NodeSettings,
+    TableRules,
+    components_of,
+    declare,
+    index_of,
+    plain_data,
+    settings_of,
+    tables_of,
+)
+from everhold_privacy.networks.proven import NetworkBounds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,6 +46,54 @@ __all__ = [
 
 _SUM_TOLERANCE = 1e-6
 _SUM_ROUNDING = 1e-12  # smaller deviations from 1 are left alone, so that plain data come back as they were
+
+
+def _node_table(scope: tuple[str, ...]) -> str:
+    return f"table of node {scope[-1]!r}"
+
+
+def _probabilities(scope: tuple[str, ...], given: ArrayLike) -> Floats:
+    name = _node_table(scope)
+    try:
+        table = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DependenceError(f"the {name} is no table of numbers; expected probabilities") from None
+    if table.ndim < 1 or not table.size or not np.all((table >= 0.0) & (table <= 1.0 + _SUM_TOLERANCE)):
+        raise DependenceError(f"the {name} is empty or not within [0, 1]; expected probabilities")
+    sums = table.sum(axis=-1, keepdims=True)
+    worst = float(sums.ravel()[np.argmax(np.abs(sums - 1.0))])
+    if abs(worst - 1.0) > _SUM_TOLERANCE:
+        raise DependenceError(
+            f"the probabilities of node {scope[-1]!r} sum to {worst:.9g} for some parents' states; expected 1; its "
+            "own states are the last axis of the table",
+            node=scope[-1],
+        )
+    table = np.where(np.abs(sums - 1.0) > _SUM_ROUNDING, table / sums, table)
+    table.setflags(write=False)
+    return table
+
+
+def _factor_table(scope: tuple[str, ...]) -> str:
+    return f"factor over {scope}"
+
+
+def _numbers(scope: tuple[str, ...], given: ArrayLike) -> Floats:
+    name = _factor_table(scope)
+    try:
+        table = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DependenceError(f"the {name} is no table of numbers; expected numbers") from None
+    if not table.size or not table.min() >= 0.0 or not 0.0 < table.max() < math.inf:
+        raise DependenceError(
+            f"the {name} has negative or infinite values or only zeros; expected finite values "
+            "of at least 0, one of them positive"
+        )
+    table.setflags(write=False)
+    return table
+
+
+_OF_NODES = TableRules("the states of its parents and then its own", _node_table, _probabilities)
+_OF_FACTORS = TableRules("its nodes' states", _factor_table, _numbers)
 
 
 def _state_count(name: str, states: States) -> int:
@@ -88,7 +148,8 @@ class BayesianNetwork(Network):
         **Network.entries,
         "parents": "parents of each node, by number from 0",
     }
-    _axes: ClassVar[str] = "the states of its parents and then its own"
+    value_words: ClassVar[Mapping[tuple[str, str], str]] = WORDS_OF_TRAINING
+    components = property(components_of)
 
     def __init__(
         self,
@@ -110,34 +171,8 @@ class BayesianNetwork(Network):
                     "is the node itself; expected names of other nodes, each once"
                 )
             tables.append((scope, table))
-        self._set(counts, tables, row=row, latent=latent, training=training)
+        declare(self, _OF_NODES, counts, tables, {"row": row, "latent": latent, "training": training})
         _ = self.topological_order
-
-    @staticmethod
-    def _table_name(scope: tuple[str, ...]) -> str:
-        return f"table of node {scope[-1]!r}"
-
-    @classmethod
-    def _checked(cls, scope: tuple[str, ...], given: ArrayLike) -> Floats:
-        try:
-            table = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DependenceError(
-                f"the {cls._table_name(scope)} is no table of numbers; expected probabilities"
-            ) from None
-        if table.ndim < 1 or not table.size or not np.all((table >= 0.0) & (table <= 1.0 + _SUM_TOLERANCE)):
-            raise DependenceError(f"the {cls._table_name(scope)} is empty or not within [0, 1]; expected probabilities")
-        sums = table.sum(axis=-1, keepdims=True)
-        worst = float(sums.ravel()[np.argmax(np.abs(sums - 1.0))])
-        if abs(worst - 1.0) > _SUM_TOLERANCE:
-            raise DependenceError(
-                f"the probabilities of node {scope[-1]!r} sum to {worst:.9g} for some parents' states; expected 1; its "
-                "own states are the last axis of the table",
-                node=scope[-1],
-            )
-        table = np.where(np.abs(sums - 1.0) > _SUM_ROUNDING, table / sums, table)
-        table.setflags(write=False)
-        return table
 
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
@@ -150,8 +185,10 @@ class BayesianNetwork(Network):
                 f"the arrows above node {node!r} lead in a circle; expected no node above itself", node=node
             ) from None
 
-    def _changes(self) -> list[Floats]:
-        return [bayesian_changes(self._parts, self.topological_order)]
+    @cached_property
+    def bounds(self) -> NetworkBounds:
+        """Bounds on leakage, prices and concentration."""
+        return NetworkBounds(self, lambda parts: [bayesian_changes(parts, self.topological_order)])
 
     @classmethod
     def from_file(cls, path: str | Path, *, tolerance: float = 2e-3, **settings: Unpack[NodeSettings]) -> Self:
@@ -183,7 +220,7 @@ class BayesianNetwork(Network):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: names, states, parents as numbers, different tables once and which one each node has."""
-        return {**self._shared_data(), "parents": [list(scope[:-1]) for scope in self.scopes]}
+        return {**plain_data(self), "parents": [list(scope[:-1]) for scope in self.scopes]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -234,7 +271,8 @@ class MarkovNetwork(Network):
         "If it is wrong, the intervals may be too narrow. Add the missing lines, or declare components as groups.",
     )
     entries: ClassVar[Mapping[str, str]] = {**Network.entries, "factors": "nodes of each factor, by number from 0"}
-    _axes: ClassVar[str] = "its nodes' states"
+    value_words: ClassVar[Mapping[tuple[str, str], str]] = WORDS_OF_TRAINING
+    components = property(components_of)
 
     def __init__(
         self,
@@ -254,28 +292,12 @@ class MarkovNetwork(Network):
                     f"a factor is over {tuple(scope)}; expected names of nodes, at least one and each once"
                 )
             tables.append((tuple(scope), table))
-        self._set(counts, tables, row=row, latent=latent, training=training)
+        declare(self, _OF_FACTORS, counts, tables, {"row": row, "latent": latent, "training": training})
 
-    @staticmethod
-    def _table_name(scope: tuple[str, ...]) -> str:
-        return f"factor over {scope}"
-
-    @classmethod
-    def _checked(cls, scope: tuple[str, ...], given: ArrayLike) -> Floats:
-        try:
-            table = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DependenceError(f"the {cls._table_name(scope)} is no table of numbers; expected numbers") from None
-        if not table.size or not table.min() >= 0.0 or not 0.0 < table.max() < math.inf:
-            raise DependenceError(
-                f"the {cls._table_name(scope)} has negative or infinite values or only zeros; expected finite values "
-                "of at least 0, one of them positive"
-            )
-        table.setflags(write=False)
-        return table
-
-    def _changes(self) -> list[Floats]:
-        return []
+    @cached_property
+    def bounds(self) -> NetworkBounds:
+        """Bounds on leakage, prices and concentration."""
+        return NetworkBounds(self)
 
     @classmethod
     def from_file(cls, path: str | Path, **settings: Unpack[NodeSettings]) -> Self:
@@ -300,7 +322,7 @@ class MarkovNetwork(Network):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: names, states, nodes of the factors as numbers, different tables once and which each has."""
-        return {**self._shared_data(), "factors": [list(scope) for scope in self.scopes]}
+        return {**plain_data(self), "factors": [list(scope) for scope in self.scopes]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

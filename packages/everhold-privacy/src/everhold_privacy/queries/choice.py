@@ -12,6 +12,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import QuerySpec, digest
 from everhold.values.base import BoundQuery
+from everhold_privacy.mechanisms.paid_selection import PaidSelection
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, Result, whole_price
 
@@ -156,7 +157,7 @@ class PrivateChoice(PricedChoice[BestCandidate]):
 
     def price(self, mechanism: PrivacyBudget) -> Price:
         """Its credits, and the regret that they buy."""
-        return Price(self.credits, self.width * mechanism.regret(len(self.bound), price=self.credits))
+        return Price(self.credits, self.width * PaidSelection(mechanism, self.credits).regret(len(self.bound)))
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
         """By the exponential mechanism: the least loss is the best."""
@@ -178,7 +179,7 @@ def chosen(
     within: float | None = None,
 ) -> Drawn:  # fmt: skip
     """The least loss, with its regret unless something else is stated."""
-    state, choice = mechanism.choose(state, losses, noise, price=price)
+    state, choice = PaidSelection(mechanism, price).choose(state, losses, noise)
     if choice.index < 0:
         return Drawn.refused(state)
     held = choice.regret if within is None else within

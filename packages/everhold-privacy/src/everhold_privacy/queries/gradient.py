@@ -17,6 +17,7 @@ from everhold.queries.identity import behaviour_digest, content_digest
 from everhold.queries.statistic import check_positive
 from everhold.sealing.probe import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
 from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid
+from everhold_privacy.mechanisms.privacy_budget import largest_scale
 from everhold_privacy.mechanisms.vector_noise import VectorNoise
 from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, checked_function_name, paying
 
@@ -150,7 +151,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         if self.tolerance is None:
             return noise.budget.scale
         try:
-            return noise.budget.largest_scale(self.tolerance, lambda scale: 2.0 * self.clip * noise.radius_at(scale))
+            return largest_scale(noise.budget, self.tolerance, lambda scale: 2.0 * self.clip * noise.radius_at(scale))
         except ValueError as reason:
             raise QueryRejected(f"{reason}; nothing was charged") from None
 

@@ -6,10 +6,11 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from everhold.arguments import names_keywords
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.queries.identity import behaviour_digest, content_digest
@@ -19,6 +20,8 @@ from everhold.sealing.probe import values_or_none, varied_rows
 from everhold_privacy.queries.priced import checked_function_name
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from numpy.typing import NDArray
 
     from everhold.queries.query_compiler import QueryCompiler
@@ -132,16 +135,20 @@ class LowSensitivityQuery(StatisticQuery):
             )
 
 
+class _Terms(TypedDict, total=False):
+    """Range of the statistic, its columns, and what is known of it."""
+
+    low: float
+    high: float
+    columns: Sequence[str] | None
+    tolerance: float | None
+    name: str | None
+    probe: Mapping[str, Any] | None
+
+
+@names_keywords(_Terms, {"low": 0.0, "high": 1.0})
 def low_sensitivity(
-    function: Callable[[Table], float],
-    sensitivity: float,
-    *,
-    low: float = 0.0,
-    high: float = 1.0,
-    columns: Sequence[str] | None = None,
-    tolerance: float | None = None,
-    name: str | None = None,
-    probe: Mapping[str, Any] | None = None,
+    function: Callable[[Table], float], sensitivity: float, **terms: Unpack[_Terms]
 ) -> LowSensitivityQuery:
     """A statistic of the whole table, with the most that one replaced row can move it.
 
@@ -156,14 +163,12 @@ def low_sensitivity(
     Args:
         function: From a table (columns by name, NumPy arrays) to a number.
         sensitivity: Delta: replacing one row, by any other, moves the number by at most this.
-        low: The least value; must not come from the sealed rows.
-        high: The largest value.
-        columns: Columns that the function reads; None for all but the row ids.
-        tolerance: Half-width wished for, in the statistic's units; None for the planned noise, at the price of a mean.
-            For a privacy budget only.
-        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
-            question. Without a name every new object is a new question.
-        probe: Public rows to try the claim on at once: columns by name, as many rows as are sealed. Not kept.
+        **terms: ``low``, 0 by default, and ``high``, 1 by default: the range, which must not come from the sealed rows.
+            ``columns``: those that the function reads; None for all but the row ids. ``tolerance``: half-width wished
+            for, in the statistic's units, for a privacy budget only; None for the planned noise, at the price of a
+            mean. ``name``: functions of one name that are made of the same code and data, and give the same for public
+            rows, are one question; without a name every new object is a new question. ``probe``: public rows to try
+            the claim on at once, columns by name, as many rows as are sealed; not kept.
 
     Raises:
         ValueError: If the sensitivity, the range or the tolerance cannot be used.
@@ -175,9 +180,7 @@ def low_sensitivity(
         everhold.errors.QueryRejected: replacing one row moves the statistic by 0.5 on public rows (...), and its
         sensitivity was said to be 0.001; expected ...
     """
-    return LowSensitivityQuery(
-        function, sensitivity, low=low, high=high, columns=columns, tolerance=tolerance, name=name, probe=probe
-    )
+    return LowSensitivityQuery(function, sensitivity, **terms)
 
 
 def _in_words(value: Any) -> str:

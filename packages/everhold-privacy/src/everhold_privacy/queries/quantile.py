@@ -15,6 +15,7 @@ from everhold.errors import QueryRejected
 from everhold.queries.mean import MeanQuery
 from everhold.queries.question import QuerySpec, digest
 from everhold.values.base import BoundQuery
+from everhold_privacy.mechanisms.paid_selection import PaidSelection
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.mechanisms.selection import QuantileBins
 from everhold_privacy.queries.choice import chosen
@@ -164,7 +165,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
 
     def price(self, mechanism: PrivacyBudget) -> Price:
         """Its credits, and the error of the level that they buy."""
-        return Price(self.credits, mechanism.level_error(self.query.bins, price=self.credits))
+        return Price(self.credits, PaidSelection(mechanism, self.credits).level_error(self.query.bins))
 
     def evaluate(self, sealed: StoredRows, unit: int) -> NDArray[np.int64]:
         """Number of rows below each inner edge, in grid units, shape (bins - 1,)."""

@@ -13,6 +13,7 @@ from everhold.answers import Answer
 from everhold.dependence import Independent
 from everhold.errors import QueryRejected
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_rows
+from everhold_privacy.mechanisms.privacy_budget import largest_scale, release
 from everhold_privacy.queries.priced import Drawn, Price, PricedQuery, Purchase, paying
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ class _PricedStatistic(PricedQuery[Answer]):
                 shown=f"{statistic.shown}, within {self.query.tolerance:g}",
             )  # fmt: skip
             try:
-                scale = mechanism.largest_scale(
-                    float(self.query.tolerance), lambda scale: half_width(statistic.grid, mechanism, scale)
+                scale = largest_scale(
+                    mechanism, float(self.query.tolerance), lambda scale: half_width(statistic.grid, mechanism, scale)
                 )
             except ValueError as reason:
                 raise QueryRejected(f"{reason}; nothing was charged") from None
@@ -99,7 +100,7 @@ class StatisticPurchase(Purchase[int, Answer]):
     def answer(self, mechanism: PrivacyBudget, state: State, seen: int, noise: Noise) -> Drawn:
         """The position plus noise (S1 for low sensitivity), as a share of the range."""
         share = self.statistic.grid.share
-        after, drawn = mechanism.release(state, np.array([seen], dtype=np.int64), noise, scale=self.scale)
+        after, drawn = release(mechanism, state, np.array([seen], dtype=np.int64), noise, scale=self.scale)
         if drawn is None:
             return Drawn.refused(state)
         value = float(int(drawn[0]) * share)

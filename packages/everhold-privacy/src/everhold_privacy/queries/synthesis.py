@@ -200,7 +200,7 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
         """Ingredients of the table, in few numbers: chosen queries and their noisy sums, or one candidate."""
-        if not mechanism.can_pay(state, self.credits):
+        if not mechanism.affords(state, self.credits):
             return Drawn.refused(state)
         answer = {
             "value": None, "low": None, "high": None, "source": "holdout", "within": self.price(mechanism).within,

@@ -18,6 +18,7 @@ from everhold_competitions.ladder import Ladder
 from everhold_privacy.guarantees.transfer import transferred_interval
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.averages import Empirical, SampleSplitting
+from everhold_privacy.mechanisms.paid_selection import PaidSelection
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 from everhold_privacy.mechanisms.subsampling import RandomRows, Subsampling
 from everhold_privacy.mechanisms.thresholdout import Thresholdout
@@ -156,11 +157,11 @@ def test_a_choice_between_losses_that_rounding_made_equal_has_room_for_the_step(
     """Losses of 0.4999 and 0.25 on every row are the same on the grid, and either candidate may be chosen."""
     budget, noise = DISCREET[2], SeededNoise(5)
     losses = clip_to_grid(np.array([0.25, 0.4999]), unit=UNIT) * budget.rows
-    _, choice = budget.choose(budget.start(noise), losses, noise)
+    _, choice = PaidSelection(budget).choose(budget.start(noise), losses, noise)
     assert losses[0] == losses[1]
     assert choice.regret >= 0.4999 - 0.25
     without(monkeypatch)
-    assert replace(budget).regret(2) < 0.4999 - 0.25
+    assert PaidSelection(replace(budget)).regret(2) < 0.4999 - 0.25
 
 
 @pytest.mark.parametrize("scale", [5, 10, 20])

@@ -15,7 +15,8 @@ from everhold.randomness import SeededNoise
 from everhold.values.evaluation import UNIT
 from everhold_privacy.guarantees.exceedance import gaussian_exceedance
 from everhold_privacy.mechanisms.additive import GaussianMechanism
-from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget
+from everhold_privacy.mechanisms.paid_selection import PaidSelection
+from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget, allowance, least_steps
 
 MECHANISM = PrivacyBudget.tuned(rows=50_000, queries=100)
 
@@ -34,7 +35,7 @@ def rho_of(mechanism, scale):
 @settings(max_examples=40, deadline=None)
 def test_what_is_answered_never_costs_more_than_the_budget(tolerances, seed):
     wished = np.array(
-        [t for t in tolerances if t > 1.01 * MECHANISM.radius_at(MECHANISM._least_steps / MECHANISM.steps)]
+        [t for t in tolerances if t > 1.01 * MECHANISM.radius_at(least_steps(MECHANISM) / MECHANISM.steps)]
     )
     state, replies = MECHANISM.answer_many(State(), evaluations(np.full(len(wished), 0.4), wished), SeededNoise(seed))
     answered = replies.sources == Source.HOLDOUT
@@ -51,7 +52,7 @@ def test_the_budget_is_what_the_curve_says():
 
 @pytest.mark.parametrize("price", [1, CREDITS, 7 * CREDITS])
 def test_a_choice_is_as_private_as_it_costs(price):
-    epsilon = MECHANISM.selection(price).epsilon
+    epsilon = PaidSelection(MECHANISM, price).mechanism.epsilon
     assert epsilon**2 / 8 <= price / CREDITS * float(rho_of(MECHANISM, MECHANISM.scale))
     assert epsilon**2 / 8 >= 0.999 * price / CREDITS * float(rho_of(MECHANISM, MECHANISM.scale))
 
@@ -60,7 +61,7 @@ def test_a_choice_is_as_private_as_it_costs(price):
 def test_every_scale_adds_the_same_exceedance(factor):
     own = MECHANISM._sampling()[1] / MECHANISM.queries
     scale = factor * MECHANISM.scale
-    added = gaussian_exceedance(alpha=MECHANISM.allowance(scale), scale=scale, answers=1)
+    added = gaussian_exceedance(alpha=allowance(MECHANISM, scale), scale=scale, answers=1)
     assert own * (1 - 1e-6) <= added <= own
 
 
@@ -68,9 +69,10 @@ def test_every_scale_adds_the_same_exceedance(factor):
 def test_a_choice_adds_no_more_exceedance_than_a_mean(price):
     """As a query its value is half the regret, so half of its exceedance at twice the allowance counts."""
     bound = MECHANISM._bound()
-    alpha = MECHANISM.regret(50, price=price) - 2 * (bound.radius - bound.alpha) - MECHANISM.rounding
-    added = MECHANISM.selection(price).exceedance(max(alpha, 0.0), candidates=50, steps=MECHANISM.steps)
-    assert MECHANISM.regret(50, price=price) == 1.0 or added / 2 <= MECHANISM._sampling()[1] / MECHANISM.queries
+    paid = PaidSelection(MECHANISM, price)
+    alpha = paid.regret(50) - 2 * (bound.radius - bound.alpha) - MECHANISM.rounding
+    added = paid.mechanism.exceedance(max(alpha, 0.0), candidates=50, steps=MECHANISM.steps)
+    assert paid.regret(50) == 1.0 or added / 2 <= MECHANISM._sampling()[1] / MECHANISM.queries
 
 
 def test_a_wished_tolerance_is_kept_at_the_least_price():
@@ -112,14 +114,14 @@ def test_a_mix_costs_little_more_than_gaussian_noise_alone():
 def test_dependent_rows_widen_means_and_regrets():
     tied = PrivacyBudget.tuned(rows=50_000, queries=100, dependence=Groups(4))
     assert tied.promise().radius > 1.5 * MECHANISM.promise().radius
-    assert tied.regret(10) > MECHANISM.regret(10)
+    assert PaidSelection(tied).regret(10) > PaidSelection(MECHANISM).regret(10)
 
 
 def test_choices_end_with_the_credits():
     losses = np.array([3, 1, 2]) * MECHANISM.steps // 10
-    state, first = MECHANISM.choose(State(), losses, SeededNoise(1), price=MECHANISM.credits - 1)
+    state, first = PaidSelection(MECHANISM, MECHANISM.credits - 1).choose(State(), losses, SeededNoise(1))
     assert (first.index, first.charged, state.asked) == (1, MECHANISM.credits - 1, 1)
-    after, second = MECHANISM.choose(state, losses, SeededNoise(1), price=2)
+    after, second = PaidSelection(MECHANISM, 2).choose(state, losses, SeededNoise(1))
     assert (after, second.index, second.charged) == (state, -1, 0)
     assert math.isnan(second.regret)
 
@@ -127,7 +129,7 @@ def test_choices_end_with_the_credits():
 @pytest.mark.parametrize(("losses", "price"), [([], 5), ([1], 0), ([1], -3)])
 def test_choices_that_make_no_sense(losses, price):
     with pytest.raises(ValueError, match="expected"):
-        MECHANISM.choose(State(), np.array(losses, dtype=np.int64), SeededNoise(0), price=price)
+        PaidSelection(MECHANISM, price).choose(State(), np.array(losses, dtype=np.int64), SeededNoise(0))
 
 
 @pytest.mark.slow
@@ -143,7 +145,7 @@ def test_an_analyst_who_chooses_the_luckiest_of_many_is_held_to_the_truth():
         broken_bare += totals.max() / rows - 0.5 > 0.025
         claims = []
         for part in np.array_split(np.arange(rules), 10):
-            state, choice = mechanism.choose(state, (rows - totals[part]) * UNIT, noise)
+            state, choice = PaidSelection(mechanism).choose(state, (rows - totals[part]) * UNIT, noise)
             best = part[choice.index]
             state, score = mechanism.answer_many(state, evaluations([totals[best] / rows], rows=rows), noise)
             claims.append((choice.regret, score.lows[0], score.highs[0]))
@@ -159,9 +161,25 @@ def test_the_regret_of_choices_holds_and_a_bound_a_tenth_as_large_would_not():
     stated, true = [], []
     for seed in range(40):
         losses = np.random.default_rng(seed).binomial(rows, rates) * UNIT
-        _, choice = mechanism.choose(State(), losses, SeededNoise(seed))
+        _, choice = PaidSelection(mechanism).choose(State(), losses, SeededNoise(seed))
         stated.append(choice.regret)
         true.append(rates[choice.index] - rates.min())
     assert stated[0] < 1.0
     assert np.all(np.array(true) <= stated)
     assert np.any(np.array(true) > np.array(stated) / 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "now"),
+    [
+        ("regret", (50,), PaidSelection(MECHANISM).regret(50)),
+        ("level_error", (50,), PaidSelection(MECHANISM).level_error(50)),
+        ("selection", (CREDITS,), PaidSelection(MECHANISM).mechanism),
+        ("allowance", (0.1,), allowance(MECHANISM, 0.1)),
+        ("can_pay", (State(), 1), True),
+    ],
+)
+def test_former_methods_warn_and_say_the_same(name, given, now):
+    with pytest.warns(FutureWarning, match=name):
+        former = getattr(MECHANISM, name)
+    assert former(*given) == now

@@ -17,7 +17,7 @@ from everhold_privacy.guarantees.exceedance import (
     gaussian_norm_allowance,
     gaussian_norm_exceedance,
 )
-from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget
+from everhold_privacy.mechanisms.privacy_budget import CREDITS, PrivacyBudget, release
 from everhold_privacy.mechanisms.vector_noise import VectorNoise
 
 MECHANISM = PrivacyBudget.tuned(rows=20_000, queries=50)
@@ -102,7 +102,7 @@ def test_the_noise_stays_within_its_allowances_and_not_within_those_of_one_numbe
     dimension, scale = 400, MECHANISM.scale
     vector = VectorNoise(MECHANISM, dimension)
     drawn = [
-        MECHANISM.release(State(), np.zeros(dimension, dtype=np.int64), SeededNoise(seed), scale=scale)[1]
+        release(MECHANISM, State(), np.zeros(dimension, dtype=np.int64), SeededNoise(seed), scale=scale)[1]
         for seed in range(200)
     ]
     noise = np.array(drawn) / MECHANISM.steps

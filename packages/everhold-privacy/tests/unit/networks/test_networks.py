@@ -246,7 +246,7 @@ class TestConcentration:
         table[..., 1] = [[0.1, 0.3], [0.2, 0.9]]
         table[..., 0] = 1.0 - table[..., 1]
         network = BayesianNetwork({"a": (2, (), COIN), "b": (2, (), COIN), "c": (2, ("a", "b"), table)})
-        changes = bayesian_changes(network._parts, network.topological_order)
+        changes = bayesian_changes(network.bounds.parts, network.topological_order)
         assert changes == pytest.approx([1.6, 1.7, 1.0])
 
     @pytest.mark.parametrize("strength", [1.05, 1.3, 1.8])
@@ -264,11 +264,11 @@ class TestConcentration:
     def test_changes_of_a_weak_ring_by_hand(self):
         ring = MarkovNetwork(dict.fromkeys("abcd", 2), [(p, [[1.2, 1], [1, 1.2]]) for p in ("ab", "bc", "cd", "da")])
         share = 1.44 / 2.44 - 0.5  # the law of a node when one neighbour changes: (1.44 : 1) against (1 : 1)
-        assert dobrushin_changes(ring._parts) == pytest.approx(np.full(4, 1.0 / (1.0 - 2.0 * share)), rel=1e-6)
+        assert dobrushin_changes(ring.bounds.parts) == pytest.approx(np.full(4, 1.0 / (1.0 - 2.0 * share)), rel=1e-6)
 
     def test_a_zero_in_a_table_leaves_only_components(self):
         ring = MarkovNetwork(dict.fromkeys("abcd", 2), [(p, [[1.2, 1], [0, 1.2]]) for p in ("ab", "bc", "cd", "da")])
-        assert np.all(np.isinf(dobrushin_changes(ring._parts)))
+        assert np.all(np.isinf(dobrushin_changes(ring.bounds.parts)))
         assert ring.concentration(4) == 1.0
 
     def test_other_numbers_of_rows_keep_the_proportion(self):

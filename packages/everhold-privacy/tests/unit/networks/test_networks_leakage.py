@@ -44,7 +44,7 @@ def test_the_curve_is_above_the_true_leak_of_small_networks(seed, mechanism):
 
 def bounds_one_by_one(network, curve):
     """Every bound of every class alone, as the curve of the network."""
-    classes = network._classes
+    classes = network.bounds.classes
     for choice in itertools.product(*(rows.bounds for rows in classes)):
         yield LeakageCurve(curve, tuple(RowClass(r.share, (b,)) for r, b in zip(classes, choice, strict=True)))
 
@@ -99,7 +99,7 @@ def test_a_latent_cause_ties_rows_together_but_is_not_counted():
     causes = {"cause": (2, (), [0.5, 0.5]), "a": (2, ("cause",), COPY), "b": (2, ("cause",), COPY)}
     network = BayesianNetwork(causes, latent=["cause"])
     assert network.rows == 2
-    largest = max(max(bound.counts) for rows in network._classes for bound in rows.bounds)
+    largest = max(max(bound.counts) for rows in network.bounds.classes for bound in rows.bounds)
     assert largest == 2
     assert network.leakage(PureCurve(0.5), 2).delta(0.0) > PureCurve(0.5).delta(0.0)
 
@@ -123,7 +123,7 @@ def test_influences_of_balls_are_above_the_exact_ones(seed):
     radii = (0, 1, 2)
     nearby, influences = trees.ball_quilts(radii)
     for place, node in enumerate(trees.order.tolist()):
-        distances = brute_force.distances(network.graph, node)
+        distances = brute_force.distances(network.model.graph, node)
         for column, radius in enumerate(radii):
             exact = influence_bound(network.model, np.flatnonzero(distances == radius + 1).tolist(), node).value
             assert influences[place, column] >= exact - 1e-8
@@ -145,11 +145,11 @@ def cluster_law(network, row):
     trees = forest_of(network)
     place = {node: spot for spot, node in enumerate(trees.order.tolist())}
     law = np.zeros(len(network.names) + 1)
-    for opened in itertools.product([0, 1], repeat=len(network.graph.edges)):
+    for opened in itertools.product([0, 1], repeat=len(network.model.graph.edges)):
         chance, reached, grown = 1.0, {row}, True
-        distances = brute_force.distances(network.graph, row)
+        distances = brute_force.distances(network.model.graph, row)
         steps = []
-        for (a, b), is_open in zip(network.graph.edges.tolist(), opened, strict=True):
+        for (a, b), is_open in zip(network.model.graph.edges.tolist(), opened, strict=True):
             near, far = (a, b) if distances[a] < distances[b] else (b, a)
             down = trees.above[place[far]] == place[near]
             kappa = trees.kappa_down[place[far]] if down else trees.kappa_up[place[near]]
@@ -205,7 +205,7 @@ def test_equal_components_are_looked_at_once():
     ring = [[2.0, 1.0], [1.0, 2.0]]
     names = {f"{family}{node}": 2 for family in range(50) for node in range(4)}
     factors = [((f"{k}{i}", f"{k}{(i + 1) % 4}"), ring) for k in range(50) for i in range(4)]
-    parts = MarkovNetwork(names, factors)._parts
+    parts = MarkovNetwork(names, factors).bounds.parts
     assert [number for number, _ in parts.different(np.arange(200))] == [50]
 
 
@@ -213,10 +213,10 @@ def test_a_mix_of_trees_and_others_is_averaged_over_all_rows():
     ring = [[2.0, 1.0], [1.0, 2.0]]
     states = dict.fromkeys(["a", "b", "c", "d", "e", "f"], 2)
     mixed = MarkovNetwork(states, [(pair, ring) for pair in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "e"))])
-    assert sum(rows.share for rows in mixed._classes) == pytest.approx(1.0)
+    assert sum(rows.share for rows in mixed.bounds.classes) == pytest.approx(1.0)
     truth = true_leak(mixed, counting_mechanism(0.5))
     assert holds(mixed.leakage(PureCurve(0.5), 6), truth)
-    assert isinstance(mixed._parts, NetworkParts)
+    assert isinstance(mixed.bounds.parts, NetworkParts)
 
 
 def grid(side, strength):
@@ -235,10 +235,10 @@ def test_the_curve_of_a_grid_of_nine_is_above_the_true_leak(strength):
 
 def test_a_grid_of_36_has_finite_influences_for_every_row():
     network = grid(6, 1.2)
-    assert len(network._classes) == 6  # as many as there are places up to symmetry
-    for rows in network._classes:
+    assert len(network.bounds.classes) == 6  # as many as there are places up to symmetry
+    for rows in network.bounds.classes:
         assert [bound.counts for bound in rows.bounds[:2]] == [(36,), (1,)]
-        exact = influence_bound(network.model, network.graph.neighbours(14), 14).value
+        exact = influence_bound(network.model, network.model.graph.neighbours(14), 14).value
         assert rows.bounds[1].influence <= exact * 1.05
 
 
@@ -253,8 +253,8 @@ def test_a_hundred_thousand_nodes_become_a_few_classes():
         nodes[f"n{node}"] = 2, above, tables[node % 3] if place else [0.5, 0.5]
     network = BayesianNetwork(nodes, row="person")
     assert len(network.components) == 1000
-    assert len(network._classes) <= 64
-    counted = {(count, b.influence) for rows in network._classes for b in rows.bounds for count in b.counts}
+    assert len(network.bounds.classes) <= 64
+    counted = {(count, b.influence) for rows in network.bounds.classes for b in rows.bounds for count in b.counts}
     assert len(counted) <= 250
     assert len(json.dumps(network.to_dict())) < 4 * 2**20
     assert 20_000 < network.concentration(100_000) <= 100_000

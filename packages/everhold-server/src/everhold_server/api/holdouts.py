@@ -62,12 +62,8 @@ _DESCRIBED = {
 }  # fmt: skip
 
 
-class HoldoutSettings(Strict):
-    """Arguments of `everhold.Holdout.create`, without the rows.
-
-    There is no seed: answers that can be foretold are for simulations, and a service has analysts who would foretell
-    them.
-    """
+class PromiseSettings(Strict):
+    """Settings of a holdout's rows and of its promise."""
 
     name: str = Field(description="Of the holdout.", max_length=64, examples=["flights"])
     label: str | None = Field(None, description="Column of the truth.", max_length=1_000, examples=["late"])
@@ -103,6 +99,15 @@ class HoldoutSettings(Strict):
     again: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
     declared: Annotated[dict[str, dict[str, Plain]] | None, Field(**FAMILIES)] = None
     share: float = Field(SHARE, description="Part of the probability of failure that declared families have.")
+
+
+class HoldoutSettings(PromiseSettings):
+    """Arguments of `everhold.Holdout.create`, without the rows.
+
+    There is no seed: answers that can be foretold are for simulations, and a service has analysts who would foretell
+    them.
+    """
+
     feedback: Literal["none", "leader", "score"] | None = Field(
         None, description="For a competition: what a submission is told before the end."
     )

@@ -40,8 +40,8 @@ _INFINITE, _FACTS, _CERTIFICATE = "infinite", "facts", "certificate"
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _HOMES = (
     "everhold.answers",
+    "everhold.asking.allotting",
     "everhold.asking.appending",
-    "everhold.asking.budget",
     "everhold.asking.drift",
     "everhold.asking.open_challenge",
     "everhold.asking.over_time",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from everhold.asking.query_executor import AmongArrivals
 from everhold.dependence import Groups
 from everhold.dependence.series.base import SeriesModel
+from everhold.dependence.series.row_checks import lengthened
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.arrivals import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import State
@@ -256,7 +257,7 @@ class Growth:
         """That of the rows of some arrivals: groups of the sizes that came with them."""
         known = self.mechanism.dependence
         if (series := one_series(known)) is not None:
-            return series.lengthened(sum(part.rows for part in self.rows.parts[start : last + 1]))
+            return lengthened(series, sum(part.rows for part in self.rows.parts[start : last + 1]))
         if not isinstance(known, Groups):
             return known
         counts = Counter(dict(known.counts) if start == 0 else {})

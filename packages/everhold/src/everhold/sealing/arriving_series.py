@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from everhold.dependence.series import row_checks
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.sealing.files import SealedFiles
 from everhold.sealing.structure import FileStructure
@@ -37,10 +38,10 @@ def check_follows(folder: Path, model: SeriesModel, earlier: EarlierFiles, *, ar
     )  # fmt: skip
     try:
         with FileStructure(folder, facts, {"holdout": [arriving], "training": [*earlier.sealed]}) as structure:
-            model.check_follows(structure)
+            row_checks.check_follows(model, structure)
         if earlier.training:
             with FileStructure(folder, facts, {"holdout": [arriving], "training": [*earlier.training]}) as structure:
-                model.check_training_before(structure)
+                row_checks.check_training_before(model, structure)
     except DependenceError as error:
         raise HoldoutRejected(
             f"the rows that arrive do not go on with the series: {error}; nothing was appended"

@@ -327,7 +327,7 @@ def test_rows_of_a_set_of_chains_are_worth_no_more_than_those_of_any_of_them(sha
 
 
 def test_an_upper_bound_on_forgetting_never_underflows():
-    contraction = MarkovChain([[0.56, 0.44], [0.44, 0.56]], uncertainty=0.004)._contraction
+    contraction = MarkovChain([[0.56, 0.44], [0.44, 0.56]], uncertainty=0.004).law.contraction
     assert contraction.rate >= 0.12
     assert np.all(contraction.at(1, 513) > 0.0)
     assert np.all(contraction.at(10**12, 3) > 0.0)
@@ -336,7 +336,7 @@ def test_an_upper_bound_on_forgetting_never_underflows():
 @pytest.mark.parametrize("radius", [1e-9, 0.02])
 def test_far_steps_are_bounded_for_every_chain_of_the_set(radius):
     estimate = np.array([[0.999, 0.001], [0.002, 0.998]])
-    contraction = MarkovChain(estimate, uncertainty=radius / 10)._contraction
+    contraction = MarkovChain(estimate, uncertainty=radius / 10).law.contraction
     slowest = estimate + radius / 20 * np.array([[1.0, -1.0], [-1.0, 1.0]])
     for step in (1, 97, 600):
         members = Chain(slowest if radius < 0.01 else estimate).distances(step, 40)[0]

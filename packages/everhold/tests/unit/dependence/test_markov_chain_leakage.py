@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from series_brute_force import EPSILONS, joint_law, joint_with_training, random_matrix, stationary_law, worst_excess
 
+from everhold.dependence.series import chain_law
 from everhold.dependence.series import coupling as chain_coupling
-from everhold.dependence.series import markov_chain
 from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling, mean_tail, spread
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.dependence.series.mixing import Chain, Contraction
@@ -20,7 +20,7 @@ ROUNDING = 1e-11
 @pytest.fixture(autouse=True)
 def fresh_couplings():
     yield
-    for cached in (markov_chain._shared_coupling, chain_coupling._table, chain_coupling._sums):
+    for cached in (chain_law._shared_coupling, chain_coupling._table, chain_coupling._sums):
         cached.cache_clear()
 
 
@@ -60,7 +60,7 @@ def test_every_chain_of_a_confidence_set_leaks_no_more_than_said():
     for rng, matrix, rows in sticky_chains(30, seed=2):
         radius = rng.choice([0.05, 0.2])
         model = MarkovChain(matrix, uncertainty=radius)
-        if model._contraction.rate >= 1.0:
+        if model.law.contraction.rate >= 1.0:
             continue
         for _ in range(5):
             member = random_member(rng, matrix, radius)
@@ -130,7 +130,7 @@ class TestPlantedErrors:
         matrix = np.array([[0.986, 0.007, 0.007], [0.007, 0.006, 0.987], [0.986, 0.007, 0.007]])
         joint = joint_law(matrix, stationary_law(matrix), 3)
         assert worst_excess(MarkovChain(matrix), joint, level=3.0) <= ROUNDING
-        markov_chain._shared_coupling.cache_clear()
+        chain_law._shared_coupling.cache_clear()
         monkeypatch.setattr(ChainCoupling, "backward", ChainCoupling.forward)
         assert worst_excess(MarkovChain(matrix), joint, level=3.0) > 1e-4
 

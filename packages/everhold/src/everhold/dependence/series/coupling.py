@@ -328,3 +328,18 @@ def _monotone(tails: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _power_of_two(number: int) -> int:
     return 1 << max(number - 1, 0).bit_length()
+
+
+def tells_nothing(coupling: Coupling) -> bool:
+    """True if a row tells nothing about the next one."""
+    return not coupling.forward(1, 2)[:, 1:].any()
+
+
+def uniform_rows(coupling: Coupling, lengths: Lengths, rows: int) -> float:
+    """``n^2 / sum_i D_i^2`` (S5, Kontorovich and Ramanan), or ``n^2 / sum_c L_c^2`` for series of lengths L_c."""
+    if tells_nothing(coupling):
+        return float(rows)
+    total = sum(length * number for length, number in lengths)
+    tail = mean_tail(coupling, max(length for length, _ in lengths), backward=False, worst=True)
+    squares = sum(number * min(tail.squares(length), length * length) for length, number in lengths)
+    return max(rows * total / squares * (1.0 - 1e-9), 1.0)  # an average in [0, 1] is worth one row at least

@@ -13,7 +13,15 @@ from everhold.arguments import names_keywords
 from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
 from everhold.dependence.series.coupling import GaussianCoupling
 from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
-from everhold.dependence.series.settings import UNDECLARED, SeriesSettings
+from everhold.dependence.series.law import SeriesLaw
+from everhold.dependence.series.settings import (
+    UNDECLARED,
+    SeriesSettings,
+    declare,
+    described,
+    plain_settings,
+    read_settings,
+)
 from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
@@ -27,6 +35,31 @@ if TYPE_CHECKING:
     from everhold.dependence.series.coupling import Coupling
 
 __all__ = ["GaussianAR1"]
+
+
+@dataclass(frozen=True)
+class GaussianLaw(SeriesLaw):
+    """Stationary Gaussian series whose neighbours are correlated by at most so much."""
+
+    correlation: float
+
+    def coupling(self) -> Coupling:
+        """See `SeriesLaw.coupling`."""
+        return _shared_coupling(self.correlation)
+
+    def distance(self, steps: int) -> float:
+        """Total variation of a normal pair of correlation ``q = |r|^steps`` from independence, at most.
+
+        The divergence is ``-ln(1 - q^2)/2``; Pinsker and Bretagnolle and Huber.
+        """
+        square = self.correlation ** (2 * steps)
+        divergence = -math.log1p(-square) / 2.0
+        return min(math.sqrt(divergence / 2.0), math.sqrt(-math.expm1(-divergence)))
+
+    @property
+    def norm(self) -> float:
+        """Norm of the kernel on mean-zero functions."""
+        return self.correlation
 
 
 @dataclass(frozen=True, init=False)
@@ -82,7 +115,7 @@ class GaussianAR1(SeriesModel):
                 "never settle; take differences of rows, or declare Groups"
             )
         object.__setattr__(self, "correlation", float(correlation))
-        self._declare(settings)
+        declare(self, settings)
 
     @classmethod
     def fit(
@@ -132,28 +165,13 @@ class GaussianAR1(SeriesModel):
         return model
 
     @property
-    def fitted(self) -> bool:
-        """True if the correlation was bounded from training rows."""
-        return self.fit_miss > 0.0
+    def law(self) -> GaussianLaw:
+        """The series of this correlation, and of all smaller ones."""
+        return GaussianLaw(abs(self.correlation))
 
-    def _coupling(self) -> Coupling:
-        return _shared_coupling(abs(self.correlation))
-
-    def _distance(self, steps: int) -> float:
-        """Total variation of a normal pair of correlation ``q = |r|^steps`` from independence, at most.
-
-        The divergence is ``-ln(1 - q^2)/2``; Pinsker and Bretagnolle and Huber.
-        """
-        square = abs(self.correlation) ** (2 * steps)
-        divergence = -math.log1p(-square) / 2.0
-        return min(math.sqrt(divergence / 2.0), math.sqrt(-math.expm1(-divergence)))
-
-    def _norm(self) -> float:
-        return abs(self.correlation)
-
-    def _check_state(self, structure: RowStructure) -> None:
+    def check_state(self, structure: RowStructure) -> None:
         """Refuse rows whose state is missing or no number."""
-        super()._check_state(structure)
+        super().check_state(structure)
         if self.state is not None and not structure.is_number(self.state):
             raise DependenceError(
                 f"the column {self.state!r} of the state holds no numbers; expected a continuous column; for classes "
@@ -168,19 +186,20 @@ class GaussianAR1(SeriesModel):
         """The assumption in one plain sentence."""
         of = "the number" if self.state is None else f"the number in column {self.state!r}"
         bound = "at most " if self.fitted else ""
-        return self._said(
+        return described(
+            self,
             f"{of} is a stationary Gaussian autoregression of order 1 with absolute correlation {bound}"
-            f"{abs(self.correlation):.4g}, and a row given this number is independent of all others"
+            f"{abs(self.correlation):.4g}, and a row given this number is independent of all others",
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain data."""
-        return {"kind": self.kind, "correlation": self.correlation, **self._settings()}
+        return {"kind": self.kind, "correlation": self.correlation, **plain_settings(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`; ``{"kind": "gaussian_ar1", "correlation": 0.5}`` is enough."""
-        return cls(float(data["correlation"]), **cls._read_settings(data))
+        return cls(float(data["correlation"]), **read_settings(data))
 
 
 @lru_cache(maxsize=16)

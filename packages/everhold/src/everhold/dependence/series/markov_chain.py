@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -19,10 +18,17 @@ from everhold.dependence.series.chain_arguments import (
     checked_radii,
     named_states,
 )
-from everhold.dependence.series.coupling import ChainCoupling, UniformCoupling
+from everhold.dependence.series.chain_law import ChainLaw
 from everhold.dependence.series.fitting import as_text, bound_transitions, count_transitions, missed, ordered_runs
-from everhold.dependence.series.mixing import Chain, Contraction, chain_influences
-from everhold.dependence.series.settings import UNDECLARED, SeriesSettings
+from everhold.dependence.series.mixing import chain_influences
+from everhold.dependence.series.settings import (
+    UNDECLARED,
+    SeriesSettings,
+    declare,
+    described,
+    plain_settings,
+    read_settings,
+)
 from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
@@ -33,11 +39,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.dependence.base import RowStructure
-    from everhold.dependence.series.coupling import Coupling
 
 __all__ = ["MarkovChain"]
 
-_QUILT_STEPS = 4096
 _MOST_CHECKED = 8  # states whose shares are held against the fit
 
 
@@ -124,7 +128,7 @@ class MarkovChain(SeriesModel):
         object.__setattr__(self, "states", names)
         object.__setattr__(self, "initial", first)
         object.__setattr__(self, "uncertainty", checked_radii(uncertainty, size))
-        self._declare(settings)
+        declare(self, settings)
 
     @classmethod
     def fit(
@@ -193,100 +197,31 @@ class MarkovChain(SeriesModel):
         return model
 
     @property
-    def fitted(self) -> bool:
-        """True if the matrix is known only up to a set."""
-        return self.uncertainty is not None or self.fit_miss > 0.0
-
-    @property
     def stationary(self) -> NDArray[np.float64]:
         """The stationary law of the matrix, shape (states,)."""
-        return self._chain.stationary.copy()
+        return self.law.chain.stationary.copy()
 
     @property
     def spectral_gap(self) -> float:
         """1 minus the second largest absolute eigenvalue of the matrix (P6)."""
-        return self._chain.spectral_gap
+        return self.law.chain.spectral_gap
 
     @property
     def is_reversible(self) -> bool:
         """True if the stationary series looks the same in both directions of time."""
-        return self._chain.is_reversible
+        return self.law.chain.is_reversible
 
     @cached_property
-    def _chain(self) -> Chain:
-        return Chain(self.transition)
-
-    @cached_property
-    def _contraction(self) -> Contraction:
-        return Contraction(self._chain, np.array(self.uncertainty or (0.0,) * len(self.states)))
-
-    @property
-    def _known(self) -> bool:
-        """True if the law of the series is known: the matrix, and that it starts in its stationary law."""
-        return self.initial == "stationary" and self._contraction.exact
-
-    def _coupling(self) -> Coupling:
-        return _shared_coupling(self._unbound)
-
-    @cached_property
-    def _unbound(self) -> MarkovChain:
+    def law(self) -> ChainLaw:
         """The chain alone: what couplings depend on."""
-        return MarkovChain(self.transition, initial=self.initial, uncertainty=self.uncertainty)
-
-    def _made_coupling(self) -> Coupling:
-        self._refuse_memory()
-        if self._known:
-            return ChainCoupling(self._chain)
-        return UniformCoupling(self._contraction, len(self.states))
-
-    def _refuse_memory(self) -> None:
-        if self._contraction.exact and self._chain.fault is not None:
-            raise DependenceError(
-                f"the chain never forgets its first state, for {self._chain.fault}; expected an irreducible, aperiodic "
-                "chain; model the parts one by one, or declare Groups"
-            )
-        if not self._contraction.exact and self._contraction.rate >= 1.0:
-            raise DependenceError(
-                "the matrix is too uncertain to say that the chain forgets its first state; expected smaller radii; "
-                "fit it to more rows, join rare states, or declare Groups"
-            )
-
-    def _distance(self, steps: int) -> float:
-        """``E_s TV(P^steps(s, .), law of that row)``; at most ``(1 - 1/S) d(steps)`` if the chain is not known."""
-        if self._known and self._chain.fault is None:
-            return self._chain.distance_to_stationary(steps)
-        return float(self._contraction.at(steps, 2)[1]) * (1.0 - 1.0 / len(self.states))
-
-    def _norm(self) -> float:
-        if self._known:
-            return self._chain.norm
-        if self.initial == "stationary" and len(self.states) == 2:
-            # every chain of two states is reversible, and its one other eigenvalue is at most d(1) in absolute value
-            return min(float(self._contraction.at(1, 2)[1]) * (1.0 + 1e-12), 1.0)
-        return 1.0
-
-    def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """``min over quilts {i-a, i+b} of (a+b-1)/(epsilon - 4 (ln-ratio of P^b + ln-ratio of P*^a))`` (P5).
-
-        Rows are their states here, as in the paper. Near an end a side without quilt is cheaper, so rows far from both
-        ends decide; the search is over all a and b up to 64 and coarser beyond, which can only raise the price.
-        """
-        longest = max(length for length, _ in self._lengths_of(rows))
-        worst = longest / epsilon
-        if not self._known or self._chain.fault is not None:
-            return worst
-        steps = _quilt_steps(min(longest, _QUILT_STEPS))
-        ahead, behind = (_influences(chain, steps) for chain in (self._chain, self._chain.reversal))
-        left = epsilon - 4.0 * (ahead[:, None] + behind[None, :])
-        size = np.minimum(steps[:, None] + steps[None, :] - 1, longest)
-        prices = np.divide(size, left, out=np.full(left.shape, math.inf), where=left > 0.0)
-        return float(min(prices.min(), worst))
+        return ChainLaw(self.transition, self.initial, self.uncertainty)
 
     def influences(self, distances: int) -> tuple[str, Mapping[str, NDArray[np.float64]]]:
         """The max-influence of a row on rows at a distance; only of stationary chains."""
         return f"a stationary Markov chain of {len(self.states):,} states", chain_influences(self, distances)
 
-    def _check_state(self, structure: RowStructure) -> None:
+    def check_state(self, structure: RowStructure) -> None:
+        """Refuse rows with a state that the chain does not have."""
         if self.state is None:
             return
         unknown = structure.unknown_values(self.state, frozenset(self.states))
@@ -307,7 +242,7 @@ class MarkovChain(SeriesModel):
             chain += " in its stationary law"
         if self.uncertainty is not None:
             chain += f" whose matrix is known up to {max(self.uncertainty):.3g} in total per row"
-        return self._said(f"{chain}, and a row given its state is independent of all others")
+        return described(self, f"{chain}, and a row given its state is independent of all others")
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain data."""
@@ -317,7 +252,7 @@ class MarkovChain(SeriesModel):
             "states": list(self.states),
             "initial": self.initial if isinstance(self.initial, str) else list(self.initial),
             "uncertainty": None if self.uncertainty is None else list(self.uncertainty),
-            **self._settings(),
+            **plain_settings(self),
         }
 
     @classmethod
@@ -328,31 +263,8 @@ class MarkovChain(SeriesModel):
             states=data.get("states"),
             initial=data.get("initial", "stationary"),
             uncertainty=data.get("uncertainty"),
-            **cls._read_settings(data),
+            **read_settings(data),
         )
-
-
-@lru_cache(maxsize=16)
-def _shared_coupling(chain: MarkovChain) -> Coupling:
-    """One coupling for all models of the same chain, so that its tails are computed once."""
-    return chain._made_coupling()
-
-
-def _quilt_steps(longest: int) -> NDArray[np.int64]:
-    near = np.arange(1, min(longest, 64) + 1)
-    return np.unique(np.concatenate([near, np.geomspace(near[-1], longest, 200).astype(np.int64)]))
-
-
-def _influences(chain: Chain, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """``ln max P^h(x, y)/P^h(x', y)`` for every number of steps h; infinite where a zero meets a positive number."""
-    result = np.full(len(steps), math.inf)
-    power, done = np.eye(chain.states), 0
-    for place, step in enumerate(steps.tolist()):
-        power, done = power @ np.linalg.matrix_power(chain.transition, step - done), step
-        least, most = power.min(axis=0), power.max(axis=0)
-        if np.all(least > 0.0):
-            result[place] = math.log(float(np.max(most / least)))
-    return result
 
 
 def _too_many(states: int, rows: int, column: str) -> str:
