@@ -243,7 +243,7 @@ def test_several_processes_unseal_once_and_whatever_was_answered_is_told(tmp_pat
 def test_a_study_that_goes_on_is_found_by_whoever_verifies_it(study, monkeypatch):
     """Without the refusal the next question would be answered: this is what it would be found by."""
     study.unseal()
-    monkeypatch.setattr(everhold.asking.query_executor, "_check_open", lambda *_, **__: None)
+    monkeypatch.setattr(everhold.asking.query_executor, "check_open", lambda *_, **__: None)
     assert study.ask("delay > 77").value is not None
     assert [what[:48] for what in findings(study)] == ["it was written after the study had been unsealed"]
     with pytest.raises(IntegrityError, match="after the study had been unsealed"):
