@@ -186,7 +186,7 @@ class Remote(Sealable):
 
 
 def _guarding(stored: StoredTable[Any], types: Sequence[tuple[str, str]], window: str) -> str | None:
-    """The rows with all columns that need it guarded, so that no value of theirs is an error."""
+    """The rows, with a guard around each column whose values could raise an error."""
     columns = {name: stored.dialect.column(name) for name, _ in types}
     guarded = {name: stored.guarded(columns[name], data_type) for name, data_type in types}
     if not any(guarded.values()):

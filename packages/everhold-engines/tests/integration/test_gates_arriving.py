@@ -49,7 +49,7 @@ def pond_of(folder, rows):
 
 
 def played(folder, table, may, append):
-    """Whether challengers are promoted after rows arrived, and what the sealed rows say in the end."""
+    """Promotions of challengers after rows arrived, and the sealed results after unsealing."""
     _, june, _ = windows()
     both = pd.concat([may, june])
     with created(folder, table) as holdout:

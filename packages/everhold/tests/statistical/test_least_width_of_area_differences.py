@@ -34,7 +34,7 @@ def divergence(values, mean, largest):
 
 
 def least_distance(values, largest, nats):
-    """How far above its mean a law of so many positives cannot be told from the law of the values."""
+    """Largest shift of the mean at which the relative entropy of all positives is at most ``nats``."""
     mean = float(np.mean(values))
     return brentq(lambda far: POSITIVES * divergence(values, mean + far, largest) - nats, 1e-6, largest / 2.0)
 

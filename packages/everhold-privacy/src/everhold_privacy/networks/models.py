@@ -48,16 +48,20 @@ _SUM_TOLERANCE = 1e-6
 _SUM_ROUNDING = 1e-12  # smaller deviations from 1 are left alone, so that plain data come back as they were
 
 
+def _as_table(name: str, given: ArrayLike, *, expected: str) -> Floats:
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DependenceError(f"the {name} is no table of numbers; expected {expected}") from None
+
+
 def _node_table(scope: tuple[str, ...]) -> str:
     return f"table of node {scope[-1]!r}"
 
 
 def _probabilities(scope: tuple[str, ...], given: ArrayLike) -> Floats:
     name = _node_table(scope)
-    try:
-        table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DependenceError(f"the {name} is no table of numbers; expected probabilities") from None
+    table = _as_table(name, given, expected="probabilities")
     if table.ndim < 1 or not table.size or not np.all((table >= 0.0) & (table <= 1.0 + _SUM_TOLERANCE)):
         raise DependenceError(f"the {name} is empty or not within [0, 1]; expected probabilities")
     sums = table.sum(axis=-1, keepdims=True)
@@ -79,10 +83,7 @@ def _factor_table(scope: tuple[str, ...]) -> str:
 
 def _numbers(scope: tuple[str, ...], given: ArrayLike) -> Floats:
     name = _factor_table(scope)
-    try:
-        table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DependenceError(f"the {name} is no table of numbers; expected numbers") from None
+    table = _as_table(name, given, expected="numbers")
     if not table.size or not table.min() >= 0.0 or not 0.0 < table.max() < math.inf:
         raise DependenceError(
             f"the {name} has negative or infinite values or only zeros; expected finite values "

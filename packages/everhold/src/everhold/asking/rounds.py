@@ -20,10 +20,10 @@ __all__ = ["ask_in_rounds"]
 def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | None]]:
     """Answer a long query; the ledger's state afterwards, and the entries.
 
-    How many entries are surely paid for may depend on what the first of them are charged. Whoever interrupts it
-    keeps the rounds until then; each entry is answered and charged, or neither. Where a pass over the rows costs
-    much, in an engine elsewhere, what may still be answered is evaluated in the same pass, for the rounds to come;
-    what is refused then is forgotten.
+    The budget for later entries depends on the charges of earlier ones. An interruption keeps the rounds that are
+    complete; each entry is both answered and charged, or neither. Where a pass over the rows is expensive, as in an
+    engine elsewhere, one pass also evaluates the entries that later rounds may answer; those that are refused then
+    are forgotten.
     """
     ledger = work.executor.ledger
     entries: list[Committed | None] = [None] * len(work.drafts)

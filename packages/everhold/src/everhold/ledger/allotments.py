@@ -328,7 +328,7 @@ def _extensions_in(state: Mapping[str, Any]) -> tuple[dict[str, LedgerExtension]
 def _replay_act(
     accounts: Accounts, extension: type[LedgerExtension], description: Mapping[str, Any], source: object, charged: int
 ) -> None:
-    """An act is never charged; one that names an analyst is spent like a question of theirs."""
+    """Replay an act, which is never charged; with an analyst's name it counts as one of the analyst's questions."""
     accounts.of(extension).replay(description, source)
     if charged:
         raise ValueError(f"an act ({source}) itself is never charged")
