@@ -70,8 +70,9 @@ class ExtendedHoldout(SeesArrivals):
     _recorded: Mapping[str, Any]  # settings of the extensions that it was created with
 
     def _check_questions(self) -> None:
-        for accessor in self._in_charge():
-            accessor.check_query()
+        if self._recorded:
+            for accessor in self._in_charge():
+                accessor.check_query()
 
     def _in_charge(self) -> Sequence[HoldoutAccessor]:
         """Accessors of the extensions that the holdout was created with."""

@@ -180,7 +180,7 @@ class Mechanism(ABC):
     @property
     def bets(self) -> bool:
         """True if intervals are as narrow as values spread on the training rows (S8), not as any values could."""
-        return self.traits.unsealable and not self.parameters().get("slack")
+        return self.traits.unsealable and not getattr(self, "slack", 0.0)
 
     def start(self, noise: Noise) -> State:
         """The state before the first question."""

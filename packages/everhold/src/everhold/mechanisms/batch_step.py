@@ -70,7 +70,8 @@ class BatchStep:
             else:
                 for place in places.tolist():
                     run._look_at(procedure, place)
-        run._look_at_challenges()
+        if questions.margins is not None:
+            run._look_at_challenges(questions.margins)
         return run
 
     def _look_at_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
@@ -97,14 +98,12 @@ class BatchStep:
             self.told[place] = mechanism.intervals.of_guess(procedure, self._guess(place), nats)
             self.surprise[place] = self._sticks_out(np.array([place]))[0]
 
-    def _look_at_challenges(self) -> None:
+    def _look_at_challenges(self, margins: NDArray[np.float64]) -> None:
         """Challengers whose lower limit, at the whole level on one side, reaches the margin."""
-        if self.questions.margins is None:
-            return
-        for place in np.flatnonzero(~np.isnan(self.questions.margins)).tolist():
+        for place in np.flatnonzero(~np.isnan(margins)).tolist():
             low, _ = self.procedures[place].interval(self._summary(place), float(self.nats[place]) - math.log(2.0))
             self.sealed[place, 1:] = low - self.mechanism.rounding, 1.0
-            better = bool(self.sealed[place, 1] >= self.questions.margins[place])
+            better = bool(self.sealed[place, 1] >= margins[place])
             self.surprise[place] = better and not self.questions.silent
 
     def _is_challenge(self, place: int) -> bool:

@@ -285,9 +285,11 @@ class GuessAndCheck(ChecksGuesses):
 
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
         """Step by step (S9): all questions of one at the levels of its start; mostly one step is enough."""
-        replies, done = Replies.refused(len(evaluations)), 0
-        while count := self.surely_answers(state, len(evaluations) - done):
-            step = BatchStep.of(self, evaluations.some([*range(done, done + count)]), self.next_nats(state, count))
+        every = len(evaluations)
+        replies, done = Replies.refused(every), 0
+        while done < every and (count := self.surely_answers(state, every - done)):
+            some = evaluations if count == every else evaluations.some([*range(done, done + count)])
+            step = BatchStep.of(self, some, self.next_nats(state, count))
             state, done = step.tell(replies, done, state), done + count
         return state, replies
 

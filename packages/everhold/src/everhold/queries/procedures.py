@@ -59,7 +59,7 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema) -> Needs:
         if not takes_ratios(mechanism) or not trained:
             raise ValueError(f"{mechanism.name} has no procedure for {bound.shown!r}; expected two means")
         return "pairs" if independent else "group_pairs"
-    if not _takes_all(mechanism) or not trained or (independent and bound.yes_no):
+    if not mechanism.traits.unsealable or not trained or (independent and bound.yes_no):
         return "total"
     return "cells" if independent else "groups" if grouped else "total"
 
@@ -104,17 +104,17 @@ def procedure_for(
 def takes_ratios(mechanism: Mechanism) -> bool:
     """True if a ratio whose values on training rows are known is one question for it; else it is two means."""
     known = mechanism.dependence.binomial_tails or mechanism.dependence.group_column is not None
-    return _takes_all(mechanism) and known and not mechanism.parameters().get("slack")
+    return mechanism.traits.unsealable and known and not mechanism.parameters().get("slack")
 
 
 def takes_spreads(bound: BoundQuery, mechanism: Mechanism) -> bool:
     """True if independent rows of it are bet on, however their values spread, where no training rows show that."""
-    return _takes_all(mechanism) and mechanism.dependence.binomial_tails and not bound.yes_no
+    return mechanism.traits.unsealable and mechanism.dependence.binomial_tails and not bound.yes_no
 
 
 def takes_statistics(mechanism: Mechanism) -> bool:
     """True if a statistic of all rows is one question for it, without a price of its own."""
-    return _takes_all(mechanism)
+    return mechanism.traits.unsealable
 
 
 def check_confirms_statistics(mechanism: Mechanism, name: str, *, instead: str) -> None:
@@ -180,11 +180,6 @@ def _sizes(mechanism: Mechanism) -> tuple[tuple[int, int], ...]:
     if not isinstance(mechanism.dependence, Groups):
         raise TypeError(f"{mechanism.dependence!r} has no sizes of groups; expected Groups")
     return mechanism.dependence.counts
-
-
-def _takes_all(mechanism: Mechanism) -> bool:
-    """True if questions of the mechanism have intervals of their own, of whatever procedure."""
-    return mechanism.traits.unsealable
 
 
 def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -> str:

@@ -171,6 +171,8 @@ class EvaluatedRows(ABC):
         with self.reading():
             if plain:
                 totals[plain] = self.totals([queries[place] for place in plain], parts=parts, unit=unit)
+            if not more:
+                return totals, seen
             with progress("reading rows", len(more)) as line:
                 for start in range(0, len(more), self.at_once):
                     some = more[start : start + self.at_once]

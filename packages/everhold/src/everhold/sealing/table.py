@@ -87,17 +87,17 @@ class StoredRows(EvaluatedRows):
         return self if self.whole is None or not self.whole.counts(query) else self.whole
 
     def _expression_totals(self, values: Sequence[Any], *, parts: int, unit: int) -> NDArray[np.int64]:
-        totals = np.zeros((len(values), parts), dtype=np.int64)
-        with progress("reading rows", len(values)) as line:
-            for start in range(0, len(values), _AT_ONCE):
-                some = values[start : start + _AT_ONCE]
-                if parts == 1:
-                    found = self._embedded.totals(some, unit=unit)[:, None]
-                else:
-                    found = self._embedded.sums(some, partial(_part_of, parts), parts, unit=unit)
-                totals[start : start + len(some)] = found
-                line(start + len(some))
-        return totals
+        if len(values) > _AT_ONCE:
+            totals = np.zeros((len(values), parts), dtype=np.int64)
+            with progress("reading rows", len(values)) as line:
+                for start in range(0, len(values), _AT_ONCE):
+                    some = slice(start, start + _AT_ONCE)
+                    totals[some] = self._expression_totals(values[some], parts=parts, unit=unit)
+                    line(min(some.stop, len(values)))
+            return totals
+        if parts == 1:
+            return self._embedded.totals(values, unit=unit)[:, None]
+        return self._embedded.sums(values, partial(_part_of, parts), parts, unit=unit)
 
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int

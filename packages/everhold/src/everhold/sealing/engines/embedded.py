@@ -52,13 +52,16 @@ class Embedded:
         fingerprint: What the file has to be, now and around whatever needs it; None for a file that is not checked.
         what: How messages call the rows, "holdout" or "training".
 
+    Attributes:
+        reading: Makes a context in which rows are read: the state of the file is compared before and after.
+
     Raises:
         IntegrityError: If the file is missing, or is not the one of the fingerprint. Nothing is charged.
     """
 
     def __init__(self, path: Path, *, fingerprint: str | None = None, what: str = "holdout") -> None:
         self._path = path
-        self._unchanged: Callable[[], AbstractContextManager[None]] = (
+        self.reading: Callable[[], AbstractContextManager[None]] = (
             nullcontext if fingerprint is None else UnchangedFile(path, fingerprint, what=what).reading
         )
         self._lock = threading.Lock()  # a DuckDB connection serves one thread at a time
@@ -94,10 +97,6 @@ class Embedded:
         with self._lock:
             found: dict[str, NDArray[Any]] = fetched(self._opened(), statement, as_arrays=True)
         return found
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Context in which rows are read: the state of the file is compared before and after."""
-        return self._unchanged()
 
     def interrupt(self) -> None:
         """End the statement that runs now; from any thread, and without waiting for it."""

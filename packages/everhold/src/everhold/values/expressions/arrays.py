@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -159,7 +160,7 @@ class _Compiler:
         self.columns: dict[str, int] = {}
         self._words = words
         self._nodes: dict[Node, _Found] = {}
-        self._numbers = 0
+        self._number = count(1).__next__
 
     def add(self, value: RowValue, place: int, unit: int) -> None:
         """One row value."""
@@ -173,17 +174,15 @@ class _Compiler:
             run = partial(_on_grid, low=value.low, high=value.high, width=value.width, unit=float(unit))
         self.steps.append(_ExpressionStep(run, (number,), self._number(), place))
 
-    def _number(self) -> int:
-        self._numbers += 1
-        return self._numbers
-
     def _put(self, run: _Run, *inputs: int) -> int:
-        self.steps.append(_ExpressionStep(run, inputs, self._number()))
-        return self._numbers
+        made = self._number()
+        self.steps.append(_ExpressionStep(run, inputs, made))
+        return made
 
     def _constant(self, value: Any) -> int:
-        self.constants[self._number()] = value
-        return self._numbers
+        made = self._number()
+        self.constants[made] = value
+        return made
 
     def _node(self, node: Node) -> _Found:
         if not node.operands:
