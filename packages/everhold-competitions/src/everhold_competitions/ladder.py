@@ -61,8 +61,6 @@ class Scoreboard:
     """Replies to some submissions, as losses that are turned round where higher scores are better.
 
     Attributes:
-        ladder: The mechanism.
-        replies: To be filled in.
         procedures: How the interval of each submission is computed.
     """
 

@@ -49,8 +49,6 @@ class CompetitionSession:
     Attributes:
         executor: The holdout at work, as the steward has it.
         competition: What was fixed when the rows were sealed.
-        files: Where predictions are kept.
-        champions: Where leaders are kept.
     """
 
     executor: QueryExecutor

@@ -48,7 +48,6 @@ class TeamLimited(QueryPlan[Result]):
     It limits spending only: all teams share one tree of questions, so no interval depends on it.
 
     Attributes:
-        ready: The question.
         team: The team's name.
         predictions: SHA-256 of the submitted predictions.
         share: Most surprises of the team; None without a limit.

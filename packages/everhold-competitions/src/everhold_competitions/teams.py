@@ -44,10 +44,8 @@ class Team:
     """One team at one moment; all of it public but for the predictions themselves.
 
     Attributes:
-        name: Its name.
         final: SHA-256 of the predictions that stand for the team at the end.
         latest: SHA-256 of those that were received last.
-        received: Submissions so far.
         charged: Surprises that telling the team about its submissions has cost.
         chosen: How often it chose an earlier submission.
     """

@@ -90,7 +90,6 @@ class Engine(Protocol):
 
     Attributes:
         kind: Name of the engine in ledger and certificate, such as ``"duckdb"`` or ``"spark"``.
-        title: Its name in sentences.
         dialect: How statements are written for it.
         most_expressions: How many expressions one statement may have.
     """

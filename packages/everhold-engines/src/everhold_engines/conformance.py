@@ -106,11 +106,9 @@ class Disagreement(Display):
     """One integer that an engine gave otherwise.
 
     Attributes:
-        expression: What was asked.
         low: Value that counts as 0.
         high: Value that counts as 1.
         what: Which integer it is, such as ``"row 3"`` or ``"sum"``.
-        expected: By the rules.
         found: From the engine; ``"an error"`` where the engine raised.
     """
 
@@ -127,9 +125,6 @@ class Conformance(Display):
     """Result of a conformance test.
 
     Attributes:
-        engine: Its kind.
-        expressions: How many were asked.
-        integers: How many were compared.
         findings: Those that differ.
     """
 

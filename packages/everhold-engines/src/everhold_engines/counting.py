@@ -35,7 +35,6 @@ class EngineCounts:
     """Rows that an engine counts.
 
     Attributes:
-        fetch: Runs a statement.
         source: What stands after FROM.
         unit: Grid steps between 0 and 1.
         dialect: The engine's.

@@ -174,11 +174,7 @@ class PostgresConnection(DatabaseConnection):
 
 
 def address_of(where: object) -> sa.URL:
-    """The address of a database.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """The address of a database."""
     if isinstance(where, sa.Engine):
         return where.url
     try:

@@ -39,7 +39,6 @@ class IdFaults:
     """Row ids of a table that are wrong: how many, and some of them.
 
     Attributes:
-        empty: Missing ones.
         unknown: Those that no row has.
         doubled: Those that are there more than once.
         lacking: Those of rows that are not there.

@@ -256,11 +256,7 @@ class RemoteRows(EvaluatedRows):
 
 
 def _check_cells(rows: int, columns: int) -> None:
-    """Refuse to read more than a public number of cells.
-
-    Raises:
-        QueryRejected: If it is more. Nothing is charged.
-    """
+    """Refuse to read more than a public number of cells."""
     if rows * columns > MOST_CELLS:
         raise QueryRejected(
             f"this question needs {columns} columns of {rows:,} rows beside everhold; expected at most "

@@ -37,11 +37,7 @@ ABSENT = "spark"
 
 
 class Quiet(contextlib.AbstractContextManager[None]):
-    """Context in which PySpark logs nothing of a statement that failed, and the errors are those of another context.
-
-    Args:
-        errors: The other one.
-    """
+    """Context in which PySpark logs nothing of a statement that failed, and the errors are those of another context."""
 
     _here = threading.local()
 

@@ -161,12 +161,7 @@ class Staging:
             self.connection.execute(f"CREATE OR REPLACE VIEW training AS SELECT {shown} FROM training_file")
 
     def bring(self, names: Collection[str], *, of: Collection[str] | None = None) -> None:
-        """Make the views of all rows in the named columns; free where they are there already.
-
-        Args:
-            names: The columns.
-            of: Views of tables; by default all.
-        """
+        """Make the views of all rows in the named columns; free where they are there already."""
         for what in of or self.sides:
             known = self._brought[what]
             if not known >= set(names):

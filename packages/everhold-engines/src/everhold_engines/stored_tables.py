@@ -32,7 +32,6 @@ class StoredTable(ABC, Generic[Way]):
 
     Attributes:
         kind: Name of the engine in ledger and certificate.
-        name: Of the table.
         connection: The way to the engine; tables of one engine share it.
         max_seconds: Limit for each statement, except the digest of all rows, which takes as long as it takes.
     """

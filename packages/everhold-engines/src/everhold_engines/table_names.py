@@ -18,9 +18,6 @@ _PART = re.compile(r'`(?:[^`]|``)+`|"(?:[^"]|"")+"|[^.`"]+')
 def name_parts(table: str) -> list[str]:
     """The parts of a table's name, which may stand in double quotes or backquotes.
 
-    Raises:
-        ValueError: If it is no name.
-
     Examples:
         >>> name_parts('study.flights'), name_parts('study."flights.2024"')
         (['study', 'flights'], ['study', 'flights.2024'])

@@ -110,11 +110,6 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
     Rows that were changed in their place are not noticed: guesses are public, so they cost nothing but surprises
     whatever they are made of, as long as nothing is written into the table what only the sealed rows say.
 
-    Args:
-        engine: That of the sealed rows.
-        facts: What was recorded of the table.
-        columns: Kind of each column, by name.
-
     Raises:
         IntegrityError: If it has other columns, or more or fewer rows, or is not there.
         Unavailable: If the engine cannot be reached.

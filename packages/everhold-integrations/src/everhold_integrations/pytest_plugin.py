@@ -68,11 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class SealedCases:
-    """The results of sealed tests, and what becomes of them at the end of the session.
-
-    Args:
-        config: Of the session.
-    """
+    """The results of sealed tests, and what becomes of them at the end of the session."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

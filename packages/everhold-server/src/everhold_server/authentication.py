@@ -46,14 +46,7 @@ _FREE = "nothing was changed or charged"
 
 
 class AuthenticationMiddleware:
-    """Sets the principal, and refuses what is forged.
-
-    Args:
-        app: What comes after it.
-        sessions: And the tokens behind them.
-        failures: Wrong tokens that each client address may still send.
-        settings: With the address.
-    """
+    """Sets the principal, and refuses what is forged."""
 
     def __init__(self, app: ASGIApp, sessions: Sessions, failures: RateLimiter, settings: Settings) -> None:
         self.app, self.sessions, self.settings = app, sessions, settings

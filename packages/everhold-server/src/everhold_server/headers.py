@@ -32,12 +32,7 @@ _YEAR = 365 * 24 * 3600
 
 
 class SecurityHeadersMiddleware:
-    """Adds them to every response that does not say otherwise.
-
-    Args:
-        app: What comes after it.
-        settings: Whether it is reached by TLS.
-    """
+    """Adds them to every response that does not say otherwise."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app

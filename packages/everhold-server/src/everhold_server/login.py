@@ -33,13 +33,7 @@ _WRONG_LINK = "This link cannot be used: it was used already, or is older than 1
 
 
 def logged_in(request: Request, token: Token, *, to: str = "/") -> Response:
-    """A response that opens a new session of a token, ends the one that there was, and goes on to a page.
-
-    Args:
-        request: That brought the token.
-        token: That was recognised.
-        to: Path of the next page.
-    """
+    """A response that opens a new session of a token, ends the one that there was, and goes on to a page."""
     sessions, settings = _of(request), request.app.state.settings
     before = request.cookies.get(cookie_name(settings))
     if before is not None:

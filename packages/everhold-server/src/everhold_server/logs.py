@@ -74,13 +74,7 @@ def route_of(scope: Scope) -> str:
 
 
 class RequestLogMiddleware:
-    """Numbers every request, times it, writes its line, and turns what nobody has caught into one fixed text.
-
-    Args:
-        app: What comes after it.
-        metrics: Where it is counted.
-        settings: How long answers wait.
-    """
+    """Numbers every request, times it, writes its line, and turns what nobody has caught into one fixed text."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
         self.app, self.metrics, self.wait = app, metrics, settings.answers_wait_for

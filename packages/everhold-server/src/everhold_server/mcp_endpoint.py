@@ -37,12 +37,7 @@ _principal = requires(Role.ANALYST)
 
 
 class Agents:
-    """The servers of one process, made when first called.
-
-    Args:
-        holdouts: That agents ask.
-        settings: With the names by which they call.
-    """
+    """The servers of one process, made when first called."""
 
     def __init__(self, holdouts: OpenHoldouts, settings: Settings) -> None:
         self._holdouts, self._hosts = holdouts, sorted(settings.hosts)

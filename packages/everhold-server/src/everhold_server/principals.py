@@ -64,11 +64,7 @@ class Principal:
 
 
 def current_principal(request: Request) -> Principal:
-    """The principal, whom the middleware has recognised by token or session.
-
-    Raises:
-        AuthError: If there is none.
-    """
+    """The principal, whom the middleware has recognised by token or session."""
     principal: Principal | None = getattr(request.state, "principal", None)
     if principal is None:
         raise AuthError(

@@ -66,11 +66,7 @@ def add_problems(app: FastAPI) -> None:
 
 
 class ProblemMiddleware:
-    """Lets errors of the middleware leave as problem documents, too: the database may be busy before a route is found.
-
-    Args:
-        app: What comes after it.
-    """
+    """Lets errors of the middleware leave as problem documents, too: the database may be busy before routing."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

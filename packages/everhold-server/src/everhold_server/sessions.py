@@ -52,11 +52,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions of a storage; safe to share between threads.
-
-    Args:
-        token_store: Whose tokens open them.
-    """
+    """All sessions of a storage; safe to share between threads."""
 
     def __init__(self, token_store: TokenStore) -> None:
         self.token_store, self.records = token_store, token_store.records

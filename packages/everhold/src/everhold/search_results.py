@@ -129,11 +129,7 @@ class Refitted:
 
 
 def checked_index(index: Any, count: int) -> int:
-    """The configuration that a function of the table chose.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """The configuration that a function of the table chose."""
     if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < count:
         raise ValueError(
             f"refit says that configuration {brief(index)} is the best; expected a whole number from 0 to {count - 1}"

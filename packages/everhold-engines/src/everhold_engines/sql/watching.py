@@ -81,13 +81,7 @@ def leaves_doubles(operation: Operation, first: Reach, second: Reach) -> bool:
 
 
 def watched_template(node: Node, plain: str, dialect: Dialect) -> str:
-    """One of the four operations as a template of SQL that raises for no operands.
-
-    Args:
-        node: The operation.
-        plain: A template of the operation itself.
-        dialect: Whose text to write.
-    """
+    """One of the four operations as a template of SQL that raises for no operands."""
     constant, place = _constant(node)
     if node.operation in (Operation.ADD, Operation.SUBTRACT):
         template = _SUM.replace("+", "+" if node.operation is Operation.ADD else "-")

@@ -36,7 +36,6 @@ class Claim:
 
     Attributes:
         questions: Questions asked until then, this one included.
-        vote: The predictor.
         score: The answer for it; nan if it was refused.
     """
 

@@ -26,7 +26,6 @@ class WorthBar:
 
     Attributes:
         assumption: What it is called.
-        radius: How long it is.
         label: What stands beside it.
     """
 

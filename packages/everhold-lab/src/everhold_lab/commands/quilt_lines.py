@@ -17,11 +17,7 @@ _AT_EACH_END = 50
 
 
 class EveryRow(Sequence[dict[str, Any]]):
-    """One line for each row; nothing is kept, so that a million of them need no memory.
-
-    Args:
-        mechanism: Whose quilts are listed.
-    """
+    """One line for each row; nothing is kept, so that a million of them need no memory."""
 
     def __init__(self, mechanism: MarkovQuiltMechanism) -> None:
         self._mechanism = mechanism

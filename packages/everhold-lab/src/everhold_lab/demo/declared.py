@@ -32,8 +32,6 @@ class Member:
     """The answer about one subgroup.
 
     Attributes:
-        subgroup: As people read it.
-        low: Lower end of the interval.
         high: Upper end of the interval.
         fresh: Share of late flights among the fresh ones.
         fresh_flights: Number of fresh flights of the subgroup.

@@ -99,11 +99,6 @@ def worth_of(flights: Flights, *, queries: int, overfits: int) -> tuple[GroupsWo
 
     The sealed flights give the sizes of the groups, which are public; whether they are late is looked up for training
     flights alone.
-
-    Args:
-        flights: The split.
-        queries: Number of adaptive questions.
-        overfits: Answers that may come from the holdout.
     """
     return tuple(_worth_under(assumption, flights, queries, overfits) for assumption in ASSUMPTIONS)
 

@@ -22,8 +22,6 @@ class GateNight:
     """A model that challenged the champion of its moment.
 
     Attributes:
-        candidate: The model.
-        champion: The one it challenged.
         promoted: Whether it is proved to be better.
         gain: How much better it is on the fresh flights.
     """
@@ -39,11 +37,9 @@ class UnsealedStudy:
     """An answer whose sealed number was told in the end.
 
     Attributes:
-        candidate: The model.
         told: Half-width of the interval before.
         low: Lower end of the interval after.
         high: Upper end.
-        fresh: Accuracy on the fresh flights.
     """
 
     candidate: TunedModel

@@ -47,12 +47,10 @@ class Trial:
     """A candidate that was asked about.
 
     Attributes:
-        candidate: The model.
         guess: Its estimate from training rows.
         answer: What the holdout said.
         fresh: Its accuracy on the fresh flights.
         sealed: What it predicts for the sealed flights, shape (rows,).
-        question: What was asked.
     """
 
     candidate: TunedModel

@@ -38,7 +38,6 @@ class ChoiceGame:
     """Sizes of one game.
 
     Attributes:
-        rows: Sealed rows.
         candidates: K in each round.
         rounds: Choices before the vote.
         kind: ``"choose"``, ``"bets"`` (values in [0, 1] that are bet on) or ``"scan"`` (all above 1/2).
@@ -55,7 +54,6 @@ class Played:
     """Games in which a statement missed the population.
 
     Attributes:
-        games: Number of games.
         missed: Games in which some statement was wrong.
     """
 

@@ -37,8 +37,6 @@ class Competitions(Experiment):
     """A competition among teams of known quality.
 
     Attributes:
-        rows: Sealed rows.
-        teams: How many there are.
         submissions: Of each team.
         best: True accuracy of the best team.
         step: By how much each team is better than the next one.

@@ -69,12 +69,7 @@ def with_signal(lines: Mapping[tuple[bool, str, int], Row], *, law: AttributeLaw
 
 
 def promise_kept(analyst: str, rows: Sequence[Row]) -> dict[str, bool]:
-    """Check that every answer of every repetition is within its radius and its stated interval.
-
-    Args:
-        analyst: One with a promise.
-        rows: All of that analyst.
-    """
+    """Check that every answer of every repetition is within its radius and its stated interval."""
     if not rows:
         return {}
     answered = [row for row in rows if row["low"] is not None]

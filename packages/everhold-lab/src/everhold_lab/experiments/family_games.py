@@ -39,7 +39,6 @@ class FamilyGame:
     """One kind of game with one protection in force or removed.
 
     Attributes:
-        kind: Of query or family.
         removed: The protection that is removed; "nothing" if all are in force.
         play: True if a statement of the game misses, given the generator.
     """

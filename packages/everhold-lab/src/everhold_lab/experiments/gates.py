@@ -37,7 +37,6 @@ class GatesExperiment(Experiment):
     """An agent challenges a gate all night.
 
     Attributes:
-        rows: Sealed rows.
         challengers: How many there are in a game.
         steps: How many of them are real steps.
         step: By how much a real step is better.
@@ -170,12 +169,7 @@ def _one_shot(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np
 
 @dataclass
 class _GateGame:
-    """The labels of one night, and the champion as it is on each row.
-
-    Attributes:
-        sizes: Of the experiment.
-        rng: Its randomness.
-    """
+    """The labels of one night, and the champion as it is on each row."""
 
     sizes: GatesExperiment
     rng: np.random.Generator

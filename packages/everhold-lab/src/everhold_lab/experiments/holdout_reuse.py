@@ -36,10 +36,8 @@ class Reuse:
         selected: Attributes that voted.
         training: Accuracy on the training rows.
         reported: Accuracy as the holdout answered; nan where it refused.
-        fresh: Accuracy in the population, exact.
         attribute_error: Largest distance of an answer about a single attribute from the population's value.
         releases: Answers for which the holdout was charged.
-        refused: Questions that were refused.
     """
 
     selected: NDArray[np.int64]

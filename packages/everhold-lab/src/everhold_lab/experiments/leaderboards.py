@@ -176,8 +176,6 @@ class LabellingBoard:
     """A leaderboard as a board for analysts: rule j is labelling j; the training rows make guesses.
 
     Attributes:
-        rules: Number of labellings.
-        asked: Questions asked so far.
         refused: Those that were refused.
     """
 

@@ -43,7 +43,6 @@ class AttributeLaw:
     """The law of one row of products of attribute and label.
 
     Attributes:
-        attributes: How many there are.
         informative: How many of them, the first ones, are shifted; the others have nothing to do with the label.
         shift: Mean of the product for the informative ones, in standard deviations.
     """

@@ -20,11 +20,7 @@ class PanelPoint:
     """One point of a line.
 
     Attributes:
-        panel: Title of its panel.
-        series: Whose line it is on.
         kind: What kind of number it is.
-        at: Where on the horizontal axis.
-        value: Height.
         low: Lower end of the bar; None without one.
         high: Upper end of the bar.
     """

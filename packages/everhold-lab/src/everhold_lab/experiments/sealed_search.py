@@ -33,12 +33,8 @@ class SealedSearch(Experiment):
     """Random forests of one search space, drawn once for both searches.
 
     Attributes:
-        models: Configurations.
         trees: Of each forest.
-        sealed: Sealed flights.
         training: Flights that models are fitted and cross-validated on.
-        fresh: Unused flights, for the truth.
-        folds: Of cross-validation.
         jobs: Processes that fit.
     """
 

@@ -34,10 +34,7 @@ class TuningLoop(Experiment):
     """Models of scikit-learn in a row, each a random one or a variation of the best answer so far.
 
     Attributes:
-        models: How many are asked about.
-        sealed: Sealed flights.
         training: Flights that models are fitted and cross-validated on.
-        fresh: Unused flights, for the truth.
         at_random: Models before the first variation.
     """
 

@@ -73,7 +73,6 @@ class _Reuse(Experiment):
 
     Attributes:
         cases: Populations with their numbers of rows.
-        attributes: Number of attributes.
         numbers: Numbers k of attributes that vote.
         overfits: Releases from the holdout that are planned for.
         tolerance: Half-width that Theorem 2's calibration is after.

@@ -57,7 +57,6 @@ class ActiveQuilt:
 
     Attributes:
         quilt: The row, the rows nearby and the quilt around them.
-        rows: Number of all rows.
         influence: Max-influence of the row on the quilt, with no side information; rounded up.
         scale: ``(nearby rows + 1) / (epsilon - influence)``.
     """

@@ -15,9 +15,6 @@ class Call:
     """A function with its arguments. What is shown is made from what is called.
 
     Attributes:
-        function: A function or class.
-        arguments: Positional arguments.
-        named: Keyword arguments.
         read: Attribute of the result that holds the number; None if the result is the number.
     """
 

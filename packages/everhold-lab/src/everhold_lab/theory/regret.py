@@ -29,7 +29,6 @@ class RegretBound:
         alpha: Regret on the sealed rows that is allowed for in full.
         epsilon: Privacy loss that is allowed for in full.
         form: ``"any candidates"``, or ``"fixed candidates"`` where the sharper bound for these was the smaller one.
-        statement: The statement that proves it.
     """
 
     radius: float

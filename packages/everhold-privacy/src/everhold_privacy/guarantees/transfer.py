@@ -50,7 +50,6 @@ class TransferBound:
         alpha: Sampling error that is allowed for in full.
         epsilon: Privacy loss that is allowed for in full.
         excess: (r(alpha) + leak(eps)) / beta.
-        statement: The statement that proves it.
     """
 
     radius: float

@@ -30,7 +30,6 @@ class Chosen:
         index: Its position among the candidates; -1 where the question was refused.
         regret: How much worse it is, at most, than the best candidate for the population, in the units of a mean over
             [0, 1]; holds together with all other answers. nan where refused.
-        charged: Credits.
     """
 
     index: int

@@ -40,10 +40,8 @@ class Network(DependenceModel):
     A row's record given the state of its node is independent of everything else.
 
     Attributes:
-        names: The nodes.
         states: Number of states of each node.
         scopes: The nodes of each table, in the order of its axes; scope i of a Bayesian network has node i last.
-        tables: The different tables.
         table_of: Which table each scope has.
         row: The column whose values are names of nodes; None if rows need not be told apart.
         latent: The nodes without a row, increasing.

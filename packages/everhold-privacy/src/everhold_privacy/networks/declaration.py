@@ -110,11 +110,7 @@ def components_of(network: Network) -> tuple[tuple[str, ...], ...]:
 
 
 def check_column(network: Network, column: str, structure: RowStructure) -> None:
-    """Check that a column names nodes, each once among the sealed rows and none among the training rows.
-
-    Raises:
-        DependenceError: If it does not.
-    """
+    """Check that a column names nodes, each once among the sealed rows and none among the training rows."""
     sizes = dict(structure.group_sizes(column))
     if sizes != {1: structure.rows}:
         raise DependenceError(

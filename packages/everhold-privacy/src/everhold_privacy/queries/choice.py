@@ -119,9 +119,6 @@ class PrivateChoice(PricedChoice[BestCandidate]):
 
     Attributes:
         best: Whether the "lowest" or the "highest" mean is best.
-
-    Raises:
-        QueryRejected: If they cannot be compared. Nothing is charged.
     """
 
     best: Literal["lowest", "highest"]
@@ -246,11 +243,7 @@ def private_choose(
 
 
 def _listed(candidates: Iterable[Any]) -> list[Any]:
-    """The candidates in their order.
-
-    Raises:
-        QueryRejected: If they are none.
-    """
+    """The candidates in their order."""
     try:
         listed = None if isinstance(candidates, str) else list(candidates)
     except TypeError:

@@ -161,8 +161,6 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
     """A vector that is ready to be asked for.
 
     Attributes:
-        query: What was asked.
-        noise: How it is answered.
         scale: Noise scale of every coordinate, in the units of a mean.
         names: Columns that the function reads.
         code: What tells the function from others (`everhold.queries.identity`).

@@ -128,11 +128,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
     """A quantile that is ready to be searched for.
 
     Attributes:
-        query: What was asked.
-        search: How a bin is chosen.
-        number: Identity of the number.
         below: Which share of rows lies below each inner edge, as questions.
-        credits: What it costs.
     """
 
     query: PrivateQuantileQuery

@@ -30,11 +30,7 @@ __all__ = ["StatisticPurchase", "bought", "half_width"]
 def bought(
     query: StatisticQuery, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
 ) -> QueryPlan[Answer]:
-    """The query as one draw of the privacy budget.
-
-    Raises:
-        QueryRejected: If it cannot be asked. Nothing is charged.
-    """
+    """The query as one draw of the privacy budget."""
     return _PricedStatistic(query).compile(compiler, guess=guess, tolerance=tolerance)
 
 
@@ -67,7 +63,6 @@ class StatisticPurchase(Purchase[int, Answer]):
     """A statistic that is ready to be asked for.
 
     Attributes:
-        statistic: The statistic.
         scale: Noise scale, in the units of a mean.
     """
 

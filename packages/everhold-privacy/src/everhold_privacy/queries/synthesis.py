@@ -92,8 +92,6 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
     """A table of made-up rows whose means are close to the population's; made by `private_synthesize`.
 
     Attributes:
-        universe: The cells.
-        queries: The family.
         method: "mwem" or "blr".
         price: Credits that it costs.
         rounds: Rounds of MWEM; None for the best number.
@@ -159,9 +157,6 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
     Attributes:
         maker: MWEM or BLR, for the privacy that the credits pay.
         alpha: Distance from the sealed rows that is allowed for in full.
-        credits: What it costs.
-        family: Fingerprint of the questions.
-        mechanism: Whose promise the table shares.
     """
 
     maker: MWEM | BLR

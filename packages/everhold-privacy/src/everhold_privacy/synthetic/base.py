@@ -38,7 +38,6 @@ class Synthesizer(ABC):
     Attributes:
         universe: The cells, listed without a look at the sealed rows.
         queries: The family of questions that the table shall answer.
-        rows: Number of sealed rows n.
 
     Raises:
         ValueError: If an attribute is out of its range or the questions are about other cells.

@@ -70,7 +70,6 @@ class BLR(Synthesizer):
     integers on the grid and one row moves them by ``s`` units, so that the law is exact.
 
     Attributes:
-        epsilon: Privacy loss of one table.
         size: s, the number of rows of a table.
         limit: Largest number of candidate tables that is enumerated.
 

@@ -141,11 +141,7 @@ def _check_predictions(written: Sequence[Any], holdout: Holdout, principal: Prin
 
 
 def _check_expressions(written: Sequence[Any], most: int) -> None:
-    """Refuse expressions that are too long altogether, before one of them is read.
-
-    Raises:
-        QueryRejected: If they are. Nothing is charged.
-    """
+    """Refuse expressions that are too long altogether, before one of them is read."""
     found, left = 0, list(written)
     while left:
         one = left.pop()
@@ -166,11 +162,7 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
 def questions_of(
     written: Sequence[Any], holdout: Holdout, principal: Principal, received: Received, *, most: int = _MOST_ASKED
 ) -> list[AnyQuery[Any]]:
-    """Queries of a request, checked; the files beside them are their predictions.
-
-    Raises:
-        QueryRejected: If one of them cannot be asked. Nothing is charged.
-    """
+    """Queries of a request, checked; the files beside them are their predictions."""
     _check_predictions(written, holdout, principal)
     _check_expressions(written, most)
     tables = received.tables(holdout.schema)

@@ -157,9 +157,6 @@ def check_predictions_allowed(schema: Schema, principal: Principal, *predictions
         schema: What is known of the rows.
         principal: Who hands them in.
         predictions: As they are written; None and rules are no predictions.
-
-    Raises:
-        QueryRejected: If they are not taken. Nothing is charged.
     """
     handed_in = any(written is not None and not isinstance(written, str) for written in predictions)
     if handed_in and not schema.features_public and principal.role is not Role.STEWARD:
@@ -232,11 +229,7 @@ def body_of(
 
 
 def json_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The body of a request that is one small JSON document, as the API's page shows it.
-
-    Args:
-        model: The document.
-    """
+    """The body of a request that is one small JSON document, as the API's page shows it."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": _whole_schema(model)}}}}
 
 

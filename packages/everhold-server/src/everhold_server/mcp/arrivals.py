@@ -51,11 +51,7 @@ class DriftTold(TypedDict):
 
 
 class ArrivalTools:
-    """Tools of a holdout to which rows were appended.
-
-    Args:
-        holdout: On whose behalf it was opened, the agent asks.
-    """
+    """Tools of a holdout to which rows were appended."""
 
     def __init__(self, holdout: Holdout) -> None:
         self._holdout = holdout

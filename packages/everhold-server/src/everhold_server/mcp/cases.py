@@ -36,11 +36,7 @@ def has_cases(holdout: Holdout) -> bool:
 
 
 class CaseTools:
-    """Tools of an agent for gates about cases.
-
-    Args:
-        holdout: On whose behalf it was opened, the agent asks.
-    """
+    """Tools of an agent for gates about cases."""
 
     def __init__(self, holdout: Holdout) -> None:
         self._holdout = holdout

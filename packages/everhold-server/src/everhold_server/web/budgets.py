@@ -19,7 +19,6 @@ class Budget:
     """Remaining budget and its worth.
 
     Attributes:
-        status: Public facts of the holdout.
         planned: What was there, by name; None for analysts without an allotment.
     """
 

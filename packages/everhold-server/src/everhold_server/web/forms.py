@@ -48,11 +48,7 @@ class Fields:
         return bool(self.text(name))
 
     def number(self, name: str, otherwise: float | None = None) -> float | None:
-        """A number; what else there is where nothing was written.
-
-        Raises:
-            QueryRejected: If it is none.
-        """
+        """A number; what else there is where nothing was written."""
         written = self.text(name).replace(",", "")
         if not written:
             return otherwise

@@ -81,11 +81,7 @@ def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 20
 
 
 def _settings(fields: Fields) -> HoldoutSettings:
-    """Settings of a new holdout in a form.
-
-    Raises:
-        HoldoutRejected: If it cannot be meant. Nothing was created.
-    """
+    """Settings of a new holdout in a form."""
     texts = {name: fields.some(name) for name in _TEXTS}
     wholes = {name: fields.whole(name) for name in _WHOLES}
     wish: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
@@ -110,11 +106,7 @@ def _settings(fields: Fields) -> HoldoutSettings:
 
 
 def _declared(fields: Fields) -> dict[str, Any]:
-    """Families of a protocol in a form, and their part of the probability of failure.
-
-    Raises:
-        QueryRejected: If it is no protocol. Nothing was created.
-    """
+    """Families of a protocol in a form, and their part of the probability of failure."""
     if (written := fields.some("declared")) is None:
         return {}
     said = from_toml(written)

@@ -16,9 +16,6 @@ _LABELS = 4
 def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Half-widths before and after each arrival, above the queries and surprises between two of them.
 
-    Args:
-        rows: Of a timeline, in order.
-
     Returns:
         Coordinates; None where there is nothing to draw.
     """
@@ -52,9 +49,6 @@ def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 def intervals(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """One interval for each window.
-
-    Args:
-        rows: Of a query over time, in order.
 
     Returns:
         Coordinates; None where there is nothing to draw.

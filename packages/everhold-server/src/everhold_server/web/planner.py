@@ -80,7 +80,6 @@ def _studied(written: str, rows: int) -> StudyPlan:
     """The plan of a protocol.
 
     Raises:
-        EverholdError: If it cannot be planned.
         ValueError: If its numbers make no sense.
     """
     said = from_toml(written)

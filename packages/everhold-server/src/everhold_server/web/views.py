@@ -62,7 +62,6 @@ class View:
     Attributes:
         whole: As the steward has it; of it nothing is shown that is not public or theirs.
         status: Its public facts; for analysts what is left is theirs.
-        principal: Whose view it is.
         mine: What they ask; None for viewers, and for analysts without an allotment.
         lacking: Why there is none, in words; empty for viewers.
     """

@@ -57,11 +57,7 @@ _OTHERS = (Comparison, Schema, Standing)
 
 
 def told(result: Any) -> dict[str, Any]:
-    """A result as plain data that `json` can write, without infinite numbers.
-
-    Raises:
-        TypeError: If it is no result.
-    """
+    """A result as plain data that `json` can write, without infinite numbers."""
     infinite: dict[str, str] = {}
     document = _told(result, "", infinite)
     if not isinstance(document, dict) or RESULT not in document:

@@ -23,11 +23,7 @@ _PAIR = 2
 
 
 def results_from(written: Any) -> dict[Any, list[Any]]:
-    """Read results.
-
-    Raises:
-        QueryRejected: If they are none. Nothing was charged.
-    """
+    """Read results."""
     pairs = list(written.items()) if isinstance(written, dict) else written
     if not isinstance(pairs, list) or not all(isinstance(pair, (list, tuple)) and len(pair) == _PAIR for pair in pairs):
         raise QueryRejected(

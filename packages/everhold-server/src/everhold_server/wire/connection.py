@@ -54,7 +54,6 @@ class Connection:
         transport: How httpx sends requests; for tests, and for proxies of one's own.
 
     Raises:
-        ValueError: If it is no address.
         AuthError: If the token would travel in the clear.
         ModuleNotFoundError: If httpx is not installed.
     """

@@ -105,10 +105,6 @@ def _number(name: str) -> int | float:
 def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) -> Any:
     """The inverse of `predictions_from`: what is written, and tables that travel beside it.
 
-    Args:
-        predictions: As a maker of questions takes them.
-        tables: A table of predictions is put here.
-
     Raises:
         QueryRejected: If it is an estimator, which does not travel. Nothing is charged.
     """

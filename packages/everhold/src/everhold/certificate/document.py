@@ -179,7 +179,6 @@ class CertifiedAccount:
     """Account of a holdout, as a certificate states it.
 
     Attributes:
-        head: Where the ledger stands.
         tally: What the entries up to the head add up to.
         since: The checkpoint after which entries were read; None if all of them were.
         also_sealed_as: Other holdouts of the same storage with the same rows.

@@ -28,9 +28,6 @@ class _Axis:
     """A scale that several answers share.
 
     Attributes:
-        low: Where it begins.
-        high: Where it ends.
-        step: From tick to tick.
         unit: What stands behind a tick.
     """
 

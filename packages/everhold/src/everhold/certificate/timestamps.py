@@ -46,7 +46,6 @@ class TimestampAuthority:
 
     Attributes:
         url: Where it answers, ``http`` or ``https``; a token needs no secrecy and cannot be altered on the way.
-        timeout: Seconds to wait for it.
     """
 
     url: str
@@ -143,11 +142,7 @@ def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root
 
 
 def roots_from(pem: bytes) -> list[Root]:
-    """The root certificates in a PEM file.
-
-    Raises:
-        ValueError: If there are none.
-    """
+    """The root certificates in a PEM file."""
     from cryptography.x509 import load_pem_x509_certificates
 
     try:
@@ -160,11 +155,7 @@ def roots_from(pem: bytes) -> list[Root]:
 
 
 def _client() -> Any:
-    """The package that reads tokens.
-
-    Raises:
-        EverholdError: If it is missing.
-    """
+    """The package that reads tokens."""
     try:
         import rfc3161_client
     except ModuleNotFoundError:
@@ -175,11 +166,7 @@ def _client() -> Any:
 
 
 def _read(token: object) -> TimeStampResponse:
-    """A token, as if an authority had just granted it.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """A token, as if an authority had just granted it."""
     client = _client()
     if not isinstance(token, (bytes, bytearray)) or not token or len(token) > _MOST_BYTES:
         raise ValueError("no token")

@@ -183,9 +183,6 @@ _BANNER = (
 def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The sections of a certificate: the facts, and what they mean in words.
 
-    Args:
-        facts: Section by name, without their words.
-
     Raises:
         KeyError: If the facts are not those of a mechanism that everhold knows.
     """

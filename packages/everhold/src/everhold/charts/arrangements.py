@@ -28,11 +28,7 @@ _FULL = 60  # dots, of which more are drawn smaller
 
 
 def links_chart(links: Links) -> alt.LayerChart:
-    """Rows as dots, with a line between two that tell about each other; latent nodes are hollow.
-
-    Args:
-        links: Of a model of dependence.
-    """
+    """Rows as dots, with a line between two that tell about each other; latent nodes are hollow."""
     import altair as alt
 
     dots = [

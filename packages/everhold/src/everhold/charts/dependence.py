@@ -53,7 +53,6 @@ class Portrait:
         title: What stands above it.
         alt: What it shows, for those who do not see it.
         caption: What stands below it.
-        draw: Draws it.
     """
 
     title: str

@@ -72,7 +72,6 @@ def model_from(path: Path) -> DependenceModel:
 
     Raises:
         DependenceError: If the file holds no model.
-        OSError: If it cannot be read.
     """
     from everhold.dependence import dependence_from_dict
     from everhold.errors import DependenceError

@@ -26,7 +26,6 @@ def read_document(path: Path) -> dict[str, Any]:
 
     Raises:
         QueryRejected: If it holds none.
-        OSError: If it cannot be read.
     """
     if path.stat().st_size > _MOST_BYTES:
         raise _rejected(f"{path.name} is too large", f"expected at most {_MOST_BYTES:,} bytes")

@@ -86,11 +86,7 @@ class SessionTerms:
         )  # fmt: skip
 
     def needed_queries(self) -> int:
-        """The number of questions.
-
-        Raises:
-            Misuse: If it is missing.
-        """
+        """The number of questions."""
         if self.queries is None:
             raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
         return self.queries

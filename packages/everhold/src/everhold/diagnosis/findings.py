@@ -35,11 +35,9 @@ class Finding(ABC):
             values, or so many rows of each that are hardly alike, that it rather describes rows; ``"series"`` if it may
             put rows in order.
         outcome: In what rows resemble each other: a column, or one of the label's classes.
-        state: The column of the outcome.
         of_label: Whether that is the label.
         correlation: Of two rows of one group (intra-class correlation, one-way analysis of variance), or of neighbours
             in the order (lag-1 autocorrelation); of ranks, so that a few huge values cannot decide.
-        standard_error: Of the correlation.
         p_value: Chance of as much where rows are worth what is promised, times the number of columns looked at.
         design_effect: How many rows are worth one; for a series, where stretches of rows show it most clearly.
         promised: How many rows are worth one as the rows are declared.

@@ -141,7 +141,6 @@ class _Compared:
     `between_neighbours`.
 
     Attributes:
-        column: The column.
         units: The declared group of each row; None if there are none.
         crossing: Rows of different units with the same value.
         pairs: Rows of different units with the same value or the one beside it.

@@ -76,7 +76,6 @@ class DependenceMonitor:
     """Holds the values of questions on the training rows against what is declared.
 
     Attributes:
-        rows: Number of training rows.
         order_by: Columns that put the training rows in the declared order; none for the order of the file.
         rows_for_one: How many rows are worth one as they are declared; None where no average is bounded.
         sizes: Rows of each stretch.

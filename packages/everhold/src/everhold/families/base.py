@@ -44,11 +44,7 @@ class Family(ABC):
         """
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """ln(1 / weight) of its least likely member, as far as that is known without any rows; else None.
-
-        Args:
-            training: Whether there are to be training rows.
-        """
+        """ln(1 / weight) of its least likely member, as far as that is known without any rows; else None."""
         return None
 
 
@@ -70,11 +66,7 @@ class BoundFamily(ABC):
         """
 
     def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:  # noqa: B027  # most have none
-        """Refuse a member with other predictions for the training rows than it was declared with.
-
-        Raises:
-            QueryRejected: Nothing is charged.
-        """
+        """Refuse a member with other predictions for the training rows than it was declared with."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -102,11 +102,7 @@ class GridFamily(Family):
         }  # fmt: skip
 
     def fit(self, compiler: QueryCompiler, point: Mapping[str, Any]) -> Any:
-        """The model at a point, fitted on all training rows with one thread.
-
-        Raises:
-            QueryRejected: If it cannot be fitted. Nothing is charged.
-        """
+        """The model at a point, fitted on all training rows with one thread."""
         from sklearn.base import clone
         from threadpoolctl import threadpool_limits
 
@@ -156,11 +152,7 @@ class GridFamily(Family):
 
 @dataclass(frozen=True)
 class BoundGrid(BoundFamily):
-    """The space of one holdout, all of its points alike likely.
-
-    Attributes:
-        facts: Whatever decides the models.
-    """
+    """The space of one holdout, all of its points alike likely."""
 
     kind: ClassVar[str] = "grid"
     facts: dict[str, Any] = field(repr=False)

@@ -20,10 +20,6 @@ __all__ = ["PlannedFamily"]
 class PlannedFamily(Family):
     """So many members, all alike likely; for plans, before anybody knows which.
 
-    Attributes:
-        what: Name for messages.
-        members: Their number.
-
     Raises:
         QueryRejected: If that is no number of members.
     """

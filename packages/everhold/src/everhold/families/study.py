@@ -64,8 +64,6 @@ class StudyPlan(Display):
     before it, and on how many members were told before it.
 
     Attributes:
-        rows: Number of sealed rows.
-        training_rows: Number of training rows.
         confidence: Probability with which all intervals hold at once.
         share: Part of the probability of failure that declared families have.
         lines: Families in the order of the protocol, then other queries.
@@ -106,11 +104,7 @@ class StudyPlan(Display):
         return "\n".join(said)
 
     def chart(self, *, narrow: bool = False) -> alt.LayerChart:
-        """The picture: a bar for each line and value. Needs the extra ``[plots]``.
-
-        Args:
-            narrow: For a page: as wide as a phone.
-        """
+        """The picture: a bar for each line and value. Needs the extra ``[plots]``."""
         from everhold.charts.width_bars import width_bars
 
         widths = {line.queries: line.widths for line in self.lines}

@@ -142,7 +142,6 @@ class BoundSubgroups(BoundFamily):
 
     Attributes:
         of: The expression, and the ends of its range.
-        categories: By column.
         together: A subgroup is named by at most so many columns.
         within: Whether a mean within a subgroup is one query; else it is two shares.
         value: The expression as it is parsed.

@@ -177,13 +177,7 @@ _ONE_WAY, _OTHER_WAY = -math.log(0.9), -math.log(0.1)  # a column with values, o
 
 
 def expression_nats(expression: Expression, columns: Mapping[str, ColumnKind], categories: Categories) -> float:
-    """ln(1 / weight) of an expression over named columns, in nats.
-
-    Args:
-        expression: Any of the language.
-        columns: Kind of each column, by name.
-        categories: Values of columns that are known to have few.
-    """
+    """ln(1 / weight) of an expression over named columns, in nats."""
     kinds = list(columns.values())
     return _Code({kind: kinds.count(kind) for kind in set(kinds)}, categories).nats(expression)
 
@@ -224,7 +218,6 @@ class BoundTexts(BoundFamily):
     Attributes:
         bits: The most that a member takes.
         categories: Values of columns that are known to have few.
-        schema: The columns.
     """
 
     kind: ClassVar[str] = "texts"

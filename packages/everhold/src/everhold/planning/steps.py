@@ -141,7 +141,6 @@ class Steps(Display):
     """The least steps that a gate can see in the course of a plan.
 
     Attributes:
-        rows: Number of sealed rows.
         challenges: Planned questions, all of them challenges.
         disagreement: Share of the rows on which challenger and champion differ.
         lines: One line for each number of promotions so far.

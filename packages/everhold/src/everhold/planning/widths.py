@@ -54,7 +54,6 @@ class Width:
         surprises: Surprises before it.
         confirmed: If its guess holds.
         released: If it is a surprise.
-        unsealed: When the study is over.
     """
 
     question: str
@@ -73,8 +72,6 @@ class Widths(Display):
     values that seldom lie near 0 or 1 reach about a tenth less, and with few large groups up to a third less.
 
     Attributes:
-        rows: Number of sealed rows.
-        queries: Planned questions.
         training_rows: Rows that guesses are made from.
         lines: By kind of question, then by surprises, then by true value or spread.
     """

@@ -32,9 +32,6 @@ def composed(parts: Iterable[Part]) -> PrivacyCurve:
     Args:
         parts: Pairs of a curve and how many times it is used.
 
-    Raises:
-        ValueError: If there is no part.
-
     Examples:
         >>> from everhold.privacy.curves import GaussianCurve
         >>> composed([(GaussianCurve(1.0), 9), (GaussianCurve(4.0), 1)])

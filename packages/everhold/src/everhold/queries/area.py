@@ -112,7 +112,6 @@ class ScoresLook:
     """Scores and labels as a procedure looks at them; public.
 
     Attributes:
-        seen: Scores and labels.
         share: Planned share of label 1 where ranks are bet on; None for blocks.
         inside: The condition of rows that count; None for all rows.
     """
@@ -166,11 +165,7 @@ class ScoresLook:
 
 @dataclass(frozen=True)
 class OneArea(OneNumber):
-    """An AUC that is held against its guess.
-
-    Attributes:
-        look: At the sealed rows.
-    """
+    """An AUC that is held against its guess."""
 
     look: ScoresLook
 
@@ -214,31 +209,14 @@ def share_of_label(compiler: QueryCompiler, inside: BoundQuery | None = None) ->
 
 
 def check_area(mechanism: Mechanism, *, name: str = "AUC without class counts") -> None:
-    """Refuse rows and mechanisms for which nothing is promised without counts.
-
-    Args:
-        mechanism: The one that would answer.
-        name: How messages call the query.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse rows and mechanisms for which nothing is promised without counts."""
     instead = "auc(scores, positives=..., negatives=...)"
     check_confirms_statistics(mechanism, name, instead=instead)
     check_independent(mechanism, name, instead=f"{instead}, which takes groups")
 
 
 def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
-    """Refuse class shares that were fixed by the split where the proof needs them free, or needs one law.
-
-    Args:
-        name: How messages call the query.
-        schema: The rows.
-        by_rank: Whether scores are known and labels are drawn anew.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse class shares that were fixed by the split where the proof needs them free, or needs one law."""
     if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
         return
     raise QueryRejected(

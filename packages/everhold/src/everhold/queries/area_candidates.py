@@ -36,11 +36,7 @@ _NAME = "a gain in AUC"
 
 @dataclass(frozen=True, slots=True)
 class AreaCandidate(Candidate):
-    """A candidate that is compared by its AUC.
-
-    Attributes:
-        pairs: Reader of scores and labels.
-    """
+    """A candidate that is compared by its AUC."""
 
     pairs: BoundPairs
 
@@ -104,10 +100,7 @@ class GainOfAreas:
     """The difference of two AUCs.
 
     Attributes:
-        procedure: As for `Gain`.
         pairing: The numbers that are bet on.
-        mechanism: The mechanism that answers.
-        label: The label column.
     """
 
     procedure: Procedure

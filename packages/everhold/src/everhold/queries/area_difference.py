@@ -165,7 +165,6 @@ class OneAreaDifference(OneNumber):
     """A difference of AUCs that is held against its guess.
 
     Attributes:
-        look: At the sealed rows.
         both: Scores and labels of either model.
     """
 

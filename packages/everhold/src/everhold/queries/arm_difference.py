@@ -45,9 +45,6 @@ def difference_of_arms(
         shown: The question as people read it.
         width: Of the outcomes that row values of 0 and 1 stand for; negative where 1 stands for the lesser one.
         guess: The analyst's own, in units of the outcome.
-
-    Raises:
-        QueryRejected: If it cannot be asked. Nothing is charged.
     """
     mechanism, training = compiler.mechanism, compiler.training
     group_column = mechanism.dependence.group_column
@@ -150,11 +147,7 @@ def _beside(treated: Units, control: Units) -> tuple[Units, Units]:
 
 @dataclass(frozen=True)
 class OneArmDifference(OneNumber):
-    """A difference of arms that is held against its guess.
-
-    Attributes:
-        look: At the sealed rows.
-    """
+    """A difference of arms that is held against its guess."""
 
     look: ArmsLook
 

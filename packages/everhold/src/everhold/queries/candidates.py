@@ -86,8 +86,6 @@ class Compared:
 
     Attributes:
         prepared: The candidates, in order.
-        schema: What is known of the rows.
-        mechanism: The mechanism that answers.
     """
 
     prepared: tuple[Prepared, ...]

@@ -49,7 +49,6 @@ class UnitPlan:
     """Units of a suite while it is looked at: cases, or groups of cases. Public except for the groups of single cases.
 
     Attributes:
-        suite: The cases and claims.
         groups: Shape (cases,): unit of each case, from 0.
     """
 

@@ -42,7 +42,6 @@ def read_case_file(path: str | Path, *, kind: str | None = None) -> dict[str, li
     Raises:
         QueryRejected: If it is none of these. Nothing was charged.
         CaseRejected: If a test was skipped. Nothing was charged.
-        OSError: If it cannot be read.
     """
     path = Path(path)
     readers: dict[str, Callable[[bytes], list[dict[str, Any]]]] = {".xml": _junit, ".json": _promptfoo, ".csv": _csv}

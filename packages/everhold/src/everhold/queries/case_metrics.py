@@ -34,7 +34,6 @@ class CaseMetric:
     """A number for each run of a case.
 
     Attributes:
-        name: Its column.
         low: Smaller numbers count as this.
         high: Larger numbers count as this.
         lower: True if less is better.
@@ -95,8 +94,6 @@ class CaseRatio:
     """A ratio of the means of two columns, such as the cost of a success.
 
     Attributes:
-        top: Name of the metric above.
-        bottom: Name of the metric below.
         lower: True if less is better.
     """
 

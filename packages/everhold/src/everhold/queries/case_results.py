@@ -52,7 +52,6 @@ class CaseSuite:
 
     Attributes:
         ids: Case ids in the order of the sealed rows.
-        metrics: All metrics of the claims.
         better: Names of the successes; any one is enough.
         margin: By more than this a success has to be better, in the metric's units.
         not_worse: Guards: the slack of each in its metric's units.

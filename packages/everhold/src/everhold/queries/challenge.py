@@ -109,12 +109,7 @@ class Challenge(GateChallenge):
 
     Attributes:
         gate: The gate as it was when the challenge was prepared.
-        candidate: The challenger.
-        champion: The champion. Secret.
         gain: The gain that is looked at; decided by public facts.
-        schema: What is known of the rows.
-        mechanism: The mechanism that answers.
-        champions: Where champions are kept.
         keeping: For so many silent questions there has to be room afterwards.
     """
 
@@ -227,11 +222,7 @@ def challenge_of(gate: GateAccount, champion: str, challenger: str) -> dict[str,
 
 
 def check_gates(mechanism: Mechanism) -> None:
-    """Check that a mechanism can promise what a gate says.
-
-    Raises:
-        QueryRejected: If it cannot. Nothing is charged.
-    """
+    """Check that a mechanism can promise what a gate says."""
     if not isinstance(mechanism, GuessAndCheck):
         raise QueryRejected(
             f"{mechanism.name} cannot keep a gate: what a gate promises rests on counting all courses that questions "

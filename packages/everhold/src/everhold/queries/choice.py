@@ -141,9 +141,7 @@ class ChoicePlan(OneEntry[Choice]):
     """A choice that is ready to be made: one place, with the events of corollary M1.
 
     Attributes:
-        compared: The candidates.
         best: Whether the lowest or the highest mean is best.
-        most: How many are told.
         pairs: The chosen one against the others, pair by pair; None where pairs are not compared.
     """
 

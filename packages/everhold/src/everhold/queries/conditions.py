@@ -23,11 +23,7 @@ _HALF = 0.5
 
 
 def check_where(where: object) -> None:
-    """Refuse what is no text.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse what is no text."""
     if not isinstance(where, str):
         raise QueryRejected(
             f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"; nothing was "
@@ -36,11 +32,7 @@ def check_where(where: object) -> None:
 
 
 def condition(where: str, schema: Schema) -> BoundQuery:
-    """The condition for one holdout.
-
-    Raises:
-        QueryRejected: If it is a number. Nothing is charged.
-    """
+    """The condition for one holdout."""
     check_where(where)
     bound = MeanQuery(where, 0.0, 1.0).bind(schema)
     if not bound.yes_no:

@@ -36,7 +36,6 @@ class ContrastsQuery(Query[Contrasts]):
     """The same contrast in each group; made by `risk_difference` and `risk_ratio` with ``by``.
 
     Attributes:
-        whole: The contrast.
         by: The column whose values are the groups.
         groups: The groups; None for the values of the training rows.
     """

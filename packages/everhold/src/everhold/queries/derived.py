@@ -46,8 +46,6 @@ class Estimate:
     """A value with the interval that is promised to contain the population's one.
 
     Attributes:
-        value: The estimate.
-        low: Lower end.
         high: Upper end.
     """
 
@@ -68,7 +66,6 @@ class BoundDerived:
         description: Public and canonical, together with those of the parts.
         parts: The questions that it is made of, in the order in which they are asked.
         combine: From the means of the parts' row values, each in [0, 1], to the parameter; pure.
-        shown: The question as people read it.
     """
 
     name: str
@@ -82,11 +79,7 @@ class BoundDerived:
         return digest({**self.description, "parts": list(parts)})
 
     def check(self, compiler: QueryCompiler, *, guess: float | None, tolerance: float | None) -> None:
-        """Refuse what a question that is made of several does not take, or a mechanism that cannot answer it.
-
-        Raises:
-            QueryRejected: Nothing is charged.
-        """
+        """Refuse what a question that is made of several does not take, or a mechanism that cannot answer it."""
         if tolerance is not None:
             raise QueryRejected(
                 "a question that is made of several takes no tolerance; expected ask(question) at the planned "

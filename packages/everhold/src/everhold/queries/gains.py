@@ -51,13 +51,7 @@ class Gain(Protocol):
 
     @abstractmethod
     def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        """The gain on the sealed rows.
-
-        Args:
-            sealed: The rows.
-            challenger: What is kept of the challenger for each row.
-            champion: The same of the champion.
-        """
+        """The gain on the sealed rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +59,6 @@ class GainOfMeans:
     """The mean of the paired differences of two row values.
 
     Attributes:
-        procedure: As for `Gain`.
-        mechanism: The mechanism that answers.
         rises: Whether higher row values are better.
     """
 
@@ -82,12 +74,7 @@ class GainOfMeans:
 
 @dataclass(frozen=True, slots=True)
 class GainOfOutcomes:
-    """The gain in a score of outcomes of labels 0 and 1.
-
-    Attributes:
-        procedure: As for `Gain`.
-        mechanism: The mechanism that answers.
-    """
+    """The gain in a score of outcomes of labels 0 and 1."""
 
     procedure: OutcomeGain
     mechanism: Mechanism

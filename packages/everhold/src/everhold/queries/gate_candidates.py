@@ -46,7 +46,6 @@ class Candidate:
     """A champion or challenger that can be compared.
 
     Attributes:
-        bound: The question about it alone.
         predictions: Shape (rows,): its predictions where they are an array; else None.
         training: What is kept of it for each training row: a row value or what it predicts; None where unknown.
     """
@@ -140,11 +139,7 @@ def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
 
 
 def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | ScoreQuery | AreaQuery:
-    """The question about one candidate, in the form in which a gate compares it on the rows of one holdout.
-
-    Raises:
-        QueryRejected: If it is none. Nothing is charged.
-    """
+    """The question about one candidate, in the form in which a gate compares it on the rows of one holdout."""
     if isinstance(query, ScoredShare):
         query = query.by_name()
     if isinstance(query, ScoreQuery) and query.kind.name in GAINS and query.where is None:

@@ -81,9 +81,6 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
         metric: One of `GATE_METRICS`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a function
             from a candidate to such a question or to a `metric`. None for the one that is known.
         known: The description of the gate's metric, where there is a gate already.
-
-    Raises:
-        QueryRejected: If it is none. Nothing is charged.
     """
     if metric is None and known is not None:
         metric = _maker_of(known)

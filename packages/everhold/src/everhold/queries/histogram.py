@@ -32,7 +32,6 @@ class HistogramQuery(Query[Shares]):
 
     Attributes:
         text: A numeric expression, or a text column.
-        bins: Increasing edges, or categories.
         missing: Whether the share of missing values is asked for, too.
     """
 

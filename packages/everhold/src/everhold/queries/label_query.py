@@ -92,11 +92,7 @@ class LabelQuery(RowwiseQuery):
         """The row values of checked predictions."""
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        """Refuse checked predictions that cannot be meant, judged by public facts.
-
-        Raises:
-            QueryRejected: If they cannot. Nothing is charged.
-        """
+        """Refuse checked predictions that cannot be meant, judged by public facts."""
 
     def _row_values(
         self, schema: Schema
@@ -253,14 +249,7 @@ class LabelQuery(RowwiseQuery):
 
 
 def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:
-    """Features as the estimator saw them when it was fitted: a data frame, or a plain matrix.
-
-    Args:
-        table: Columns of rows.
-        features: Names of the columns, in order.
-        schema: Says which columns of a data frame are categorical.
-        framed: Whether the estimator was fitted on a data frame.
-    """
+    """Features as the estimator saw them when it was fitted: a data frame, or a plain matrix."""
     if not framed:
         return np.column_stack([table[name] for name in features])
     import pandas as pd  # the extra [sklearn]; needed to fit on a data frame

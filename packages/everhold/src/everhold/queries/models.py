@@ -50,7 +50,6 @@ class Judge:
         metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``, or a
             function from a model to a question about its predictions, such as
             ``functools.partial(eh.risk, loss="absolute", high=60)``.
-        schema: What is known of the rows.
     """
 
     metric: str | Callable[[Any], Any]
@@ -126,7 +125,6 @@ class CrossValidated:
     """A model that was fitted on all rows, and what models that were fitted on parts of them said of the others.
 
     Attributes:
-        model: The fitted estimator.
         outputs: Shape (rows,): predictions out of fold; None where some row was left out more or less often than once.
         scores: The metric of each fold, in its own units.
         sizes: Rows of each fold.
@@ -323,11 +321,7 @@ def no_false_alarms() -> Iterator[None]:
 
 
 def require_sklearn(who: str) -> None:
-    """Check that scikit-learn is installed.
-
-    Raises:
-        ModuleNotFoundError: If it is not.
-    """
+    """Check that scikit-learn is installed."""
     if find_spec("sklearn") is None:
         raise ModuleNotFoundError(
             f"{who} needs scikit-learn; install it with: pip install 'everhold[sklearn]'", name="sklearn"

@@ -43,12 +43,7 @@ _NO_SPREAD = Estimate(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class ExpressionMean(RowwiseQuery):
-    """The mean of an expression that was built and not written.
-
-    Attributes:
-        row_value: The expression and its range.
-        shown: The question as people read it.
-    """
+    """The mean of an expression that was built and not written."""
 
     row_value: RowValue
     shown: str

@@ -127,8 +127,6 @@ class OneOutcomeDifference(OneNumber):
     """A difference of scores that is held against its guess.
 
     Attributes:
-        both: The outcomes of both sides.
-        procedure: The interval.
         inside: The condition of rows that count; None for all rows.
     """
 

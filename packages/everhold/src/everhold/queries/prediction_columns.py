@@ -89,8 +89,6 @@ class PredictionColumn:
     """One column of a file of predictions, as questions take predictions.
 
     Attributes:
-        file: The file.
-        name: Of the column.
         reading: Shared with the columns that are asked about together with it; None alone.
     """
 
@@ -122,7 +120,6 @@ class Placed:
 
     Attributes:
         values: Shape (rows,); masked where they are missing.
-        what: How messages call them.
         shelf: Where they wait, once they are checked; None for memory.
     """
 
@@ -276,7 +273,6 @@ class KeptValues:
     """Row values from predictions that wait on a shelf.
 
     Attributes:
-        read: Reads the checked predictions.
         against: From them and the name of the label to their row values.
         label: That name.
     """
@@ -302,11 +298,6 @@ def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema)
     """The same queries, those about columns of one file with one reading of it.
 
     Predictions that stay where the sealed rows are were found and checked there.
-
-    Args:
-        queries: The queries.
-        rows: The sealed rows.
-        schema: What is known of them.
 
     Raises:
         QueryRejected: If predictions beside the rows cannot be used. Nothing is charged.

@@ -48,7 +48,6 @@ class PredictionTable:
 
     Attributes:
         columns: Values by name, all equally many.
-        name: How messages call it.
         column: The column of the predictions, where there are several.
         counted: Whether the labels of the rows, if they have some, count them: 0, 1, 2 and so on.
     """
@@ -333,11 +332,7 @@ def _look_alike(unknown: Sequence[Any], classes: Sequence[Any] | None) -> str:
 
 
 def check_lengths(texts: Iterable[str]) -> None:
-    """Refuse texts that are too long to be predictions, before an array is made of them.
-
-    Raises:
-        QueryRejected: If there is one. Nothing is charged.
-    """
+    """Refuse texts that are too long to be predictions, before an array is made of them."""
     longest = max(map(len, texts), default=0)
     if longest > MOST_CHARACTERS:
         raise QueryRejected(

@@ -161,7 +161,6 @@ class _CountedUpTo:
     """Sealed rows up to some edges; secret.
 
     Attributes:
-        edges: Positions of the edges, increasing.
         values: What procedures need to know of the rows up to each.
     """
 
@@ -174,12 +173,9 @@ class QuantilePlan(OneEntry[Quantile]):
     """A quantile that is ready to be searched for: tests with one procedure for all edges (corollary M3).
 
     Attributes:
-        text: The number.
-        level: The quantile.
         edges: Public edges, shape (edges,).
         below: Shares of training rows up to each edge, shape (edges,); nan where unknown.
         prepared: The share of rows up to the edge where the training quantile lies; its procedure tests all edges.
-        compiler: What is known of the holdout.
     """
 
     schema: Schema

@@ -163,8 +163,6 @@ class BoundPairs:
 
     Attributes:
         bound: Identity, and functions from a table to shape (rows, 2).
-        names: Columns that are read.
-        described: Public and canonical.
     """
 
     bound: BoundQuery
@@ -195,7 +193,6 @@ class RankingQuery(StatisticQuery):
     """AUC or F1 of predictions; made by `auc` and `f1`.
 
     Attributes:
-        pairs: Predictions and labels.
         numbers: What the sensitivity follows from, by name.
         sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
         statistic: From predictions, labels and the numbers to the value.

@@ -45,7 +45,6 @@ class QuestionResult(Display):
         repeated: Whether it had been answered before.
         confidence: Probability with which all statements of the holdout hold together.
         about: What it is about, where that is not the population: labels drawn anew on these very rows.
-        shown: The question as people read it.
     """
 
     charged: int
@@ -140,12 +139,7 @@ def told_once(mechanism: GuessAndCheck) -> Pricing:
 
 
 class OneEntry(QueryPlan[Result]):
-    """A query with one place, one entry of the ledger and a label that is always told (S9).
-
-    Attributes:
-        schema: What is known of the rows.
-        mechanism: The mechanism that answers.
-    """
+    """A query with one place, one entry of the ledger and a label that is always told (S9)."""
 
     schema: Schema
     mechanism: GuessAndCheck

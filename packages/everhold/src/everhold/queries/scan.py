@@ -148,7 +148,6 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
 
     Attributes:
         candidates: Means in the same units, in the order of the scan.
-        threshold: In their units.
         first: Whether only the first one above it is told.
     """
 
@@ -184,10 +183,6 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
     """A scan that is ready to be made: one step with a place for each candidate (corollary M2).
 
     Attributes:
-        schema: What is known of the rows.
-        mechanism: The mechanism that answers.
-        compared: The candidates.
-        threshold: In their units.
         first: Whether only the first one above it is told.
     """
 

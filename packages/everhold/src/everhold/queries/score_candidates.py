@@ -43,11 +43,7 @@ CLASS_GAINS = {"f1_macro": False, "f1_weighted": True}
 
 @dataclass(frozen=True, slots=True)
 class ScoreCandidate(Candidate):
-    """A candidate that is compared by a score of predictions.
-
-    Attributes:
-        look: Reader of predictions and labels.
-    """
+    """A candidate that is compared by a score of predictions."""
 
     look: ScoreLook
 
@@ -117,11 +113,7 @@ class ScoreCandidate(Candidate):
 
 
 def _check_compared(look: ScoreLook, compiler: QueryCompiler) -> None:
-    """Refuse scores, and rows, for which no gain is promised.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse scores, and rows, for which no gain is promised."""
     kind, independent = look.kind, compiler.mechanism.dependence.binomial_tails
     if (isinstance(kind, OfParts) and kind.compared is not None) or (kind.name in CLASS_GAINS and independent):
         return
@@ -138,12 +130,7 @@ class GainOfParts:
     """The gain in a score that follows from parts.
 
     Attributes:
-        procedure: As for `Gain`.
-        reader: Reader of labels.
-        mechanism: The mechanism that answers.
         rises: Whether a higher number on the scale of the score is better.
-        largest: Rows of the largest group.
-        reach: See `OfParts.reach`.
     """
 
     procedure: Procedure
@@ -197,13 +184,7 @@ class GainOfParts:
 
 @dataclass(frozen=True, slots=True)
 class GainOfClasses:
-    """The gain in an average of F1 over classes, of independent rows.
-
-    Attributes:
-        procedure: As for `Gain`.
-        reader: Reader of labels.
-        mechanism: The mechanism that answers.
-    """
+    """The gain in an average of F1 over classes, of independent rows."""
 
     procedure: ClassGains
     reader: ScoreLook

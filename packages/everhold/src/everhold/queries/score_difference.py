@@ -104,11 +104,7 @@ class ScoreDifference(Query["Answer"]):
 
 
 def compared_by(query: ScoreQuery) -> OfParts:
-    """The score by which two models are compared.
-
-    Raises:
-        QueryRejected: If it is none. Nothing is charged.
-    """
+    """The score by which two models are compared."""
     if isinstance(query.kind, OfParts) and query.kind.compared is not None and not query.kind.compared.only_below:
         return query.kind
     name = query.kind.name
@@ -124,9 +120,6 @@ def _open_rows(
     """Public rows that show how far differences spread, and whether they estimate the difference.
 
     Where no training row counts, all of them show the spread.
-
-    Raises:
-        QueryRejected: If there are none. Nothing is charged.
     """
     first, second = (look.opened(compiler.training) for look in both)
     if first is not None and second is not None:
@@ -147,12 +140,7 @@ def _open_rows(
 
 @dataclass(frozen=True)
 class OneScoreDifference(OneNumber):
-    """A difference of scores that is held against its guess.
-
-    Attributes:
-        both: At the sealed rows.
-        reach: See `OfParts.reach`.
-    """
+    """A difference of scores that is held against its guess."""
 
     both: tuple[ScoreLook, ScoreLook]
     reach: float

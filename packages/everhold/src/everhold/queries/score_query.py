@@ -44,8 +44,6 @@ class ScoreQuery(Query["Answer"]):
     """A score of predictions; made by `metric`.
 
     Attributes:
-        kind: The score.
-        rows: Predictions.
         given: Numbers that define it, as far as they were given.
         where: A condition: the score of the rows that meet it. None for all rows.
     """
@@ -154,11 +152,7 @@ class ScoreQuery(Query["Answer"]):
         return zero + (one - zero) * float(self.kind.see(judged, setting).score)
 
     def check_labels(self, schema: Schema) -> None:
-        """Refuse label columns of another kind, and unknown classes.
-
-        Raises:
-            QueryRejected: Nothing is charged.
-        """
+        """Refuse label columns of another kind, and unknown classes."""
         name, outputs = self.kind.name, self.kind.outputs
         if schema.label_kind not in self.kind.labels:
             wanted = "labels 0 and 1" if self.kind.labels == ("binary",) else "a label column"
@@ -256,11 +250,7 @@ def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
 
 
 def check_kind(kind: ScoreKind, mechanism: Mechanism) -> None:
-    """Refuse mechanisms and rows for which nothing is promised.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse mechanisms and rows for which nothing is promised."""
     check_confirms_statistics(
         mechanism, kind.name, instead="accuracy, error, brier, risk, precision, recall or f1"
     )  # fmt: skip
@@ -278,11 +268,8 @@ class ScoreLook:
     """Reader of predictions and labels; public.
 
     Attributes:
-        kind: The score.
         setting: Numbers that define it.
-        seen: Predictions.
         group_column: Names groups of rows; None of independent ones.
-        classes: Of the label.
         inside: The condition of rows that count; None for all rows.
     """
 
@@ -332,11 +319,7 @@ class ScoreLook:
 
 @dataclass(frozen=True)
 class OneScore(OneNumber):
-    """A score that is held against its guess.
-
-    Attributes:
-        look: At the sealed rows.
-    """
+    """A score that is held against its guess."""
 
     look: ScoreLook
 

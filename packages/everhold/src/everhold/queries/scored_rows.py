@@ -127,11 +127,7 @@ def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] |
 
 
 def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[np.float64]:
-    """Probabilities of each class.
-
-    Raises:
-        QueryRejected: If they are none. Nothing is charged.
-    """
+    """Probabilities of each class."""
     check_known(schema)
     count = len(schema.label_classes or ())
     try:
@@ -159,9 +155,6 @@ class BoundRows:
 
     Attributes:
         bound: Identity, and functions from a table to predictions.
-        names: Columns that are read.
-        described: Public and canonical.
-        label: The label column.
         width: Shape of the prediction of one row.
     """
 
@@ -173,11 +166,7 @@ class BoundRows:
 
     @classmethod
     def of(cls, rows: ScoredRows, compiler: QueryCompiler) -> BoundRows:
-        """Predictions that are tried on public rows.
-
-        Raises:
-            QueryRejected: If they cannot be meant. Nothing is charged.
-        """
+        """Predictions that are tried on public rows."""
         schema = compiler.schema
         placed = compiler.placed(rows)
         bound = placed.bind(schema)

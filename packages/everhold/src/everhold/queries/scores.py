@@ -148,13 +148,6 @@ def metric_of(
 ) -> Any:
     """`metric` with the predictions first, as a command or a request writes it.
 
-    Args:
-        predictions: As for `metric`.
-        name: The score.
-        training: As for `metric`.
-        where: As for `metric`.
-        **settings: As for `metric`.
-
     Examples:
         >>> metric_of([0, 1, 1], name="f1_macro").spec().kind
         'metric'

@@ -69,7 +69,6 @@ class ShareQuery(DerivedQuery):
 
     Attributes:
         part: The numerator; its row values count as far as they lie within those of the denominator.
-        whole: The denominator.
         nested: Whether the denominator may be other than yes or no, because the numerator is known to be no larger.
         name: What kind of parameter it is, with its article.
         shown: The question as people read it; None for that of its parts.
@@ -145,11 +144,7 @@ class ShareQuery(DerivedQuery):
         )
 
     def check_texts(self, schema: Schema) -> None:
-        """Refuse texts that cannot be meant as numerator and denominator.
-
-        Raises:
-            QueryRejected: If they cannot. Nothing is charged.
-        """
+        """Refuse texts that cannot be meant as numerator and denominator."""
 
     def _joint(self, schema: Schema) -> RowwiseQuery:
         """The numerator within the denominator, as one question."""

@@ -101,9 +101,6 @@ def evaluation(
         cv: See `everhold.queries.models.splits_of`.
         features: Columns to fit on.
         sliced: Whether it is asked of slices, so that the guess needs one prediction for each training row.
-
-    Raises:
-        QueryRejected: If it cannot be asked. Nothing is charged.
     """
     question, guess = cross_validated(compiler, estimator, metric_by(metric), cv=cv, features=features)
     if sliced and guess is not None:
@@ -126,9 +123,6 @@ def comparison(
         metric: See `metric_by`; not needed for queries.
         cv: See `everhold.queries.models.splits_of`.
         features: Columns to fit on.
-
-    Raises:
-        QueryRejected: If they cannot be compared. Nothing is charged.
     """
     if both[0] is both[1]:
         raise QueryRejected("both models are one object; expected two; nothing was charged")
@@ -254,9 +248,6 @@ def plans_of_slices(
         compiler: Of the holdout.
         questions: By the condition of each slice.
         guess: The analyst's own, for slices whose training rows make none.
-
-    Raises:
-        QueryRejected: If one of them cannot be asked. Nothing is charged.
     """
     plans = []
     for where, question in questions.items():
@@ -288,11 +279,7 @@ def as_one_step(compiler: QueryCompiler, questions: Sequence[Any], plans: Sequen
 
 
 def _check_comparable(question: Any) -> None:
-    """Refuse what two models are not compared by.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse what two models are not compared by."""
     if isinstance(question, ScoreQuery):
         if question.kind.name not in GAINS:
             compared_by(question)

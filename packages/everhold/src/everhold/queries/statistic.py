@@ -66,7 +66,6 @@ class StatisticGrid:
     Attributes:
         low: The least value.
         high: The largest value.
-        sensitivity: Delta.
         unit: Steps that one row may move it by.
     """
 
@@ -103,8 +102,6 @@ class Statistic:
     Attributes:
         grid: How its values are written in whole numbers.
         evaluate: Its value on sealed rows, whatever happens; nan for a fault.
-        described: Public and canonical.
-        shown: The question as people read it.
         reads: Columns that it reads; None for all.
         trained: From the places of some training rows to its value there, on the scale of as many rows as are sealed;
             None where unknown.
@@ -127,9 +124,6 @@ class Statistic:
         """Its share of the range there, and how far that of one row's worth of such rows may scatter: sd times sqrt(n).
 
         The spread is that of the jackknife with groups of rows; it decides nothing but how far off guesses may be.
-
-        Args:
-            rows: Number of training rows.
 
         Returns:
             None where unknown.
@@ -154,18 +148,10 @@ class StatisticQuery(Query[Answer]):
 
     @abstractmethod
     def bound_to(self, compiler: QueryCompiler) -> Statistic:
-        """The statistic for one holdout.
-
-        Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
-        """
+        """The statistic for one holdout."""
 
     def check(self, compiler: QueryCompiler) -> None:
-        """Refuse a sensitivity that public rows speak against.
-
-        Raises:
-            QueryRejected: If they do. Nothing is charged.
-        """
+        """Refuse a sensitivity that public rows speak against."""
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -260,11 +246,7 @@ def _moved(grid: StatisticGrid) -> float:
 
 
 def check_rows(statistic: Statistic, mechanism: Mechanism, taken: Any) -> None:
-    """Refuse a statistic that cannot be asked of rows with this dependence: one of those `taken`.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse a statistic that cannot be asked of rows with this dependence: one of those `taken`."""
     if not isinstance(mechanism.dependence, taken):
         allowed = "independent rows only" if taken is Independent else "independent rows or groups of rows only"
         raise QueryRejected(
@@ -280,11 +262,7 @@ def check_rows(statistic: Statistic, mechanism: Mechanism, taken: Any) -> None:
 
 
 def check_range(sensitivity: float, low: float, high: float, tolerance: float | None) -> None:
-    """Check what an analyst claims about a statistic.
-
-    Raises:
-        ValueError: If it is not valid.
-    """
+    """Check what an analyst claims about a statistic."""
     check_positive("sensitivity", sensitivity)
     if tolerance is not None:
         check_positive("tolerance", tolerance)
@@ -301,10 +279,6 @@ def check_range(sensitivity: float, low: float, high: float, tolerance: float | 
 
 
 def check_positive(name: str, value: object) -> None:
-    """Check for a positive finite number.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """Check for a positive finite number."""
     if not 0.0 < as_float(value) < math.inf:
         raise ValueError(f"{name} is {brief(value)}; expected a positive finite number")

@@ -113,7 +113,6 @@ class TableQuery(Query[Synthesis]):
     """A table of shares; made by `synthesize`.
 
     Attributes:
-        universe: The cells.
         marginals: Number of columns at a time whose counts are promised.
     """
 
@@ -152,9 +151,7 @@ class CountShares:
     """Shares of all counts: their interval procedures, and how far the weights of a table are off.
 
     Attributes:
-        mechanism: The mechanism that answers.
         counts: Which cells each count is about.
-        universe: The cells.
         training: The training rows; None without.
     """
 
@@ -260,10 +257,8 @@ class SynthesisPlan(OneEntry[Synthesis]):
     """A table that is ready to be made (corollary M4).
 
     Attributes:
-        universe: The cells.
         marginals: Number of columns at a time.
         counts: Which cells each count is about.
-        compiler: What is known of the holdout.
     """
 
     schema: Schema

@@ -135,9 +135,7 @@ class PairsOfOne:
     """The differences of all other candidates and one; the sealed values are secret.
 
     Attributes:
-        one: Position of the candidate.
         prepared: The differences, in the order of the others.
-        sealed: Their sealed values.
     """
 
     one: int

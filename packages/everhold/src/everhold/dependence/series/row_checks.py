@@ -22,9 +22,6 @@ Series = TypeVar("Series", bound="SeriesModel")
 def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
     """Check that a model's order, gap and steps are those of the rows to seal.
 
-    Raises:
-        DependenceError: If they are not.
-
     Warns:
         DependenceWarning: If training and sealed rows may be of one series and are declared independent with an
             infinite gap.

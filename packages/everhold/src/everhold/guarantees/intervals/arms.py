@@ -116,7 +116,6 @@ class ArmDifference(OfScore):
     Attributes:
         planned: Units of the training rows, with rows in both arms.
         scale: Sealed rows for each training row.
-        rows: Sealed rows.
     """
 
     planned: SeenArms

@@ -139,7 +139,6 @@ class Betting(Bets):
     logarithms, because the logarithm is concave: each row becomes a lottery over the two edges of its cell.
 
     Attributes:
-        rows: Sealed rows.
         training: Values of the training rows.
     """
 
@@ -310,10 +309,6 @@ def _sums(groups: GroupSums, largest: float) -> Units:
 
 
 def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
-    """Units larger than the public sizes say would make bets unfair.
-
-    Raises:
-        ValueError: If there is one.
-    """
+    """Units larger than the public sizes say would make bets unfair."""
     if np.max(sizes, initial=0) > largest:
         raise ValueError("a group is larger than the public sizes of the sealed groups allow; the sizes must be theirs")

@@ -107,7 +107,6 @@ class CalibrationBets(OfScore):
 
     Attributes:
         planned: What public rows say.
-        rows: Sealed rows.
         training: Rows that guesses are made from.
     """
 

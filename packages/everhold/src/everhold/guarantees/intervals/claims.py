@@ -47,7 +47,6 @@ class GateClaim:
     """One claim of a gate.
 
     Attributes:
-        metric: Name of the metric.
         floor: The mean gain is claimed to be above this, in [-1, 1), in units of the metric's range.
         guard: True for a guard, against the baseline; False for a success, against the champion.
         fixed: True for a guard against a number: the floor is ``2 mean - 1`` of the metric in [0, 1].

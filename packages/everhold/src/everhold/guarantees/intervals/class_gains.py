@@ -38,14 +38,7 @@ class SeenClasses:
     def of(
         cls, labels: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], classes: int
     ) -> SeenClasses:
-        """From numbers of classes, shape (rows,) each; -1 for none.
-
-        Args:
-            labels: Of the rows.
-            first: Predicted by the first model.
-            second: Predicted by the second model.
-            classes: Number of classes.
-        """
+        """From numbers of classes, shape (rows,) each; -1 for none."""
         known = [int(np.count_nonzero(labels == number)) for number in range(classes)]
         pairs = []
         for number in range(classes):

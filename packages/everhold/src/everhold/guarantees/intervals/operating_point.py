@@ -89,7 +89,6 @@ class OperatingPoint(OfScore):
 
     Attributes:
         planned: What public rows say.
-        rows: Sealed rows.
         training: Rows that guesses are made from.
         rate: r.
         unlike: Whether scores are known and labels are drawn anew on them; else rows are of one law.

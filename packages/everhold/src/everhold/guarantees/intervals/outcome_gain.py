@@ -52,7 +52,6 @@ class OutcomeGain(Procedure):
     """Bets on the gain in a score over that of another model; one-sided, so the upper end is always 1.
 
     Attributes:
-        score: Name of the score.
         rows: Sealed rows, or as many as are expected to count.
     """
 

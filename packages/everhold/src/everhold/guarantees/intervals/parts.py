@@ -146,7 +146,6 @@ class CountedPart:
     """Exact binomial tails of a share of independent rows.
 
     Attributes:
-        rows: Sealed rows.
         training: Rows that an honest guess was made from.
     """
 
@@ -168,7 +167,6 @@ class FreeRatio:
 
     Attributes:
         planned: As for `PartBets`; sizes are denominators.
-        scale: As for `PartBets`.
     """
 
     planned: Units
@@ -264,7 +262,6 @@ class Composite(OfScore):
         shares: Of the level, one for each part; they add up to 1 at most.
         bounds: Of the score, over a box of parts.
         planned: What public facts say of the sealed units.
-        rows: Sealed rows.
     """
 
     parts: tuple[PartInterval, ...]

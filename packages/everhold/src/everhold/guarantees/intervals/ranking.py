@@ -37,7 +37,6 @@ class SeenScores:
     """One number in [0, 1] for each row of the class that counts.
 
     Attributes:
-        area: The AUC of all pairs.
         units: Shape (units,): averages of blocks, or ranks.
         share: Rows of that class, as a share of all rows.
     """
@@ -155,7 +154,6 @@ class RankBets(ScoreBets):
     """Bets on ranks of a class among scores that are known, and on the share of the class.
 
     Attributes:
-        rows: Sealed rows.
         expected_share: Planned share of the class.
     """
 

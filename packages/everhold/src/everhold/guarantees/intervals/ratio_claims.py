@@ -41,7 +41,6 @@ class RatioUnits:
         sums: Shape (4, units): sums of the challenger's numerator, the other version's, and of both denominators.
         sizes: Shape (units,): number of cases in each unit; 1 where a unit is a case or a run.
         top: Range (low, high) of the numerator.
-        bottom: Range of the denominator.
         lower: True if a lower ratio is better.
         largest: The largest size of all units of the suite.
         spent: Shape (units,): True for draws without a run left, which count as the worst.

@@ -52,7 +52,6 @@ class RatioBetting(_RatioBets):
     """Bets on the ratio of two sums over independent rows, whose laws may differ.
 
     Attributes:
-        rows: Sealed rows.
         training: Pairs of the training rows.
     """
 
