@@ -17,8 +17,6 @@ from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
 from everhold.queries import COMPARED
 from everhold.queries.score_means import MEANS
 
-__all__ = ["FEEDBACK", "LEADER", "METRICS", "METRICS_WITHOUT_RANGE", "NOTHING", "SCORE", "Competition"]
-
 NOTHING: Final = "none"
 LEADER: Final = "leader"
 SCORE: Final = "score"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.values.base import BoundQuery
 
-__all__ = ["Ladder"]
-
 Interval = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 

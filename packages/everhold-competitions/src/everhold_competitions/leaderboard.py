@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["COLUMNS", "Comparison", "Leaderboard", "Standing", "interval_in_words", "ranked"]
-
 COLUMNS = ("rank", "team", "score", "low", "high", "submissions")
 """Columns of a leaderboard for people."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     NamedScore = ScoreQuery | ScoredShare | AreaQuery
 
-__all__ = ["check_mechanism", "check_metric", "is_area", "made_up", "mean_facts", "named", "of_gate", "outputs_of"]
-
 
 def check_metric(competition: Competition, schema: Schema) -> None:
     """Check that submissions can be scored by the metric.

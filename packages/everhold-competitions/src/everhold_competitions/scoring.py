@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     NamedScore = ScoreQuery | ScoredShare | AreaQuery
 
-__all__ = ["Entered", "MeanScoring", "NamedScoring", "Scoring", "scoring_of"]
-
 _AT_ONCE = 64  # comparisons of means that are evaluated together
 
 

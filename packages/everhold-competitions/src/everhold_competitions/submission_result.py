@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
 
-__all__ = ["FormatReport", "Submission", "is_score", "without_guess"]
-
 
 def is_score(source: object) -> bool:
     """True if an answer's value is what the sealed rows say, and not a guess that they confirmed."""

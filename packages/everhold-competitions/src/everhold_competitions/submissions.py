@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
 
-__all__ = ["HoldoutCompetition"]
-
 _SETTINGS = ("feedback", "metric", "teams", "submissions", "surprises")
 _LATER = ("deadline", "rules")  # that were never keywords of `Holdout.create`
 _GUESSES = frozenset({"value", "estimate", "guess"})

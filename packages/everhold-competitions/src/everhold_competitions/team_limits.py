@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
 
-__all__ = ["TeamLimited", "surprises_left"]
-
 Result = TypeVar("Result", covariant=True)
 
 

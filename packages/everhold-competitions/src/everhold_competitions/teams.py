@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-__all__ = ["CHOICE", "CLOSING", "LEADERBOARD", "LONGEST_TEAM", "SUBMISSION", "TOLD_OF", "Submissions", "Team"]
-
 TOLD_OF = "told_of"
 """Field of the description of an answer that a team is told: the team, and the predictions that it is about."""
 

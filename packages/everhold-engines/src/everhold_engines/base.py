@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Engine", "Sealable"]
-
 
 class Sealable:
     """Sealing and opening of an engine's table; see `everhold.sealing.row_store.SealableTable`.

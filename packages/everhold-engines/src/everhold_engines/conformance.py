@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Conformance", "Disagreement", "conformance"]
-
 Row: TypeAlias = dict[str, Any]
 
 _AT_ONCE = 40  # expressions of a statement

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["EngineConnection"]
-
 
 class EngineConnection(ABC):
     """The way to an engine, which is opened when it is needed, and again in another process.

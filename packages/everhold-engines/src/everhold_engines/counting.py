@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Fetch = Callable[[str], dict[str, NDArray[Any]]]
     """From a statement to what the engine says, as arrays."""
 
-__all__ = ["EngineCounts"]
-
 
 @dataclass(frozen=True, slots=True)
 class EngineCounts:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DatabaseConnection", "PostgresConnection"]
-
 _ROWS_AT_ONCE = 2**16
 _AT_ONCE = {"no_parameters": True}  # several statements in one message, and no sign of a statement is a parameter
 _READING = (

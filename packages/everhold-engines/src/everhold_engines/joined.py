@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.remote_rows import RemoteRows
 
-__all__ = ["IdFaults", "JoinedTable", "is_joined", "look_joined"]
-
 _SHOWN = 3
 _DIGITS = 3  # hexadecimal ones of an id's hash: so many lines are hashed together as have them in common
 

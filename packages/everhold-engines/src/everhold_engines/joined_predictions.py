@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.sealing.row_store import RowStore
     from everhold.values.base import JoinedColumn, Schema
 
-__all__ = ["Predictions", "joined_together"]
-
 _USABLE = (ColumnKind.NUMBER, ColumnKind.STRING, ColumnKind.BOOLEAN)
 
 

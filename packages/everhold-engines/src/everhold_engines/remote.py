@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Remote"]
-
 
 class Remote(Sealable):
     """An `Engine` on a table that others may write to: what is pinned by no snapshot is checked by its digest.

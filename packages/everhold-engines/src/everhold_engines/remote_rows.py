@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.watermark import Watermark
 
-__all__ = ["MOST_CELLS", "RemoteRows"]
-
 MOST_CELLS = 2**27
 """So many cells, rows by columns, are read from an engine at once: 1 GB of numbers."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["SparkConnection"]
-
 _LIMITS = TimeLimits()
 _AGAIN = 0.2  # seconds between attempts to end a statement
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["LOOKED_AT", "Staging", "TableSide", "share_of_values"]
-
 LOOKED_AT = 2**18
 """Rows of a table among which copies of training rows are looked for; of a longer table that many at random."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold_engines.sql.dialects import Dialect
     from everhold_engines.watermark import Watermark
 
-__all__ = ["PIECES", "StoredTable", "TableWindow"]
-
 PIECES = (1, 16, 31, 46)
 """Starts of the four numbers of 60 bits in the 64 hexadecimal digits of a row's SHA-256, from 1."""
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     pass
 
-__all__ = ["known_path", "name_parts", "overlap"]
-
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _PART = re.compile(r'`(?:[^`]|``)+`|"(?:[^"]|"")+"|[^.`"]+')
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from everhold.sealing.files import SealedFiles
     from everhold_engines.staging import Staging
 
-__all__ = ["TableStructure"]
-
 
 class TableStructure(FileStructure):
     """The arrangement of rows in an engine's table: columns that a check needs are brought beside the training rows."""

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
     from everhold_engines.base import Engine
 
-__all__ = ["check_public", "check_still", "content_of", "sealing", "staged_table"]
-
 _SECRET = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|token|secret)\s*=", re.IGNORECASE)
 
 

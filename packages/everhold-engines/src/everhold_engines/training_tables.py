@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.staging import TableSide
 
-__all__ = ["MOST_COPIED", "check_training_table", "rows_copied", "table_beside"]
-
 MOST_COPIED = 100_000
 """About so many training rows of a table are copied at most."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Watermark", "arriving_rows", "check_parts", "window_numbers"]
-
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
 _KINDS = (ColumnKind.TIME, ColumnKind.STRING)
 _DONE = "nothing was appended"

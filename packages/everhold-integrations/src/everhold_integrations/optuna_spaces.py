@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from optuna import Trial
     from optuna.distributions import BaseDistribution
 
-__all__ = ["declared_space", "suggested"]
-
 
 def declared_space(
     estimator: Any, distributions: Mapping[str, BaseDistribution], *, seed: int = 0, metric: str = "accuracy",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.verdict import Verdict
 
-__all__ = ["SealedCases", "pytest_addoption", "pytest_configure"]
-
 _MARKER, _CASE, _RUN = "sealed", "everhold_case", "everhold_run"
 _PROMOTED, _KEPT, _FAULT, _SPENT = 0, 1, 2, 3
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold_server.principals import Principal
     from everhold_server.tables import Records
 
-__all__ = ["NOT_ACTS", "AuditLog", "AuditMiddleware", "noted"]
-
 NOT_ACTS = ("quote", "check", "plan", "verify")
 """Last parts of routes that take a POST and change nothing."""
 

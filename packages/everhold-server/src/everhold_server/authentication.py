@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from everhold_server.settings import Settings
     from everhold_server.token_store import Token
 
-__all__ = ["CSRF_FIELD", "CSRF_HEADER", "SAFE", "AuthenticationMiddleware"]
-
 Found = TypeVar("Found")
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from everhold.queries.verdict import Verdict
     from everhold_server.remote_holdout import RemoteHoldout
 
-__all__ = [
-    "RemoteCaseGate",
-    "RemoteGate",
-    "RemoteOpenChallenge",
-    "check_strict",
-    "gate_of",
-    "metric_of",
-    "models_of",
-    "plain",
-]
-
 _ABOUT_CASES = "cases: "
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from everhold_server.settings import Settings
 
-__all__ = ["POLICY", "SecurityHeadersMiddleware"]
-
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
     from everhold_server.settings import Settings
 
-__all__ = [
-    "BodyLimitMiddleware",
-    "ConcurrencyLimitMiddleware",
-    "HostMiddleware",
-    "RateLimitMiddleware",
-    "RateLimiter",
-    "TooMany",
-    "client_of",
-    "too_many",
-]
-
 PROBES = ("/healthz", "/readyz")
 """Asked by whatever watches the process, under any name."""
 

@@ -23,8 +23,6 @@ from everhold_server.web.rendering import page
 if TYPE_CHECKING:
     from everhold_server.token_store import Token
 
-__all__ = ["LOGIN", "logged_in", "logged_out"]
-
 LOGIN = APIRouter(include_in_schema=False)
 
 _LONGEST, _MOST_FIELDS = 200, 10

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from everhold_server.metrics import Metrics
     from everhold_server.settings import Settings
 
-__all__ = ["JsonLines", "RequestLogMiddleware", "route_of", "write_logs"]
-
 REQUESTS = logging.getLogger("everhold_server.requests")
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _UNEXPECTED = (

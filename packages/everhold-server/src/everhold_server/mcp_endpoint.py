@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.settings import Settings
 
-__all__ = ["AGENTS", "Agents"]
-
 AGENTS = "/mcp/{holdout}"
 
 _INSIDE = {"path": "/mcp", "raw_path": b"/mcp", "root_path": ""}

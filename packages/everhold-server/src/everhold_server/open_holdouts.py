@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from everhold_server.principals import Principal
 
-__all__ = ["Holdouts", "OpenHoldouts"]
-
 
 class OpenHoldouts:
     """All holdouts of a storage, opened when first asked for; safe to share between threads."""

@@ -25,8 +25,6 @@ from everhold_server.principals import current_principal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["MOST_NODES", "MOST_STATES", "Planner", "Planners", "TooMuchWork", "check_network"]
-
 MOST_NODES = 1_000
 """Nodes of a network that comes over HTTP."""
 

@@ -11,8 +11,6 @@ from fastapi import Depends, Request
 
 from everhold.errors import AuthError, EverholdError
 
-__all__ = ["Analyst", "Forbidden", "Principal", "Role", "Steward", "Viewer", "current_principal", "requires"]
-
 
 class Role(StrEnum):
     """Roles; each may do all that those below may.

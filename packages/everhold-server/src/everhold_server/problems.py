@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["PROBLEM", "ProblemMiddleware", "add_problems", "problem"]
-
 PROBLEM = "application/problem+json"
 _RETRY = 2  # seconds
 _MOST_PLACES, _LONGEST_PLACE = 20, 100

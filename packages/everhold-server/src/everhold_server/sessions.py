@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold_server.settings import Settings
     from everhold_server.token_store import Token, TokenStore
 
-__all__ = ["IDLE", "LASTS", "Session", "Sessions", "cookie_name", "csrf_of", "give_cookie", "take_cookie"]
-
 IDLE = timedelta(hours=2)
 LASTS = timedelta(hours=12)
 _SEEN_EVERY = timedelta(minutes=1)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger.database import LedgerDatabase
 
-__all__ = ["Records", "audit", "login_links", "now", "sessions", "stamp", "tokens"]
-
 tokens = sa.Table(
     "tokens",
     metadata,

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from everhold_server.tables import Records
 
-__all__ = ["LINK_LASTS", "LONGEST", "NewToken", "Token", "TokenStore", "hashed", "said_of"]
-
 LINK_LASTS = timedelta(minutes=15)
 LONGEST = 3_650
 """The most days that a token may last, if it ends at all."""

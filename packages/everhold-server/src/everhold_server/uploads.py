@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 
 Document = TypeVar("Document", bound=BaseModel)
 
-__all__ = [
-    "MOST_DOCUMENT", "MOST_VALUES", "MULTIPART", "Brought", "BroughtFile", "NotTaken", "Received", "TooLarge",
-    "Unusable", "document_of",
-]  # fmt: skip
-
 MULTIPART = "multipart/form-data"
 MOST_DOCUMENT = 2**20
 """Bytes of a JSON document, and of all text fields of a form together."""

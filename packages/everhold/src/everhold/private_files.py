@@ -23,8 +23,6 @@ else:
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_private", "create_private", "keep_others_out", "make_private", "private_folder"]
-
 _HAS_PERMISSIONS = os.name == "posix"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

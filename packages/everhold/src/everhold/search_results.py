@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.queries.models import CrossValidated
 
-__all__ = ["Refitted", "SearchLine", "checked_index", "line_of", "number_of", "results_table", "with_bar"]
-
 _FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
 _UNTOLD = "not told"  # of one of which the choice of the best tells nothing
 

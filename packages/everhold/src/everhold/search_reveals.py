@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.queries.models import CrossValidated, Judge
 
-__all__ = ["REVEALS", "Told", "are_training_rows", "ask_about", "check_reveal", "groups_of_training"]
-
 REVEALS = ("checked", "best", "all", "nothing")
 
 Told = list["Answer | None"]

@@ -11,8 +11,6 @@ from typing import Any
 
 import duckdb
 
-__all__ = ["columns_of", "write_parquet"]
-
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """All names, in the order in which they first appear."""

@@ -26,8 +26,6 @@ import sqlglot
 
 from everhold.errors import HoldoutRejected
 
-__all__ = ["CLICKHOUSE", "DUCKDB", "POSTGRESQL", "SPARK", "Dialect", "dialect_named"]
-
 _TYPES = MappingProxyType({
     "double": "DOUBLE PRECISION", "bigint": "BIGINT", "decimal": "DECIMAL(15, 2)", "text": "VARCHAR",
     "boolean": "BOOLEAN", "timestamp": "TIMESTAMP", "date": "DATE", "instant": "TIMESTAMP WITH TIME ZONE",

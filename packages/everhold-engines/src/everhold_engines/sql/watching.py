@@ -19,8 +19,6 @@ from everhold_engines.sql.reaches import LARGEST, Reach
 if TYPE_CHECKING:
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["leaves_doubles", "watched_template"]
-
 _NUMBER = re.compile(r"<([^ <>]+)>")
 _SUM = (
     "(CASE WHEN (abs({0}) < <0x1p1023> AND abs({1}) < <0x1p1023>) OR abs({0}) < <1> OR abs({1}) < <1> THEN {2} "

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Analyst", "BatchBoard", "Board", "Claim", "Vote", "best_claim", "scores_of_votes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Vote:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import Trial
 
-__all__ = ["OptimisingAnalyst"]
-
 _VOICES = (-1, 0, 1)
 
 

@@ -38,16 +38,6 @@ if TYPE_CHECKING:
     from everhold_lab.analysts import Analyst, Vote
     from everhold_lab.audit.dependent_boards import Population
 
-__all__ = [
-    "CoverageStudy",
-    "CubeBoard",
-    "StudyOutcome",
-    "coverage_study",
-    "edge_of_checks",
-    "play_once",
-    "walsh_transform",
-]
-
 TRUTH = 0.5
 """Population value of every question of a study."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
 
-__all__ = ["CopiedInFamilies", "CopiedInGroups", "CopiedInOrder", "Population", "uniform_copying"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population(ABC):

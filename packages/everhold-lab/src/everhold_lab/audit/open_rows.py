@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["columns_of"]
-
 _KINDS_OF_ARRAYS: dict[str, Kind] = {"i": "whole", "u": "whole", "b": "number", "f": "number", "M": "time"}
 
 

@@ -11,8 +11,6 @@ from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Audit", "AuditLine", "NotPlayed"]
-
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:

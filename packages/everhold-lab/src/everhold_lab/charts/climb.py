@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["ClimbPoint", "climb_chart"]
-
 _REPORTED, _BAND, _TRUTH = "#d55e00", "#56b4e9", INK
 _BAND_OPACITY = 0.35
 

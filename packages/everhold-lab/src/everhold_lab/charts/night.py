@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["Moment", "night_chart"]
-
 _REPORTED, _PROMOTED = "#d55e00", "#009e73"
 _NAMES = ("the score that the agent is told", "the truth, on fresh rows")
 _DOT = "a promotion: proved to be better"

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 if TYPE_CHECKING:
     from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
-__all__ = ["MOST_LINES", "EveryRow", "short_list"]
-
 MOST_LINES = 200
 """Most lines of a table; a table with more rows is a short list."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everhold.holdout import Holdout
 
-__all__ = ["FAMILY", "Member", "ask_members"]
-
 COLUMNS = ("carrier", "origin")
 FAMILY = {"carriers and airports": subgroups(COLUMNS, of="late = 1")}
 """The family, by its name."""

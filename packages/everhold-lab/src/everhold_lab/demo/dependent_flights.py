@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold_lab.demo.flights import FlightRows
 
-__all__ = [
-    "ASSUMPTIONS", "DEPARTURE", "EACH_FLIGHT", "ONE_HOUR", "Assumption", "GroupsWorth", "correlation_left",
-    "correlation_within", "with_departures", "worth_of",
-]  # fmt: skip
-
 DEPARTURE = "departure"
 """Column that names the airport and the hour of a flight; equal values are a group."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold_lab.demo.tuning import Trial, TunedModel
 
-__all__ = ["GateNight", "UnsealedStudy", "challenge", "unseal"]
-
 
 @dataclass(frozen=True, slots=True)
 class GateNight:

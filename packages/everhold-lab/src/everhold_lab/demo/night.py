@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Judge = Callable[["Model"], Awaitable[bool]]
 
-__all__ = ["Model", "Night", "main", "play"]
-
 
 @dataclass(frozen=True)
 class Model:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.dependence import DependenceModel
 
-__all__ = ["ClimbOutcome", "DemoPlan", "DemoResult", "run_demo"]
-
 _HONEST_OVERFITS = 2
 _STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.queries.means import RowwiseQuery
     from everhold_lab.demo.flights import Flights
 
-__all__ = ["BEFORE", "CANDIDATES", "OVERFITTED", "TAKE_OFF", "Trial", "TunedModel", "tune"]
-
 BEFORE, TAKE_OFF = "before the day", "at take-off"
 
 

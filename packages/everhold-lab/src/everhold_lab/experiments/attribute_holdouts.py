@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold_lab.experiments.linear_attributes import AttributeLaw, LinearSample
 
-__all__ = ["AttributeHoldout", "PlainHoldout", "PromisingHoldout", "PublishedThresholdout", "Reported"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reported:

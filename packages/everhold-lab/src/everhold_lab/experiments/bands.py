@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.experiments.base import Row
 
-__all__ = ["accuracy_bands"]
-
 _BAND_OPACITY = 0.22
 _DRAWN = ("reported", "training", "fresh")  # what has gaps over what has none
 _SERIES = {

@@ -28,8 +28,6 @@ from everhold.queries.scan import ScanPlan
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["PROTECTIONS", "ChoiceGame", "Played", "play"]
-
 PROTECTIONS = ("all", "levels ignore K", "labels are not paid")
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from everhold_competitions.leaderboard import Leaderboard
 
-__all__ = ["Competitions"]
-
 _SURE, _COIN = 0.95, 0.5
 """Chance that the better class is the label: on most rows, and where labels are coins."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from everhold_lab.experiments.base import Row
     from everhold_lab.experiments.linear_attributes import AttributeLaw
 
-__all__ = ["ANALYSTS", "SERIES", "promise_kept", "time_spent", "with_signal", "without_signal"]
-
 ANALYSTS = {
     "common": "plain reuse",
     "thresholdout": "Thresholdout as published",

@@ -26,8 +26,6 @@ from everhold_lab.experiments.family_worlds import GAMES_ROWS, WORLDS, GroupedWo
 from everhold_lab.experiments.quantile_games import quantile_course
 from everhold_lab.experiments.table_games import marks_miss, table_course
 
-__all__ = ["GAMES", "FamilyGame", "missed_games"]
-
 BETA = 0.2
 _MEMBERS, _CANDIDATES, _ROUNDS, _TOLD = 1_000, 20, 20, 200
 _QUERIES = 40

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Judge = Callable[[Sequence[Rows], NDArray[np.int64]], int | None]
 
-__all__ = ["GatesExperiment"]
-
 _SYSTEMATIC, _NOISE, _EASY = 0.2, 0.5, 0.95
 """Chance that the first champion is right: where it errs systematically, where labels are coins, everywhere else."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold_lab.experiments.correlated_attributes import Attributes, AttributeSample
 
-__all__ = ["Reuse", "reuse_holdout", "select"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reuse:

@@ -22,19 +22,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.analysts import Vote
 
-__all__ = [
-    "BARE",
-    "HALF_STEP",
-    "LADDER",
-    "LEADERBOARDS",
-    "TRUTH",
-    "LabellingBoard",
-    "SimulatedLeaderboard",
-    "SubmittedFiles",
-    "leaderboard",
-    "tuned_for",
-]
-
 TRUTH = 0.5
 """True score of every submission."""
 

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "AttributeLaw",
-    "LinearSample",
-    "clipped_mean",
-    "draw_columns",
-    "draw_samples",
-    "grid_totals",
-    "right_votes",
-    "vote_accuracy",
-]
-
 Columns = dict[int, "NDArray[np.float32]"]
 
 _BLOCK = 500  # attributes drawn at a time

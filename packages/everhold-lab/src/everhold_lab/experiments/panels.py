@@ -10,8 +10,6 @@ from everhold.charts import INK, covered_lines, line_width, styled
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["PanelAxis", "PanelPoint", "panel_chart"]
-
 _DASHES = ([1, 0], [6, 4], [2, 3])
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.demo.flights import FlightRows
 
-__all__ = ["SealedSearch"]
-
 _STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 _KNOWN = {"before the day": KNOWN_BEFORE, "at take-off": None}
 _MOST_OVERHEAD = 0.05

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
 
-__all__ = ["SealedHoldout", "Sharpness"]
-
 _LATE = f"arr_delay > {LATE_MINUTES}"
 _PLANNED = 1_000  # questions; the one that is measured is the last of them
 _DISAGREEMENT, _ACCURACY = 0.05, 0.75

@@ -21,8 +21,6 @@ from everhold_lab.published.splitting import hoeffding_radius
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["WidthsExperiment"]
-
 _ATTACKS = ("climbing", "greedy")
 _BARE, _FIXED = "bare averages", "one fixed question"
 _SWEEPS = ("queries", "overfits")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold_lab.audit.dependent_boards import Population
     from everhold_lab.experiments.correlated_attributes import Attributes
 
-__all__ = ["PROTECTED", "Case", "Contender", "Game", "contender", "rows_of_theorem_2"]
-
 PROTECTED = ("thresholdout_tuned", "guess_and_check_tuned")
 """Those whose promise is proven for dependent rows."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.randomness import Noise
 
-__all__ = ["MOST_ROWS", "ActiveQuilt", "MarkovQuiltMechanism", "composed_epsilon"]
-
 MOST_ROWS = 1_000_000
 """Most rows of one release: the quilt of every row is found and kept."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.experiments.base import Experiment
 
-__all__ = ["Finished", "RunCheckpoint", "Task", "fingerprint_of", "task_seed"]
-
 _FOLDER = "checkpoints"
 _SHOWN_DIGITS = 16
 _SEED_BITS = 63  # so that a seed fits a signed column

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-__all__ = ["Call", "ExperimentOf", "Item", "call"]
-
 
 @dataclass(frozen=True)
 class Call:

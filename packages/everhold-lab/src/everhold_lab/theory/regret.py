@@ -15,8 +15,6 @@ from scipy.special import erfc
 from everhold.privacy.curves import PrivacyCurve
 from everhold_privacy.guarantees.transfer import leakage_bound
 
-__all__ = ["RegretBound", "minimisation_radius"]
-
 Exceedance = Callable[[float], float]
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.base import State
     from everhold.randomness import Noise
 
-__all__ = ["Chosen", "PaidSelection"]
-
 
 @dataclass(frozen=True, slots=True)
 class Chosen:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.base import State
     from everhold.randomness import Noise
 
-__all__ = ["NoisyVector", "VectorNoise"]
-
 
 @dataclass(frozen=True, slots=True)
 class NoisyVector:

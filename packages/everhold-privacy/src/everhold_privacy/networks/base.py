@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     States = int | Sequence[Any]
 
-__all__ = ["Network"]
-
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Network(DependenceModel):

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = [
-    "WORDS_OF_TRAINING", "NodeSettings", "TableRules", "check_column", "components_of", "declare", "index_of",
-    "plain_data", "settings_of", "tables_of",
-]  # fmt: skip
-
 WORDS_OF_TRAINING = {("training", "independent"): "independent of all sealed rows"}
 
 

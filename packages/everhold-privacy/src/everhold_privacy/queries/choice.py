@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["BestCandidate", "PricedChoice", "PrivateChoice", "PrivateChoiceQuery", "check_same_units", "private_choose"]
-
 _MOST_CANDIDATES = 100_000
 _MOST_SHOWN = 3
 

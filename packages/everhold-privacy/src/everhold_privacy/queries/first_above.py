@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["AbovePurchase", "AboveQuery", "PrivateFirstAbove", "first_above_exceedance", "private_first_above"]
-
 _MOST_QUESTIONS = 100_000
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from everhold.values.base import RowFunction
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["GradientPurchase", "GradientQuery", "VectorAnswer", "gradient"]
-
 _MOST_DIMENSIONS = 10_000
 _NUMBERS_AT_ONCE = 2**21  # of a function's values; a few copies of them are in memory
 _MOST_TRIED = 10_000  # training rows

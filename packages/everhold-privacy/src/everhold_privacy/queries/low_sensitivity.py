@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Table
 
-__all__ = ["LowSensitivityQuery", "low_sensitivity"]
-
 _PARTS = 8
 
 

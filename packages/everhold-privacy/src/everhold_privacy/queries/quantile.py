@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["PrivateQuantileAnswer", "PrivateQuantileQuery", "private_quantile"]
-
 _MOST_BINS = 10_000
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["StatisticPurchase", "bought", "half_width"]
-
 
 def bought(
     query: StatisticQuery, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None

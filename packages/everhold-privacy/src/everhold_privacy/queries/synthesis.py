@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer", "private_synthesize"]
-
 _MOST_BYTES = 1_000_000  # of an entry of the ledger
 _MOST_ROUNDS = 2_000
 _MOST_WORK = 2**31  # values of questions that are read while a table is made: some ten seconds

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.values.universe import Universe
     from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
-__all__ = ["ROUNDING", "Synthesizer", "checked_count"]
-
 ROUNDING = 3.0 / UNIT
 """Questions, means of public weights and measurements are each rounded by less than one step of the grid."""
 

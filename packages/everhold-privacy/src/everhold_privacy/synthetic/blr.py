@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.privacy.curves import BoundedRangeCurve
     from everhold.randomness import Noise
 
-__all__ = ["BLR", "MOST_CANDIDATES", "candidate_tables", "small_table_error"]
-
 MOST_CANDIDATES = 2**20
 """Candidate tables up to which the distribution is enumerated unless another limit is stated."""
 

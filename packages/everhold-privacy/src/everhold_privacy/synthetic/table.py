@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["SyntheticTable"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticTable(WeightedCells):

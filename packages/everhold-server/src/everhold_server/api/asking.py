@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from everhold_server.principals import Principal
     from everhold_server.uploads import Received
 
-__all__ = ["Guess", "questions_of", "router"]
-
 router = APIRouter(prefix="/holdouts/{name}", tags=["asking"])
 
 _MOST_AT_ONCE = 10_000

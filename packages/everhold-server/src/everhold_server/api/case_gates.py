@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from everhold.asking.open_challenge import OpenChallenge
     from everhold_server.principals import Principal
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/holdouts/{name}", tags=["gates"])
 
 _RESULTS = (

@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_server.principals import Principal
 
-__all__ = [
-    "AnalystName", "Asking", "GateName", "HoldoutName", "MalformedRequest", "Plain", "Predictions", "Problem", "Strict",
-    "arguments_checked", "body_of", "check_predictions_allowed", "json_of", "refusals", "result", "said", "warned_of",
-]  # fmt: skip
-
 _DEEPEST, _MOST_ITEMS = 40, 2 * MOST_VALUES  # of which names are one half
 
 HoldoutName = Annotated[

@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold_server.uploads import Received
 
-__all__ = [
-    "HoldoutSettings",
-    "described",
-    "listed",
-    "named_by_content",
-    "one_more_sealing",
-    "router",
-    "seal",
-    "status_for",
-]
-
 router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 
 _PARQUET, _PACKED = b"PAR1", (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold_server.token_store import TokenStore
     from everhold_server.wire.connection import Connection
 
-__all__ = ["register"]
-
 COLUMNS = ("id", "role", "name", "holdouts", "made", "expires", "used", "state")
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")

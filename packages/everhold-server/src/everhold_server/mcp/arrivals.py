@@ -27,8 +27,6 @@ from everhold_server.mcp.tools import (
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
-__all__ = ["ArrivalTools", "StewardTools", "has_arrivals"]
-
 
 class WindowsTold(TypedDict):
     """Answers to one query, window by window."""

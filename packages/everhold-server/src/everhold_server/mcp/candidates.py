@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = ["Label", "PredictionsFolder", "candidate", "predictions_wanted"]
-
 Label = int | float | str
 
 _MOST_BYTES = 2**28

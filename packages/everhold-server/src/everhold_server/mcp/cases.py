@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from everhold.asking.open_challenge import OpenChallenge
     from everhold.holdout import Holdout
 
-__all__ = ["CaseTools", "has_cases"]
-
 Challenger = Annotated[
     str, Field(description="Name of your version, such as its commit. It must be finished before it is opened.")
 ]

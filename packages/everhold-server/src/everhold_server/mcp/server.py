@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold_server.mcp.candidates import PredictionsFolder
 
-__all__ = ["LOOPBACK", "count_values", "http_app", "listening", "make_server", "serve_http", "serve_stdio"]
-
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts that cannot be reached from another machine."""
 

@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from everhold.queries.conditional_mean import ConditionalMean
     from everhold.queries.mean import MeanQuery
 
-__all__ = [
-    "File", "GateName", "Given", "Guess", "High", "Low", "Predictions", "Rule", "Text", "Tools", "gate_named",
-    "mean_of",
-]  # fmt: skip
-
 Text = Annotated[
     str,
     Field(description="A condition over the columns, such as \"delay > 15 and carrier = 'UA'\": its share is asked. "

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.queries.predictions import PredictionTable
     from everhold.values.base import Schema
 
-__all__ = ["file_of", "router", "tables_of"]
-
 router = APIRouter()
 
 _ASKABLE = tuple(kind for kind in KINDS if kind.form not in (Written.CODE, Written.CELLS))

@@ -8,8 +8,6 @@ from typing import Any
 
 from everhold.display import at_most
 
-__all__ = ["Budget"]
-
 _OUTLOOK = 2  # widths of a confirmed guess: now and later
 _WORDS = {"overfits": "surprises"}
 

@@ -17,8 +17,6 @@ from everhold_server.web.forms import Fields, Form
 from everhold_server.web.rendering import page
 from everhold_server.web.views import View
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _KEY = re.compile("[0-9a-f]{64}")

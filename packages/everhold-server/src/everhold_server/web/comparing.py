@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from everhold.errors import EverholdWarning
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _SIDES = ("first", "second")

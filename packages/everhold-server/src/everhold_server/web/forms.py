@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from everhold_server.uploads import Received
 
-__all__ = ["ENDINGS", "Fields", "Form"]
-
 ENDINGS = ".csv,.tsv,.parquet,.arrow"
 """File name endings that a browser offers for a table; the kind of a file is seen in the file."""
 

@@ -17,8 +17,6 @@ from everhold_server.web.forms import ENDINGS, Fields, Form
 from everhold_server.web.rendering import page
 from everhold_server.web.views import SAID_OF, View
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _FILE, _TRAINING, _RESULTS = "predictions", "training", "results"

@@ -25,8 +25,6 @@ from everhold_server.web.published import Publications, Published
 from everhold_server.web.rendering import page, place
 from everhold_server.web.views import SAID_OF, View, dependence_of, handed_in
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _LATEST = 25

@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["intervals", "sawtooth"]
-
 _WIDE, _LEFT, _RIGHT = 360.0, 40.0, 350.0
 _TOP, _BOTTOM, _BARS = 12.0, 112.0, 160.0  # of the line, and the foot of the bars
 _LABELS = 4

@@ -17,8 +17,6 @@ from everhold_server.planners import Planner, Planners
 from everhold_server.principals import Viewer
 from everhold_server.web.rendering import page
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _LINES = 6

@@ -13,8 +13,6 @@ from everhold_server.tables import stamp
 if TYPE_CHECKING:
     from everhold_server.tables import Records
 
-__all__ = ["Publications", "Published", "published"]
-
 published = sa.Table(
     "published",
     metadata,

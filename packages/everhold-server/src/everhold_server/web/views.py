@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.principals import Principal
 
-__all__ = ["FEEDBACK_IN_WORDS", "SAID_OF", "View", "dependence_of", "handed_in"]
-
 _SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate")
 _DISTANCES = (1, 2, 5, 10, 20, 50, 100)
 _MOST_SETS = 10

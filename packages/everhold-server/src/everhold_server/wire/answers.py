@@ -31,8 +31,6 @@ from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold_competitions.leaderboard import Comparison, Standing
 
-__all__ = ["RESULT", "result_from", "told"]
-
 RESULT = "result"
 """Names the class of an object."""
 

@@ -17,8 +17,6 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.case_results import runs_by_case
 
-__all__ = ["results_from", "written_results"]
-
 _PAIR = 2
 
 

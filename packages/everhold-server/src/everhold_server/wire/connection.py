@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["Connection", "Part"]
-
 Part = Callable[[ExitStack], Any]
 """Opens the content of a part of a form anew for each time that it is sent: bytes, or a file."""
 

@@ -19,8 +19,6 @@ from everhold_server.wire.scalars import a_text, a_truth, refuse
 if TYPE_CHECKING:
     from everhold.values.base import Schema
 
-__all__ = ["FILE", "Tables", "predictions_from", "written_predictions"]
-
 FILE = "file"
 """Names the table that predictions are in; beside it only the column may be named."""
 

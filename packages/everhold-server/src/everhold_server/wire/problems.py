@@ -8,8 +8,6 @@ from typing import Any
 from everhold import errors
 from everhold.errors import AuthError, EverholdError, HoldoutNotFound, QueryRejected
 
-__all__ = ["error_from"]
-
 _CLASSES = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower(): kind
     for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, EverholdError)

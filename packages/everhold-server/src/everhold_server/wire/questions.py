@@ -23,8 +23,6 @@ from everhold.queries.question import Query
 from everhold_server.wire.predictions import written_predictions
 from everhold_server.wire.scalars import a_list, a_number, a_scalar, a_text, a_truth, a_whole_number, plain, refuse
 
-__all__ = ["SCALARS", "TOLERANCE", "kind_of", "spelled", "written"]
-
 TOLERANCE = "tolerance"
 SCALARS: Mapping[Form, Callable[[Any, str], Any]] = {
     Form.NUMBER: a_number, Form.WHOLE: a_whole_number, Form.TEXT: a_scalar, Form.BEST: a_text, Form.LIST: a_list,

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import Query
     from everhold.values.base import Schema
 
-__all__ = ["QUERY", "query_schemas", "question_from", "referring"]
-
 _REFERENCE = "#/components/schemas/"
 QUERY = {"x-query": True}
 """Stands for a reference to the union in the schemas of models: pydantic takes none to what it does not define."""

@@ -22,8 +22,6 @@ from everhold.values.measures import POINTS, RATES
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
 
-__all__ = ["Bounds", "bounds_of", "confirmed", "margin_of", "summary_words", "unit_of"]
-
 _TOO_LARGE = 1e15
 _MOST_DECIMALS = 12
 _DECIMALS_OF_A_POINT = 6

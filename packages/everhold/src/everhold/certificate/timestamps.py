@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate as Root
     from rfc3161_client import TimeStampResponse
 
-__all__ = ["TimestampAuthority", "Timestamper", "roots_from", "stamp_findings", "stamp_of"]
-
 Timestamper = Callable[[bytes], bytes]
 """From a SHA-256 digest, 32 bytes, to a token of RFC 3161 about it, in DER."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
 
-__all__ = ["add_words", "engine_name", "is_endless", "promise_sentence"]
-
 _LARGE_EPSILON = 10.0
 _USELESS_RADIUS = 0.5
 _ROUNDING = 1e-9

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import Links
 
-__all__ = ["links_chart", "placed", "sets_chart"]
-
 _HEIGHT = 220
 _ROW, _SET = "#0072b2", "#009e73"
 _SIZES = 30  # of sets, that have a bar of their own

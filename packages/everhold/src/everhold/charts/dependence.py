@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
 
-__all__ = ["Portrait", "correlation_chart", "influence_chart", "portrait_of"]
-
 _DISTANCES = 40
 _MOST_DOTS = 120
 

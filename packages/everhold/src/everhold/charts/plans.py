@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.planning.plan import Plan
     from everhold.planning.request import PlanRequest
 
-__all__ = ["plan_by_queries", "plan_by_rows", "plan_by_values"]
-
 _REACH = 30.0  # how far the picture looks to either side of the wish
 _POINTS = 13
 _MOST_QUERIES = 10**7

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["width_bars"]
-
 _COLOURS = ("#0072b2", "#e69f00")
 
 

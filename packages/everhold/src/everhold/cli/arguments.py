@@ -18,24 +18,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
 
-__all__ = [
-    "ENGINE_VARIABLE",
-    "STORAGE_VARIABLE",
-    "AnalystOption",
-    "FormatOption",
-    "HoldoutPlace",
-    "ModelOption",
-    "NameArgument",
-    "StorageArgument",
-    "StorageHereArgument",
-    "address_of",
-    "model_from",
-    "opened",
-    "opened_here",
-    "place_of",
-    "storage_of",
-]
-
 STORAGE_VARIABLE = "EVERHOLD_STORAGE"
 ENGINE_VARIABLE = "EVERHOLD_ENGINE"  # as `everhold_engines` has it, which takes a while to import
 

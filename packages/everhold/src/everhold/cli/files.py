@@ -16,8 +16,6 @@ from everhold.errors import QueryRejected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["read_document", "read_function"]
-
 _MOST_BYTES = 10_000_000
 
 

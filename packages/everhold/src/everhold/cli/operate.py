@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger import LedgerStore
 
-__all__ = ["register"]
-
 _INTEGRITY = 7
 _CHECKS = ["check", "holdout", "ok", "found"]
 _LEAST_ROOM = 2**30  # bytes

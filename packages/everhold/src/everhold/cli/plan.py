@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.planning.case_steps import CasePlan
     from everhold.planning.growing import GrowthPlan
 
-__all__ = ["register"]
-
 _USUAL_VALUE = 0.9  # that of the planner, which is imported only when it is needed
 
 

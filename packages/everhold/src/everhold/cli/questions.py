@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import Query
     from everhold.values.base import Schema
 
-__all__ = ["Spelled", "with_question_options"]
-
 _SUBJECT, _DETAILS = "The question, exactly one of", "More about the question"
 _TYPES = {Form.FLAG: bool, Form.NUMBER: float, Form.WHOLE: int, Form.PREDICTIONS: Path, Form.CELLS: Path}
 _ROWWISE = tuple(kind for kind in KINDS if kind.rowwise)

@@ -14,8 +14,6 @@ from everhold.diagnosis.columns import FILE_ORDER
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
 
-__all__ = ["FEWEST_GROUPS", "LESS_WORTH", "LEVEL", "Finding", "GroupFinding", "SeriesFinding"]
-
 LEVEL = 1e-3  # of p-values, all columns and outcomes together
 FEWEST_GROUPS = 30  # with fewer a column is an attribute; with larger groups than the root of the rows, if unclear
 _CLEAR = 0.05

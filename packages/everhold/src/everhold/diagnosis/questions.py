@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
-__all__ = ["LEVEL", "DependenceMonitor", "QuestionWorth", "dependence_monitor", "to_look_at", "warn_of_questions"]
-
 LEVEL = 5e-3
 """Of a false alarm on independent rows, all questions of a plan, all orders and all groups together."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
-__all__ = ["MOST_SHARE", "SHARE", "BoundFamily", "Categories", "Family", "categories_of", "share_of"]
-
 SHARE = 0.5
 """Part of the probability of failure that declared families have, by default."""
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["BoundGrid", "GridFamily", "PointQuery", "grid"]
-
 _METRICS = ("accuracy", "error", "brier", "precision", "recall", "f1")
 _COMPARED = 2_000  # training rows on which two fits are compared
 _KEPT = 4  # fitted models: a quote and the answer after it need one fit

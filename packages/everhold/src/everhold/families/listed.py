@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["BoundList", "ListedFamily", "listed"]
-
 _MOST = 100_000
 
 

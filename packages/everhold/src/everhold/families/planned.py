@@ -13,8 +13,6 @@ from everhold.families.base import BoundFamily, Family
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
 
-__all__ = ["PlannedFamily"]
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedFamily(Family):

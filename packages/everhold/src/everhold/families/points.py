@@ -20,8 +20,6 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
 
-__all__ = ["Space", "described", "space_of"]
-
 _MOST_VALUES = 100_000  # in all lists together
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from everhold.families.base import Family
 
-__all__ = ["VALUES", "StudyLine", "StudyPlan", "plan", "plan_study"]
-
 VALUES = (0.5, 0.9)
 """True values of shares at which widths are planned."""
 

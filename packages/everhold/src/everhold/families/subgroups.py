@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["BoundSubgroups", "SubgroupFamily", "subgroups"]
-
 _MOST_TOGETHER = 4
 
 

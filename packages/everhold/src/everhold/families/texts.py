@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Pair, Schema
 
-__all__ = ["BoundTexts", "TextFamily", "expression_nats", "number_nats", "texts"]
-
 _VERSION = 1
 _BITS = 60.0
 _MOST_BITS = 1_000.0

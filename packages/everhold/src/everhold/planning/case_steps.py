@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import altair as alt
     from numpy.typing import NDArray
 
-__all__ = ["CasePlan", "plan_cases", "sign_power", "smallest_step", "step_with_power"]
-
 _POWER_80 = 0.8416  # standard normal quantile of 80 %
 NOT_PROVABLE = "not provable"
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import RowStructure
 
-__all__ = ["FEWER_QUERIES", "bound_mechanism", "check_worth", "chosen_mechanism", "is_worth", "warn_of_weak_promise"]
-
 FEWER_QUERIES = (300, 100, 30, 10, 3, 1)
 """Numbers of questions that are tried where rows are worth too little for a plan."""
 

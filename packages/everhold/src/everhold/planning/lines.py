@@ -22,8 +22,6 @@ from everhold.planning.widths import least_vacuous
 if TYPE_CHECKING:
     pass
 
-__all__ = ["VACUOUS", "PlanLine", "PublishedLine", "line_of", "published_line_of"]
-
 VACUOUS = 0.5
 _SAYS_NOTHING = "says nothing: half the range or more"
 _ONLY_WORST = "the worst case says nothing: half the range or more"

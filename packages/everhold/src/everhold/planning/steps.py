@@ -16,8 +16,6 @@ from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS
 if TYPE_CHECKING:
     from everhold.planning.request import PlanRequest
 
-__all__ = ["USUAL_DISAGREEMENT", "Step", "Steps", "least_step", "step_at", "steps_of"]
-
 USUAL_DISAGREEMENT = 0.2
 """The share of rows on which two language models or prompts often disagree; for words about small holdouts."""
 

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
 
-__all__ = [
-    "SPREADS", "TRUE_VALUES", "Width", "Widths", "few_rows", "least_vacuous", "sealed_units", "step_in_words",
-    "surprises_until", "vacuous_in_words", "width_at", "widths_of",
-]  # fmt: skip
-
 TRUE_VALUES = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Of yes-or-no questions; at 1 minus such a value the widths are the same."""
 

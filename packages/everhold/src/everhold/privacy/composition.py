@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from everhold.privacy.curves import PrivacyCurve, PureCurve, whole
 
-__all__ = ["ComposedCurve", "GroupCurve", "composed"]
-
 Floats = NDArray[np.float64]
 Part = tuple[PrivacyCurve, int]
 

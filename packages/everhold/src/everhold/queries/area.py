@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = [
-    "AreaQuery", "OneArea", "ScoresLook", "area_of", "check_area", "check_split", "has_pairs", "share_of_label",
-]  # fmt: skip
-
 _ALL, _HALF = Fraction(1), 0.5
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.sealing.model_store import Champion
     from everhold.sealing.table import StoredRows
 
-__all__ = ["AreaCandidate", "GainOfAreas"]
-
 _NAME = "a gain in AUC"
 
 

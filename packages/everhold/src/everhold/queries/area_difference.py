@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
 
-__all__ = ["AreaDifference", "OneAreaDifference", "PairLook", "largest_step"]
-
 _HALF = 0.5
 _NAME = "a difference of AUCs"
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     InArm = tuple[NDArray[np.float64], NDArray[np.float64]]
     """Values of rows within an arm, and 1 for its rows; shape (rows,) each."""
 
-__all__ = ["OneArmDifference", "difference_of_arms"]
-
 
 def difference_of_arms(
     compiler: QueryCompiler, arms: Sequence[BoundQuery], *, shown: str, width: float, guess: float | None

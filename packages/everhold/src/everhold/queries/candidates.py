@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["Compared", "SealedValues", "check_same_units", "ends_of", "listed", "look_at", "question_of", "widest"]
-
 MOST_SHOWN_NAMES = 3
 
 

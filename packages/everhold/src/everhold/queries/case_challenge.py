@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
 
-__all__ = ["RUNS_OF_THESE", "CaseChallenge", "case_verdict", "claims_in_words", "look_label", "next_nats"]
-
 RUNS_OF_THESE = "new runs of these cases"
 """Subject of a promise about `NEW_RUNS`."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.queries.case_metrics import CaseMetric
     from everhold.queries.case_results import CaseSuite
 
-__all__ = ["EARLY_PART", "Evidence", "UnitPlan", "run_chunks"]
-
 EARLY_PART = 0.75
 """Part of the level of an open challenge that draws with replacement; the rest is for all runs at the end."""
 

@@ -20,8 +20,6 @@ from everhold.queries.case_results import CASE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["DURATION", "PASSED", "read_case_file"]
-
 PASSED, DURATION = "passed", "duration"
 """Metrics of JUnit files: 1 or 0, and seconds."""
 

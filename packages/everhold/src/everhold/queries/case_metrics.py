@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["LOWER", "CaseMetric", "CaseRatio", "limits_for", "metrics_for"]
-
 LOWER = frozenset({
     "cost", "duration", "error", "errors", "failures", "latency", "loss", "price", "seconds", "time", "tokens",
     "toxicity", "violations",

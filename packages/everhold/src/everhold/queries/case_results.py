@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "CASE",
-    "NEW_CASES",
-    "NEW_RUNS",
-    "RUN",
-    "CaseSuite",
-    "ids_in",
-    "runs_by_case",
-    "runs_in",
-]
-
 CASE, RUN = "case", "run"
 """Columns of ids and, where there is one, of the number of the run."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.case_results import CaseSuite
 
-__all__ = ["VarianceShares", "variance_shares"]
-
 
 @dataclass(frozen=True, slots=True)
 class VarianceShares(Display):

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["Challenge", "GateChallenge", "challenge_of", "check_gates", "verdict"]
-
 
 class GateChallenge(QueryPlan[Verdict]):
     """One entry of the ledger that is about the champion which a gate has now.

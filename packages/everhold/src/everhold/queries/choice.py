@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["Choice", "ChoicePlan", "ChoiceQuery", "choose"]
-
 _MOST_CANDIDATES = 100_000
 _MOST_CHOSEN = 100
 _MOST_PAIRS = 200  # of a chosen candidate and another one

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from everhold.queries.means import RowwiseQuery
     from everhold.values.base import Schema
 
-__all__ = ["ConditionalMean"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConditionalMean(ShareQuery):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["among", "check_where", "condition", "rows_that_meet", "share_that_meets"]
-
 _HALF = 0.5
 
 

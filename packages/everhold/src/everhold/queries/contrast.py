@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import ExecutionResult
     from everhold.values.base import Schema
 
-__all__ = ["WORDS", "Contrast", "ContrastQuery", "How", "Value", "has_value"]
-
 How: TypeAlias = Literal["difference", "ratio"]
 Value: TypeAlias = str | float | bool
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import ExecutionResult, QueryPlan
     from everhold.values.base import Schema
 
-__all__ = ["BoundDerived", "Derived", "DerivedQuery", "Estimate", "JointMeans", "estimate_between", "ratio"]
-
 Result = TypeVar("Result", covariant=True)
 
 _COUNTS = {1: "one question", 2: "two questions", 3: "three questions", 4: "four questions", 5: "five questions"}

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.queries.score_query import ScoreQuery
     from everhold.queries.shares import ShareQuery
 
-__all__ = ["DifferenceQuery", "difference"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DifferenceQuery(PairedQuery):

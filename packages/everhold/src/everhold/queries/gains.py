@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.sealing.table import StoredRows
 
-__all__ = ["Gain", "GainOfMeans", "GainOfOutcomes", "Gained", "paired"]
-
 
 @dataclass(frozen=True, slots=True)
 class Gained:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["Candidate", "check_metric", "checked_margin", "procedure_for_gain"]
-
 _FINE_GRID = 2**12  # steps with which a pair of outcomes lies well inside its cell
 
 

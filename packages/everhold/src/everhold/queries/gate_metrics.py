@@ -20,8 +20,6 @@ from everhold.queries.score_means import GAINS_OF_SCORES, MEANS, why_no_gain
 if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["GATE_METRICS", "SCORE", "GateMetric", "metric_description", "metric_in_words", "metric_of", "no_metric"]
-
 _OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
 """Fields of a query's description that are the candidate's; all others are the metric's."""
 

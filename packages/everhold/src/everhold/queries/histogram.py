@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import ExecutionResult
     from everhold.values.base import Schema
 
-__all__ = ["Bins", "HistogramQuery", "histogram", "summed_to_one"]
-
 _MOST_BINS = 200
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.query_compiler import QueryCompiler
 
-__all__ = ["EstimatedValues", "LabelQuery", "matrix_of", "subject_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class EstimatedValues:

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = [
-    "CrossValidated", "Judge", "cross_validate", "cross_validated", "groups_of", "no_false_alarms", "open_rows",
-    "require_sklearn", "splits_of",
-]  # fmt: skip
-
 ModelQuestion: TypeAlias = LabelQuery | ShareQuery | RankingQuery | ScoreQuery
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-__all__ = ["Correlation", "Covariance", "Variance", "correlation", "covariance", "variance"]
-
 _SLACK = 1e-14  # at least twenty times what rounding can do to a sum of a few products of numbers in [-1, 1]
 _CELLS = 64  # pieces of each mean's interval; more of them change no digit that is shown
 _NO_SPREAD = Estimate(0.0, 0.0, 0.0)

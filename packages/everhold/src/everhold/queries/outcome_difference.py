@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from everhold.queries.rates import ScoredShare
     from everhold.sealing.table import StoredRows
 
-__all__ = ["OneOutcomeDifference", "OutcomeDifference"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutcomeDifference(Query["Answer"]):

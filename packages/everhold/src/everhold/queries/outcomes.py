@@ -19,8 +19,6 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["OutcomeQuery"]
-
 _TRUE_NEGATIVE, _PREDICTED, _ACTUAL = 0.25, 0.25, 0.5  # code / 4; a positive prediction or label adds its part
 
 

@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from everhold.sealing.row_store import RowStore
     from everhold.values.base import RowFunction, Schema, Table
 
-__all__ = [
-    "GivenValues",
-    "KeptValues",
-    "Placed",
-    "PredictionCache",
-    "PredictionColumn",
-    "PredictionsFile",
-    "parts_of",
-    "predictions_in",
-    "read_together",
-]
-
 _MOST_CELLS = 2**23  # that are read at a time
 
 

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = [
-    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_known", "check_lengths", "ids_refused", "is_mixed",
-    "known_classes", "listed", "prediction_table", "probabilities",
-]  # fmt: skip
-
 MOST_CHARACTERS = 1_000
 """Of a predicted text: an array of texts takes as much memory for each one as for the longest."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["Quantile", "QuantilePlan", "QuantileQuery", "quantile"]
-
 _EDGES = 2_000  # of training values
 _USUAL_BINS, _MOST_BINS = 200, 10_000
 _COARSE, _MOST_FINE = 64, 400  # edges at which rows are counted, first and then near the quantile

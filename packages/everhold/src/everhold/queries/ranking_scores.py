@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import RowFunction
 
-__all__ = ["RankingQuery", "auc", "auc_of", "auc_sensitivity", "f1", "f1_of", "f1_sensitivity"]
-
 _ALL = Fraction(1)
 _SHOWN = {
     "auc": "share of pairs in order by {whose}: first {positives:,} positive and {negatives:,} negative rows, pairs "

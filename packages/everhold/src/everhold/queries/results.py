@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.values.base import Schema
 
-__all__ = ["CHOSEN", "OneEntry", "Paid", "QuestionResult", "checks_guesses", "told_once"]
-
 Result = TypeVar("Result", covariant=True)
 
 CHOSEN = "chosen"

@@ -23,8 +23,6 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LOSSES", "Loss", "RiskQuery", "risk"]
-
 Loss = Callable[["NDArray[Any]", "NDArray[Any]"], "NDArray[Any]"]
 """From predictions and labels to one loss per row, each from its own row alone."""
 

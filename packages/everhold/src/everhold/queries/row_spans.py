@@ -14,8 +14,6 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 
-__all__ = ["RowSpan"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowSpan:

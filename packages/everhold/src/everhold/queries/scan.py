@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["AllAbove", "FirstAbove", "ScanPlan", "ScanQuery", "all_above", "first_above"]
-
 _FREE = (
     "No surprise is charged; each candidate takes one of the planned queries. More sealed rows bring both limits "
     "closer to the threshold."

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from everhold.sealing.model_store import Champion
     from everhold.sealing.table import StoredRows
 
-__all__ = ["CLASS_GAINS", "GainOfClasses", "GainOfParts", "ScoreCandidate"]
-
 CLASS_GAINS = {"f1_macro": False, "f1_weighted": True}
 """Averages of F1 over classes, and whether they are weighted."""
 

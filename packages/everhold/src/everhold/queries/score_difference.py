@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
 
-__all__ = ["OneScoreDifference", "ScoreDifference", "compared_by"]
-
 _NEAREST = {
     "r2": "neg_mean_squared_error",
     "f1_macro": "balanced_accuracy (f1_macro compares independent rows with labels 0 and 1)",

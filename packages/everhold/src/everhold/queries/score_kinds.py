@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from everhold.queries.score_parts import Floats
     from everhold.queries.scored_rows import Outputs
 
-__all__ = ["OfParts", "ScoreKind", "halved", "kinds"]
-
 _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
 
 

@@ -10,11 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Floats", "Judged", "RowPart", "Setting", "Sized", "class_parts", "correlation_parts", "explained_parts",
-    "hit_part", "loss", "right_parts", "weighted_parts",
-]  # fmt: skip
-
 Floats: TypeAlias = "NDArray[np.float64]"
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["OneScore", "ScoreLook", "ScoreQuery", "check_kind", "largest_group", "open_labels"]
-
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
 
 

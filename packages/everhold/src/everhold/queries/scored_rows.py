@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
 
-__all__ = ["BoundRows", "Outputs", "ScoredRows", "codes_of"]
-
 Outputs: TypeAlias = Literal["classes", "probability", "probabilities", "scores", "numbers"]
 """Forms of predictions: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
 

@@ -19,8 +19,6 @@ from everhold.queries.scored_rows import ScoredRows
 if TYPE_CHECKING:
     from everhold.queries.score_kinds import ScoreKind
 
-__all__ = ["REFUSED", "SCORES", "metric", "metric_of", "score_names", "scored"]
-
 SCORES: Mapping[str, ScoreKind] = {kind.name: kind for kind in (*kinds(), *rule_kinds())}
 """Scores that have a procedure of their own, by name."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.queries.question import QueryPlan
 
-__all__ = ["ShareQuery", "WithinQuery", "in_ends"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WithinQuery(PairedQuery):

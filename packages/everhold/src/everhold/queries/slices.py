@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.query_compiler import QueryCompiler
 
-__all__ = [
-    "SliceAnswers", "as_one_step", "comparison", "evaluation", "in_slice", "metric_by", "of_predictions",
-    "plans_of_slices", "slices_of",
-]  # fmt: skip
-
 _MOST_SLICES = 1_000
 _OF_SEVERAL = "expected a metric that is a mean of rows: 'accuracy', 'error', 'brier', or a loss with its range"
 

@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import QueryPlan
     from everhold.sealing.table import StoredRows
 
-__all__ = [
-    "OneNumber",
-    "OneStatistic",
-    "Statistic",
-    "StatisticGrid",
-    "StatisticQuery",
-    "check_positive",
-    "check_range",
-    "check_rows",
-    "evaluated",
-]
-
 _MOST_STEPS = 2**62
 _LEFT_OUT = 20  # parts of the training rows, each of which is left out once
 

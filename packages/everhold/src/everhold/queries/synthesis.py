@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["CountShares", "CountTable", "Synthesis", "SynthesisPlan", "TableQuery", "synthesize"]
-
 _MOST_COUNTS, _MOST_CELLS, _MOST_MARKS = 2_000, 10_000, 10
 
 

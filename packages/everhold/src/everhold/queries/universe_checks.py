@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold.values.universe import Column
 
-__all__ = ["check_universe", "check_universe_columns", "plain_universe"]
-
 
 def check_universe(universe: object) -> None:
     """Check that it is a universe.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = ["read_untrusted"]
-
 _SECONDS = 20  # of processor time, and one more for each `_LINES_A_SECOND`
 _LINES_A_SECOND = 100_000
 _SLOWER = 3  # seconds on a clock for each of them: the machine may be busy

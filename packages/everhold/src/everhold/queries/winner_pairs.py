@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
-__all__ = ["PairsOfOne", "WinnerPairs"]
-
 _LEAST = 1e-6  # expected differences are taken to be no smaller
 
 

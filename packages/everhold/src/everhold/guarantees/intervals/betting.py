@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Pairs
 
-__all__ = ["NO_STAKE", "Bets", "Betting", "GroupBetting", "OfGroups", "refuse_larger", "side_of"]
-
 NO_STAKE = 1e-6
 """The stake of a guess of the spread that does not help."""
 

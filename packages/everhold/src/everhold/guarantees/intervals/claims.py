@@ -20,20 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "MOST_STAKE",
-    "ROUNDING",
-    "ClaimUnits",
-    "GateClaim",
-    "UnitValues",
-    "first_proof",
-    "least_gain",
-    "log_capital",
-    "most_nats",
-    "sign_nats",
-    "stakes_for",
-]
-
 MOST_STAKE = 0.95
 """Largest part of the capital that is bet on one unit; a unit with the gain -1 then leaves a twentieth of it."""
 

@@ -17,8 +17,6 @@ from everhold.guarantees.intervals.ratio_gain import RatioGain
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ClassGains", "SeenClasses"]
-
 _OF_SHARES = 0.1  # of the level, where classes are weighted by their shares
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["OperatingPoint", "SeenRules", "seen_rules"]
-
 _ROUNDING = 1e-12
 
 

@@ -26,19 +26,6 @@ from everhold.guarantees.intervals.prediction import Prediction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Bounds",
-    "Composite",
-    "CountedPart",
-    "FreeRatio",
-    "OfScore",
-    "PartBets",
-    "PartInterval",
-    "SeenParts",
-    "free_ratio_end",
-    "units_of",
-]
-
 Bounds = Callable[["NDArray[np.float64]", "NDArray[np.float64]"], tuple[float, float]]
 """From lower and upper ends of the parts, shape (parts,) each, to the least and the largest score in between."""
 

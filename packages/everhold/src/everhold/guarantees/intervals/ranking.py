@@ -23,11 +23,6 @@ from everhold.guarantees.intervals.prediction import Prediction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "BlockBetting", "RankBets", "RankBetting", "ScoreBets", "SeenScores", "area_from_ranks", "block_averages",
-    "class_ranks", "rank_from_area",
-]  # fmt: skip
-
 _PLANNED = 64  # quantiles of a law that stands for training units where there are none
 _SHARE_OF_CLASSES = 8.0  # one part in so many of the level is for the share of the class
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["RatioUnits"]
-
 _OCTAVES = 10  # of ratios above and below the ratio of the largest numerator to the largest denominator
 _BLOCKS = 4  # in an octave; the points of a block share the scale of its bets
 _POINTS = 5  # in a block, its ends included

@@ -20,8 +20,6 @@ from everhold.guarantees.intervals.capital import Units
 from everhold.guarantees.intervals.hedge import hedged_end
 from everhold.guarantees.intervals.prediction import Prediction
 
-__all__ = ["GroupRatioBetting", "RatioBetting"]
-
 _HONEST_ERRORS = 4.0  # standard errors of the number of rows that count
 
 
