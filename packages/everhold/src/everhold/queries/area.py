@@ -81,7 +81,8 @@ class AreaQuery(RankingQuery):
             described, f"AUC of {seen.whose}", reads=seen.names, by_position=seen.bound.by_position
         )  # fmt: skip
         bound = among(bound, inside, self.where, schema)
-        return OneArea([compiler.planner.of_statistic(bound, guess, known, procedure)], schema, mechanism, look)
+        prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
+        return OneNumber([prepared], schema, mechanism, look.sealed)
 
     def _inside(self, schema: Schema, *, by_rank: bool) -> BoundQuery | None:
         """The condition for one holdout.
@@ -123,14 +124,15 @@ class ScoresLook:
             pairs = pairs[rows_that_meet(training, self.inside)]
         return pairs if pairs is not None and has_pairs(pairs) else None
 
-    def sealed(self, rows: StoredRows) -> SeenScores:
-        """The numbers that are bet on, of the sealed rows that count, dealt in the order of the key."""
-        order = rows.code.dealing_order()
-        if self.inside is None:
-            return self.at(self.seen.sealed(rows), order)
-        counting = rows_that_meet(rows, self.inside)
-        places = np.cumsum(counting) - 1
-        return self.at(self.seen.sealed(rows)[counting], places[order[counting[order]]])
+    def sealed(self, rows: StoredRows) -> tuple[float, SeenScores]:
+        """The AUC of the sealed rows, and the numbers that are bet on. Secret."""
+        found, order = self.seen.sealed(rows), rows.code.dealing_order()
+        if self.inside is not None:
+            counting = rows_that_meet(rows, self.inside)
+            places = np.cumsum(counting) - 1
+            found, order = found[counting], places[order[counting[order]]]
+        seen = self.at(found, order)
+        return seen.area, seen
 
     def at(self, found: NDArray[Any], order: NDArray[np.intp]) -> SeenScores:
         """The numbers that are bet on.
@@ -157,18 +159,6 @@ class ScoresLook:
             return BlockBetting(rarer * rows, trained, guess=guess)
         at = None if guess is None else rank_from_area(guess, rarer)
         return RankBetting(rarer * rows, trained, int(rows), rarer, guess=at)
-
-
-@dataclass(frozen=True)
-class OneArea(OneNumber):
-    """An AUC that is held against its guess."""
-
-    look: ScoresLook
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The AUC of all pairs, and the numbers that are bet on."""
-        seen = self.look.sealed(sealed)
-        return seen.area, seen
 
 
 def area_of(pairs: NDArray[np.float64]) -> float:

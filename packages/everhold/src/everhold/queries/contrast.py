@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from everhold.arguments import brief
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
-from everhold.queries.arm_difference import OneArmDifference, difference_of_arms
+from everhold.queries.arm_difference import difference_of_arms
 from everhold.queries.derived import BoundDerived, Derived, Estimate, estimate_between
 from everhold.queries.mean import parsed
 from everhold.queries.question import Query, QuerySpec
 from everhold.queries.ratio import ratio
 from everhold.queries.shares import ShareQuery, in_ends
+from everhold.queries.statistic import OneNumber
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 
@@ -81,13 +82,13 @@ class ContrastQuery(Query["Answer"]):
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
-    ) -> OneArmDifference | Contrast:
+    ) -> OneNumber | Contrast:
         """A difference as one question where the mechanism takes it as one, with bets on both arms at once."""
         if self.how == "difference" and tolerance is None and (one := self._as_one(compiler, guess)) is not None:
             return one
         return self.compile_apart(compiler, guess=guess, tolerance=tolerance)
 
-    def _as_one(self, compiler: QueryCompiler, guess: float | None) -> OneArmDifference | None:
+    def _as_one(self, compiler: QueryCompiler, guess: float | None) -> OneNumber | None:
         """The one question that the mechanism takes; None where it takes an arm at a time."""
         shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
         arms = [arm for share in shares if (arm := share.as_one(compiler)) is not None]

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, Unpack, overload
 from everhold.answers import Contrasts
 from everhold.arguments import brief, names_keywords
 from everhold.errors import QueryRejected
-from everhold.queries.arm_difference import OneArmDifference
 from everhold.queries.contrast import WORDS, Contrast, ContrastQuery, Value, has_value
 from everhold.queries.derived import BoundDerived, Estimate, JointMeans
 from everhold.queries.difference import as_rowwise
 from everhold.queries.mean import parsed
 from everhold.queries.question import Query, QuerySpec
-from everhold.queries.statistic import evaluated
+from everhold.queries.statistic import OneNumber, evaluated
 
 if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arms", "ContrastQuery", "ContrastsQuery", "risk_difference", "risk_ratio"]
 
-Plan = TypeVar("Plan", bound=OneArmDifference | Contrast)
+Plan = TypeVar("Plan", bound=OneNumber | Contrast)
 
 _MOST_GROUPS = 50
 
@@ -89,7 +88,7 @@ class ContrastsQuery(Query[Contrasts]):
                 "given=..., and then all, which are free; nothing was charged"
             )
         differences = {name: query.compile(compiler, tolerance=tolerance) for name, query in queries.items()}
-        ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneArmDifference)}
+        ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneNumber)}
         if len(ones) == len(queries):
             return self._plan(compiler, ones, lambda plan, told: _in_units(plan, told[0]))
         apart = {name: query.compile_apart(compiler, tolerance=tolerance) for name, query in queries.items()}
@@ -130,7 +129,7 @@ class ByGroup(JointMeans[Contrasts], Generic[Plan]):
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """See `QueryPlan.evaluate`."""
-        ones = [plan for plan in self.each.values() if isinstance(plan, OneArmDifference)]
+        ones = [plan for plan in self.each.values() if isinstance(plan, OneNumber)]
         if not ones:
             return JointMeans.evaluate(self, sealed, places)
         some = [ones[place] for place in places]
@@ -145,7 +144,7 @@ class ByGroup(JointMeans[Contrasts], Generic[Plan]):
         })  # fmt: skip
 
 
-def _in_units(plan: OneArmDifference, told: Estimate) -> Estimate:
+def _in_units(plan: OneNumber, told: Estimate) -> Estimate:
     """A difference in units of the outcome."""
     bound = plan.prepared[0].bound
     low, high = sorted((bound.from_mean(told.low), bound.from_mean(told.high)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.gain_difference import GAINS
@@ -20,6 +20,7 @@ from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
     from everhold.answers import Answer
+    from everhold.guarantees.intervals.parts import SeenParts
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
 
@@ -98,7 +99,13 @@ class ScoreDifference(Query["Answer"]):
         prepared = compiler.planner.of_statistic(
             bound, guess, known, kind.procedure(planned, first.setting, sized, reach=reach)
         )
-        return OneScoreDifference([prepared], schema, mechanism, both, reach)
+
+        def sealed(rows: StoredRows) -> tuple[float, SeenParts]:
+            judged = first.sealed(rows), second.sealed(rows)
+            seen = kind.see_difference(*judged, first.setting, largest_group(mechanism), reach=reach)
+            return seen.score, seen
+
+        return OneNumber([prepared], schema, mechanism, sealed)
 
 
 def compared_by(query: ScoreQuery) -> OfParts:
@@ -134,21 +141,3 @@ def _open_rows(
     labels = open_labels(compiler)
     made = likely_labels(kind, told[0], told[1], None if labels is None else both[0].coded(labels))
     return (Judged(told[0], made), Judged(told[1], made)), False
-
-
-@dataclass(frozen=True)
-class OneScoreDifference(OneNumber):
-    """A difference of scores that is held against its guess."""
-
-    both: tuple[ScoreLook, ScoreLook]
-    reach: float
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The difference on the sealed rows, and what its procedure needs."""
-        first, second = self.both
-        kind = first.kind
-        assert isinstance(kind, OfParts)
-        seen = kind.see_difference(
-            first.sealed(sealed), second.sealed(sealed), first.setting, largest_group(self.mechanism), reach=self.reach
-        )  # fmt: skip
-        return seen.score, seen

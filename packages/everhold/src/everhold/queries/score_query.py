@@ -83,7 +83,12 @@ class ScoreQuery(Query["Answer"]):
             compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike
         )
         prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
-        return OneScore([prepared], schema, mechanism, look)
+
+        def sealed(rows: StoredRows) -> tuple[Fraction | float, Any]:
+            shown = self.kind.see(look.sealed(rows), look.setting, largest_group(mechanism))
+            return shown.score, shown
+
+        return OneNumber([prepared], schema, mechanism, sealed)
 
     def looked_at(self, compiler: QueryCompiler) -> ScoreLook:
         """Predictions, labels and the condition for one holdout.
@@ -313,15 +318,3 @@ class ScoreLook:
         groups = None if self.group_column is None else rows.group_index(self.group_column)
         counting = None if self.inside is None else rows_that_meet(rows, self.inside)
         return Judged(outputs, self.coded(labels), groups, counting)
-
-
-@dataclass(frozen=True)
-class OneScore(OneNumber):
-    """A score that is held against its guess."""
-
-    look: ScoreLook
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The score of the sealed rows, and what its procedure needs."""
-        seen = self.look.kind.see(self.look.sealed(sealed), self.look.setting, largest_group(self.mechanism))
-        return seen.score, seen

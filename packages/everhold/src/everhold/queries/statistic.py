@@ -108,6 +108,11 @@ class Statistic:
         """A value as a share of the range, rounded down to the grid."""
         return self.grid.position(value) * self.grid.share
 
+    def look(self, sealed: StoredRows) -> tuple[Fraction, float]:
+        """The share of the range on sealed rows, exact but for the grid, and what an interval is shown. Secret."""
+        share = self.share_of(self.evaluate(sealed))
+        return share, float(share)
+
     def on_training_rows(self, rows: int) -> tuple[Fraction, float] | None:
         """Its share of the range there, and how far that of one row's worth of such rows may scatter: sd times sqrt(n).
 
@@ -169,16 +174,18 @@ class StatisticQuery(Query[Answer]):
             reads=statistic.reads, by_position=statistic.by_position,
         )  # fmt: skip
         prepared = compiler.planner.of_statistic(bound, guess, None if known is None else known[0], procedure)
-        return OneStatistic([prepared], schema, mechanism, statistic)
+        return OneStatistic([prepared], schema, mechanism, statistic.look)
 
 
 @dataclass(frozen=True)
 class OneNumber(OneMean):
-    """A number of all rows that is held against its guess: a mean but for the look at the sealed rows."""
+    """A number of all rows that is held against its guess: a mean but for the look at the sealed rows.
 
-    @abstractmethod
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The number of the sealed rows as a share of its range, and what its procedure is shown; secret."""
+    Attributes:
+        look: From the sealed rows to the number as a share of its range, and what its procedure is shown. Secret.
+    """
+
+    look: Callable[[StoredRows], tuple[Fraction | float, Any]]
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """See `QueryPlan.evaluate`."""
@@ -192,7 +199,7 @@ def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool)
         (mean,) = number.prepared
         if mean.procedure is None:
             raise TypeError(f"{mean.bound.shown!r} has no procedure; expected a mechanism that rests on intervals")
-        share, found = number.look_at(sealed)
+        share, found = number.look(sealed)
         procedures.append(mean.procedure)
         shares.append(share)
         seen.append(found)
@@ -210,18 +217,7 @@ def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool)
 
 @dataclass(frozen=True)
 class OneStatistic(OneNumber):
-    """A statistic that is held against its guess.
-
-    Attributes:
-        statistic: What is looked at.
-    """
-
-    statistic: Statistic
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The statistic, exact but for its own grid."""
-        share = self.statistic.share_of(self.statistic.evaluate(sealed))
-        return share, float(share)
+    """A statistic that is held against its guess."""
 
     def price(self, mean: Prepared, state: State) -> Quote:
         """That of its own procedure, whose width is nearly the same for all guesses."""
