@@ -53,13 +53,13 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def write_logs(level: int = logging.INFO) -> None:
+def write_logs() -> None:
     """Let this process write its lines to stderr, and nothing else of any library."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.root.handlers[:] = [handler]
     logging.root.setLevel(logging.WARNING)
-    logging.getLogger("everhold_server").setLevel(level)
+    logging.getLogger("everhold_server").setLevel(logging.INFO)
 
 
 def route_of(scope: Scope) -> str:

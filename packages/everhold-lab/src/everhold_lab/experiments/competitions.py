@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import everhold as eh
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.base import Experiment, Row, Setting
 from everhold_lab.experiments.promises import promises_kept
 
 if TYPE_CHECKING:
@@ -123,10 +123,6 @@ class Competitions(Experiment):
             wide, cost = by_told[_NONE]["widest"], by_told[_NONE]["surprises"]
             found[f"{_NONE}: within {wide:.4f}, at a cost of {cost} surprises"] = wide <= self.widest and cost == 0
         return found
-
-    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """None: a few numbers for each setting say it."""
-        return []
 
 
 class _CompetitionGame:

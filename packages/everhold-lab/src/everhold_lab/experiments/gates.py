@@ -13,7 +13,7 @@ from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.base import Experiment, Row, Setting
 from everhold_lab.experiments.promises import promises_kept
 
 if TYPE_CHECKING:
@@ -135,10 +135,6 @@ class GatesExperiment(Experiment):
             f"the gate promotes {seen:.3g} of {self.steps} real steps at least": seen >= 0.9 * self.steps,
             f"without the protection {luck:.3g} wrong promotions a game": luck >= 1.0,
         }
-
-    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """None: two numbers for each setting say it."""
-        return []
 
 
 def _evaluations(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np.int64]) -> Evaluations:

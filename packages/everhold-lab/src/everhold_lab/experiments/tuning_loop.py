@@ -10,7 +10,7 @@ import numpy as np
 
 import everhold as eh
 from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.base import Experiment, Row, Setting
 from everhold_lab.experiments.sharpness import SealedHoldout
 
 if TYPE_CHECKING:
@@ -116,10 +116,6 @@ class TuningLoop(Experiment):
                 found[f"{known}: within {wide:.4f} on average, wanted {most}"] = wide <= most
             found[f"{known}: {line['missed']:,} intervals miss the fresh flights"] = line["missed"] == 0
         return found
-
-    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Nothing is drawn: the table says it."""
-        return []
 
 
 Described = tuple[str, tuple[float, ...]]

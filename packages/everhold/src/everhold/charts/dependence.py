@@ -178,7 +178,6 @@ def correlation_chart(
     rows: int,
     queries: int,
     overfits: int = 10,
-    confidence: float = 0.95,
     model: DependenceModel | None = None,
 ) -> alt.LayerChart:
     """Radius against the correlation of neighbouring rows, for symmetric chains of two states.
@@ -187,12 +186,11 @@ def correlation_chart(
         rows: Number of sealed rows.
         queries: Number of adaptive questions.
         overfits: Answers that may come from the holdout.
-        confidence: 1 - beta.
         model: A model to be marked by what its rows are worth: it stands where a chain has as many effective rows.
     """
     import altair as alt
 
-    wish = PlanRequest(rows=rows, queries=queries, overfits=min(overfits, queries), confidence=confidence)
+    wish = PlanRequest(rows=rows, queries=queries, overfits=min(overfits, queries))
     chains = {strength: _two_states(strength) for strength in _CORRELATIONS}
     points = [
         {"correlation": strength, "radius": radius, "by": name}
@@ -204,7 +202,7 @@ def correlation_chart(
         x=alt.X("correlation:Q", title="correlation of neighbouring rows", axis=alt.Axis(format=".1f")),
         y=alt.Y(
             "radius:Q",
-            title=f"radius at {confidence:.4g} confidence",
+            title=f"radius at {wish.confidence:.4g} confidence",
             scale=alt.Scale(type="log"),
             axis=alt.Axis(format="~g"),
         ),

@@ -101,12 +101,12 @@ class StudyPlan(Display):
             )
         return "\n".join(said)
 
-    def chart(self, *, narrow: bool = False) -> alt.LayerChart:
+    def chart(self) -> alt.LayerChart:
         """The picture: a bar for each line and value. Needs the extra ``[plots]``."""
         from everhold.charts.width_bars import width_bars
 
         widths = {line.queries: line.widths for line in self.lines}
-        return width_bars(widths, values=VALUES, rows=self.rows, narrow=narrow)
+        return width_bars(widths, values=VALUES, rows=self.rows)
 
     def __str__(self) -> str:
         return self.to_text()
