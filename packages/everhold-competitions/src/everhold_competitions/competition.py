@@ -220,7 +220,7 @@ class Competition(Display):
             name = mechanism.name if isinstance(mechanism, Mechanism) else mechanism
             raise HoldoutRejected(
                 f"the mechanism {brief(name)} cannot be chosen for a competition with feedback={self.feedback!r}; "
-                f"expected none, for then it is {expected.name}, planned for the teams; nothing was created"
+                f"expected none, for then it is {expected.name}, planned for the teams"
             )
         return expected.name, self.questions
 

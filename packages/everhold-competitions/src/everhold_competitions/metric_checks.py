@@ -36,8 +36,7 @@ def check_metric(competition: Competition, schema: Schema) -> None:
     metric = competition.metric
     if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
         raise HoldoutRejected(
-            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by accuracy, balanced_accuracy or "
-            "f1_macro; nothing was created"
+            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by accuracy, balanced_accuracy or f1_macro"
         )
     try:
         if competition.score is None:

@@ -186,7 +186,7 @@ class HoldoutCompetition(HoldoutAccessor):
         if self._competition is not None:
             raise QueryRejected(
                 f"this holdout takes submissions and no other questions (feedback={self._competition.feedback!r}); "
-                "expected holdout.competition.submit(predictions, team=...), or 'everhold submit'; nothing was charged"
+                "expected holdout.competition.submit(predictions, team=...), or 'everhold submit'"
             )
 
     def status_facts(self, head: Head) -> dict[str, Any]:

@@ -74,10 +74,7 @@ class JoinedTable:
             QueryRejected: If there is no such table, or the rows are in a file of their own. Nothing is charged.
         """
         if table.casefold() == str(sealed.to_dict()["table"]).casefold():
-            raise QueryRejected(
-                "the predictions are in the table of the sealed rows; expected a table of their own; nothing was "
-                "charged"
-            )
+            raise QueryRejected("the predictions are in the table of the sealed rows; expected a table of their own")
         try:
             engine = sealed.beside(table)
             return cls(engine, sealed, row_id, own_id, engine.columns())
@@ -86,7 +83,7 @@ class JoinedTable:
         except (HoldoutRejected, ValueError):
             raise QueryRejected(
                 f"there is no table {table!r} of predictions that can be read in the engine of the sealed rows; "
-                "expected its name as the engine has it, and the right to read it; nothing was charged"
+                "expected its name as the engine has it, and the right to read it"
             ) from None
 
     @property

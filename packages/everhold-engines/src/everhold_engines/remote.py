@@ -129,9 +129,7 @@ class Remote(Sealable):
                 "rows to one"
             )
         if any(overlap(one, each) for one in known for each in own):
-            raise QueryRejected(
-                f"{table!r} has the rows that are sealed; expected a table of its own; nothing was charged"
-            )
+            raise QueryRejected(f"{table!r} has the rows that are sealed; expected a table of its own")
         return copy.copy(self)._read_at(other, None)
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:

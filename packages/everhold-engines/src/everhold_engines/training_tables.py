@@ -38,14 +38,14 @@ def table_beside(engine: Engine, training: SealableTable) -> Engine:
         raise HoldoutRejected(
             f"the training rows are a table in another engine ({training.title}) than the sealed rows "
             f"({engine.title}), or are reached by another address; expected two tables that one statement can read; "
-            "copy one of them, or hand in training rows as a file; nothing was created"
+            "copy one of them, or hand in training rows as a file"
         )
     try:
         return engine.beside(str(theirs["table"]))
     except QueryRejected:
         raise HoldoutRejected(
             f"the training table {theirs['table']!r} is a view, whose rows could depend on sealed ones, or has the "
-            "rows that are sealed; expected a plain table of its own; write its rows to one; nothing was created"
+            "rows that are sealed; expected a plain table of its own; write its rows to one"
         ) from None
 
 
@@ -86,8 +86,7 @@ def _whole_groups(training: TableSide, column: str, share: float) -> str:
     if not 0 < found <= _AT_MOST * MOST_COPIED:
         raise HoldoutRejected(
             f"the groups of the column {column!r} are so large in the training table that no {MOST_COPIED:,} of its "
-            "rows are whole groups; expected smaller ones, or rows drawn by hand; hand in some "
-            "training rows as a file; nothing was created"
+            "rows are whole groups; expected smaller ones, or rows drawn by hand; hand in some training rows as a file"
         )
     return some
 

@@ -73,7 +73,7 @@ class Watermark:
         if columns.get(self.column) not in _KINDS:
             raise HoldoutRejected(
                 f"arrived={self.column!r} is no column of dates, times or texts; expected the column that says when a "
-                "row arrived; nothing was created"
+                "row arrived"
             )
         if self.until is None:
             raise HoldoutRejected(

@@ -51,7 +51,7 @@ def _values(name: str, distribution: Any) -> Sequence[Any]:
     if low is None or high is None or step is None:
         raise QueryRejected(
             f"{name} is {brief(distribution)}, which has no steps, so no list of its values can be declared; expected "
-            "a step, such as FloatDistribution(0.0, 1.0, step=0.01), or categories; nothing was charged"
+            "a step, such as FloatDistribution(0.0, 1.0, step=0.01), or categories"
         )
     count = round((high - low) / step) + 1
     if isinstance(low, int):
@@ -64,7 +64,7 @@ def suggested(trial: Trial, family: GridFamily) -> dict[str, Any]:
     if len(family.space.grids) != 1:
         raise QueryRejected(
             "the space has several grids, and a trial suggests points of one; expected one mapping from parameters to "
-            "values; nothing was charged"
+            "values"
         )
     return {name: _suggested(trial, name, values) for name, values in family.space.grids[0].items()}
 

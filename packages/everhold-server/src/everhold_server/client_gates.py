@@ -96,10 +96,7 @@ class RemoteGate:
             if gate["gate"] == self._name:
                 return gate
         names = ", ".join(brief(gate["gate"]) for gate in found) or "none"
-        raise QueryRejected(
-            f"there is no gate {brief(self._name)}; expected one of {names}; open it with a champion; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"there is no gate {brief(self._name)}; expected one of {names}; open it with a champion")
 
     def history(self) -> GateHistory:
         """All champions with the intervals of their gains, and what was spent."""

@@ -128,8 +128,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         mechanism = paying(compiler.mechanism)
         if mechanism.unit > LARGEST_VECTOR_UNIT:
             raise QueryRejected(
-                f"the holdout's grid has {mechanism.unit} steps; expected at most {LARGEST_VECTOR_UNIT} for vectors; "
-                "nothing was charged"
+                f"the holdout's grid has {mechanism.unit} steps; expected at most {LARGEST_VECTOR_UNIT} for vectors"
             )
         names = compiler.columns_read(self.columns)
         check_label_is_read(names, compiler.schema)
@@ -151,7 +150,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         try:
             return largest_scale(noise.budget, self.tolerance, lambda scale: 2.0 * self.clip * noise.radius_at(scale))
         except ValueError as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
+            raise QueryRejected(f"{reason}") from None
 
 
 @dataclass(frozen=True, slots=True)

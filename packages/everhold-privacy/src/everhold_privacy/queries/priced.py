@@ -137,7 +137,7 @@ class PricedQuery(Query[Result]):
         if guess is not None or tolerance is not None:
             raise QueryRejected(
                 "a question with a price of its own takes no guess and no tolerance here; expected ask(question), with "
-                "what sharpens the answer in the question itself; nothing was charged"
+                "what sharpens the answer in the question itself"
             )
         purchase = self.purchase(compiler)
         if not compiler.before.answered(purchase.question):
@@ -221,7 +221,7 @@ def whole_price(price: int) -> int:
     except TypeError:
         number = 0
     if not 1 <= number <= _MOST_PRICE:
-        raise QueryRejected(f"price is {brief(price)}; expected a whole number of credits; nothing was charged")
+        raise QueryRejected(f"price is {brief(price)}; expected a whole number of credits")
     return number
 
 

@@ -51,7 +51,7 @@ class _PricedStatistic(PricedQuery[Answer]):
                     mechanism, float(self.query.tolerance), lambda scale: half_width(statistic.grid, mechanism, scale)
                 )
             except ValueError as reason:
-                raise QueryRejected(f"{reason}; nothing was charged") from None
+                raise QueryRejected(f"{reason}") from None
         self.query.check(compiler)
         return StatisticPurchase(statistic, scale)
 

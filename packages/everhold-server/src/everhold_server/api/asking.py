@@ -153,7 +153,7 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
     if found > most:
         raise QueryRejected(
             f"the expressions of the request are too long: {found:,} characters, with {_COUNTED_FOR_ONE} more for each "
-            f"of them; expected at most {most:,}; send shorter expressions, or fewer at once; nothing was charged"
+            f"of them; expected at most {most:,}; send shorter expressions, or fewer at once"
         )
 
 

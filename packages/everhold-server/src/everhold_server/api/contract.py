@@ -158,7 +158,7 @@ def check_predictions_allowed(schema: Schema, principal: Principal, *predictions
         raise QueryRejected(
             "the features of the sealed rows are sealed, too, so nobody can have made predictions for them without "
             "having seen what must not be seen; expected a rule, which is computed where the rows are, or a holdout "
-            "created with features 'public'; nothing was charged"
+            "created with features 'public'"
         )
 
 

@@ -308,5 +308,5 @@ def named_by_content(path: Path, what: str) -> Path:
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(_PACKED):
-        raise HoldoutRejected(f"the {what} file is packed; expected CSV as it is, or Parquet; nothing was created")
+        raise HoldoutRejected(f"the {what} file is packed; expected CSV as it is, or Parquet")
     return path.rename(path.with_name(f"{what}.{'parquet' if head.startswith(_PARQUET) else 'csv'}"))

@@ -202,7 +202,7 @@ def gate_named(holdout: Holdout, name: str) -> Gate:
     except EverholdError:
         raise
     except ValueError as fault:  # of the name
-        raise QueryRejected(f"{fault}; nothing was charged") from None
+        raise QueryRejected(f"{fault}") from None
 
 
 def mean_of(question: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:

@@ -94,7 +94,7 @@ def _kind(name: str) -> Kind:
     found = next((kind for kind in _ASKABLE if kind.name == name), None)
     if found is None:
         listed = ", ".join(kind.name for kind in _ASKABLE)
-        raise QueryRejected(f"there is no such kind of question; expected one of {listed}; nothing was charged")
+        raise QueryRejected(f"there is no such kind of question; expected one of {listed}")
     return found
 
 

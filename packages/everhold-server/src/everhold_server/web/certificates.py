@@ -42,7 +42,7 @@ def file(name: HoldoutName, form: str, holdouts: Holdouts, principal: Viewer) ->
         made = view.whole.certificate(queries=view.steward)
     kinds = {"json": ("application/json", made.to_json), "html": ("text/html; charset=utf-8", made.to_html)}
     if form not in kinds:
-        raise QueryRejected("there is no such form of a certificate; expected .json or .html; nothing was charged")
+        raise QueryRejected("there is no such form of a certificate; expected .json or .html")
     media, write = kinds[form]
     headers = {
         "Content-Disposition": f'attachment; filename="{name}.certificate.{form}"', "Cache-Control": "no-store",

@@ -99,7 +99,7 @@ def _settings(fields: Fields) -> HoldoutSettings:
     except ValidationError as fault:
         wrong = ", ".join(dict.fromkeys(str(error["loc"][0]) for error in fault.errors()))
         raise HoldoutRejected(
-            f"the form cannot be used: see {wrong}; expected what it says beside each field; nothing was created"
+            f"the form cannot be used: see {wrong}; expected what it says beside each field"
         ) from None
 
 

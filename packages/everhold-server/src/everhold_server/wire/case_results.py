@@ -25,13 +25,12 @@ def results_from(written: Any) -> dict[Any, list[Any]]:
     pairs = list(written.items()) if isinstance(written, dict) else written
     if not isinstance(pairs, list) or not all(isinstance(pair, (list, tuple)) and len(pair) == _PAIR for pair in pairs):
         raise QueryRejected(
-            f"the results are {brief(written)}; expected an object from case id to runs, or a list of pairs; nothing "
-            "was charged"
+            f"the results are {brief(written)}; expected an object from case id to runs, or a list of pairs"
         )
     found: dict[Any, list[Any]] = {}
     for case, runs in pairs:
         if not isinstance(case, (str, int)):
-            raise QueryRejected(f"a case is named {brief(case)}; expected a text or a number; nothing was charged")
+            raise QueryRejected(f"a case is named {brief(case)}; expected a text or a number")
         found.setdefault(case, []).extend(runs if isinstance(runs, list) else [runs])
     return found
 

@@ -112,7 +112,7 @@ def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) ->
         raise QueryRejected(
             "an estimator does not travel: unpacking one runs whatever code is in it, beside the sealed rows; expected "
             "its predictions with their row ids, where features are public, or a rule as a text, such as "
-            "accuracy('dep_delay > 10'); or ask where the rows are; nothing was charged"
+            "accuracy('dep_delay > 10'); or ask where the rows are"
         )
     if isinstance(predictions, PredictionColumn | LocatedPredictions):
         refuse(

@@ -64,7 +64,7 @@ def kind_of(name: Any) -> Kind:
     if found.form is Form.CODE:
         raise QueryRejected(
             f"{found.name} needs a Python function, and the service takes none, because it would run beside the sealed "
-            "rows; expected another kind of question; or ask where the rows are; nothing was charged"
+            "rows; expected another kind of question; or ask where the rows are"
         )
     return found
 

@@ -217,7 +217,7 @@ def _make(kind: Kind, subjects: list[Any], details: Mapping[str, Any]) -> Query[
     except QueryRejected:
         raise
     except (ValueError, TypeError, ArithmeticError) as reason:
-        raise QueryRejected(f"{reason}; nothing was charged") from None
+        raise QueryRejected(f"{reason}") from None
     return made
 
 
@@ -233,4 +233,4 @@ def _refusal(kind: Kind, fault: ValidationError) -> QueryRejected:
     else:
         problem = f"lacks {' and '.join(str(error['loc'][0]) for error in errors)}"
         expected = "a value for each"
-    return QueryRejected(f"a question of the kind {kind.name!r} {problem}; expected {expected}; nothing was charged")
+    return QueryRejected(f"a question of the kind {kind.name!r} {problem}; expected {expected}")

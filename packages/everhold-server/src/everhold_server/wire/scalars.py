@@ -22,7 +22,7 @@ def refuse(problem: str, expected: str) -> NoReturn:
     Raises:
         QueryRejected: Always. Nothing is charged.
     """
-    raise QueryRejected(f"{problem}; expected {expected}; nothing was charged")
+    raise QueryRejected(f"{problem}; expected {expected}")
 
 
 def a_text(value: Any, name: str) -> str:

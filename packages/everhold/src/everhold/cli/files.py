@@ -67,4 +67,4 @@ def read_function(place: str) -> Callable[..., Any]:
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}; nothing was charged")
+    return QueryRejected(f"{problem}; {advice}")

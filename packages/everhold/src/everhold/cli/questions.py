@@ -110,7 +110,7 @@ class Spelled:
         if trained and (lacking := [name for name in sealed if name not in training]):
             raise QueryRejected(
                 f"the predictions for the training rows have no column {lacking[0]!r}; expected the same columns in "
-                "both files; nothing was charged"
+                "both files"
             )
         return {
             name: self._made(kind, column, {**details, **({"training": training[name]} if trained else {})})
@@ -150,7 +150,7 @@ class Spelled:
         except QueryRejected:
             raise
         except ValueError as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
+            raise QueryRejected(f"{reason}") from None
         return made
 
     def _details(self, kind: Kind, schema: Schema, *, but: str = "") -> dict[str, Any]:

@@ -95,7 +95,7 @@ class AreaQuery(RankingQuery):
         if by_rank:
             raise QueryRejected(
                 "AUC among some rows is promised for models, and scores in an array or public features make the scores "
-                "known; expected a fitted model of sealed features, or no condition; nothing was charged"
+                "known; expected a fitted model of sealed features, or no condition"
             )
         return condition(self.where, schema)
 
@@ -208,5 +208,5 @@ def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
     raise QueryRejected(
         f"the rows were split by {schema.stratified!r}, and {name} of "
         f"{'known scores needs labels' if by_rank else 'a model needs rows'} that the split left to chance; expected "
-        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts; nothing was charged"
+        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts"
     )

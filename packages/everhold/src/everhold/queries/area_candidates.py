@@ -46,10 +46,7 @@ class AreaCandidate(Candidate):
             QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
         """
         if query.where is not None:
-            raise QueryRejected(
-                "a gate compares all rows, and this AUC is that of some; expected it without where=...; nothing was "
-                "charged"
-            )
+            raise QueryRejected("a gate compares all rows, and this AUC is that of some; expected it without where=...")
         check_area(compiler.mechanism, name=_NAME)
         pairs = query.looked_at(compiler)
         by_position = pairs.bound.by_position

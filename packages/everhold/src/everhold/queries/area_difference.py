@@ -59,7 +59,7 @@ class AreaDifference(Query["Answer"]):
         if self.first.where is not None or self.second.where is not None:
             raise QueryRejected(
                 "a difference of AUCs is about all rows, and one of these is about some; expected both without a "
-                "condition; nothing was charged"
+                "condition"
             )
         if tolerance is not None:
             paying(mechanism)

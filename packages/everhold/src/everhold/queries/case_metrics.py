@@ -50,7 +50,7 @@ class CaseMetric:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise QueryRejected(
                 f"the range of the metric {brief(self.name)} is {brief((self.low, self.high))}; expected two numbers "
-                "(low, high), low below high; nothing was charged"
+                "(low, high), low below high"
             )
 
     @property
@@ -113,10 +113,7 @@ def metrics_for(
     columns = {part for name in [*names, *limits] for part in re.split(" [-/] ", name)}
     known = {*names, *(name.partition(_RATIO)[0] for name in names if _RATIO in name)}
     if unknown := (set(ranges) - columns | (set() if lower is None else less)) - known:
-        raise QueryRejected(
-            f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}")
     ratios = {name: _ratio(name, ranges, less) for name in names if _RATIO in name}
     read = [name for name in names if name not in ratios]
     read += [column for ratio in ratios.values() for column in (ratio.top, ratio.bottom)]

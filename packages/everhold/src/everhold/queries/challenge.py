@@ -79,8 +79,7 @@ class GateChallenge(QueryPlan[Verdict]):
         """
         raise QueryRejected(
             "a challenge cannot be asked silently, because its verdict is which champion the next one has to beat; "
-            "expected a challenge without silent=True; a verdict tells no numbers, and those come with unseal(); "
-            "nothing was charged"
+            "expected a challenge without silent=True; a verdict tells no numbers, and those come with unseal()"
         )
 
     def room(self, accounts: Accounts, count: int) -> int:
@@ -225,5 +224,5 @@ def check_gates(mechanism: Mechanism) -> None:
         raise QueryRejected(
             f"{mechanism.name} cannot keep a gate: what a gate promises rests on counting all courses that questions "
             "and answers can take, each with its own exact interval, and the answers of this mechanism are not of that "
-            "kind; expected a holdout that was created with mechanism='guess_and_check'; nothing was charged"
+            "kind; expected a holdout that was created with mechanism='guess_and_check'"
         )

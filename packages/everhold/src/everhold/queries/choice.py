@@ -114,13 +114,13 @@ class ChoiceQuery(Query[Choice]):
         """The choice among the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a choice", guess=guess, tolerance=tolerance)
         if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
-            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'; nothing was charged")
+            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'")
         queries = self._queries()
         allowed = min(len(queries), _MOST_CHOSEN)
         if not 1 <= (as_whole(self.most) or 0) <= allowed:
             raise QueryRejected(
                 f"most is {brief(self.most)}; expected a whole number from 1 to {allowed}, the number of the best that "
-                "are told; nothing was charged"
+                "are told"
             )
         compared = Compared.of(compiler, queries, "candidates")
         pairs = None

@@ -23,10 +23,7 @@ _HALF = 0.5
 def check_where(where: object) -> None:
     """Refuse what is no text."""
     if not isinstance(where, str):
-        raise QueryRejected(
-            f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"")
 
 
 def condition(where: str, schema: Schema) -> BoundQuery:
@@ -34,9 +31,7 @@ def condition(where: str, schema: Schema) -> BoundQuery:
     check_where(where)
     bound = MeanQuery(where, 0.0, 1.0).bind(schema)
     if not bound.yes_no:
-        raise QueryRejected(
-            f"where is {where!r}, which is no condition; expected one such as \"region = 'N'\"; nothing was charged"
-        )
+        raise QueryRejected(f"where is {where!r}, which is no condition; expected one such as \"region = 'N'\"")
     return bound
 
 

@@ -72,8 +72,7 @@ class ContrastQuery(Query["Answer"]):
         conditions = [has_value(self.arm, value, schema) for value in (self.treated, self.control)]
         if conditions[0] == conditions[1]:
             raise QueryRejected(
-                f"treated and control are the same arm, {brief(self.treated)}; expected two values of "
-                f"{brief(self.arm)}; nothing was charged"
+                f"treated and control are the same arm, {brief(self.treated)}; expected two values of {brief(self.arm)}"
             )
         if self.given is not None:
             parsed(self.given, schema)  # without brackets: its own must pair among themselves
@@ -144,7 +143,7 @@ class ContrastQuery(Query["Answer"]):
         if self.how == "ratio" and min(event.at_zero, event.at_one) < 0.0:
             raise QueryRejected(
                 f"the range of {event.shown} goes below 0, and a ratio of what may be negative says nothing; expected "
-                "low of at least 0, or risk_difference; nothing was charged"
+                "low of at least 0, or risk_difference"
             )
         return event.at_zero, event.at_one
 
@@ -193,12 +192,10 @@ def has_value(column: str, value: Value, schema: Schema) -> str:
         text = value.replace("'", "''")
         return f"{quoted(column)} = '{text}'"
     if kind is None:
-        raise QueryRejected(
-            f"there is no column {brief(column)}; expected one of {', '.join(schema.asked)}; nothing was charged"
-        )
+        raise QueryRejected(f"there is no column {brief(column)}; expected one of {', '.join(schema.asked)}")
     raise QueryRejected(
         f"{brief(value)} is no value of the column {brief(column)}, which holds {kind.value}s; expected one of its "
-        "values; nothing was charged"
+        "values"
     )
 
 

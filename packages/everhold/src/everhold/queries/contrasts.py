@@ -73,7 +73,7 @@ class ContrastsQuery(Query[Contrasts]):
         if not 1 <= len({*map(_name, values)}) == len(values) <= _MOST_GROUPS:
             raise QueryRejected(
                 f"there are {len(values)} groups of {brief(self.by)} in the training rows or in groups=; expected 1 to "
-                f"{_MOST_GROUPS} different ones; name them, groups=[...] (--groups A,B); nothing was charged"
+                f"{_MOST_GROUPS} different ones; name them, groups=[...] (--groups A,B)"
             )
         return values
 
@@ -84,8 +84,8 @@ class ContrastsQuery(Query[Contrasts]):
         queries = self.each(compiler)
         if guess is not None:
             raise QueryRejected(
-                "a contrast by group takes no guess, which would be one for all groups; ask each group with "
-                "given=..., and then all, which are free; nothing was charged"
+                "a contrast by group takes no guess, which would be one for all groups; ask each group with given=..., "
+                "and then all, which are free"
             )
         differences = {name: query.compile(compiler, tolerance=tolerance) for name, query in queries.items()}
         ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneNumber)}
@@ -159,10 +159,10 @@ def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | N
     """The contrast itself, or the same in each group."""
     if by is None:
         if groups is not None:
-            raise QueryRejected("groups are given without by; expected the column they belong to; nothing was charged")
+            raise QueryRejected("groups are given without by; expected the column they belong to")
         return whole
     if isinstance(groups, str) or (groups is not None and not isinstance(groups, Sequence)):
-        raise QueryRejected(f"groups is {brief(groups)}; expected a list of values; nothing was charged")
+        raise QueryRejected(f"groups is {brief(groups)}; expected a list of values")
     return ContrastsQuery(whole, by, None if groups is None else tuple(groups))
 
 

@@ -81,19 +81,18 @@ class BoundDerived:
         if tolerance is not None:
             raise QueryRejected(
                 "a question that is made of several takes no tolerance; expected ask(question) at the planned "
-                "half-width; nothing was charged"
+                "half-width"
             )
         counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} questions")
         if compiler.mechanism.traits.one_sided:
             raise QueryRejected(
                 f"{self.name} is {counted}, and {compiler.mechanism.name} bounds some answers from one side only; "
-                "expected a single question; choose another mechanism when the rows are sealed; nothing was charged"
+                "expected a single question; choose another mechanism when the rows are sealed"
             )
         if guess is not None:
             raise QueryRejected(
                 f"{self.name} is {counted} and takes no guess of the whole; ask its parts, which are "
-                "question.parts(holdout.schema), with a guess each, and then the whole, which is free; nothing was "
-                "charged"
+                "question.parts(holdout.schema), with a guess each, and then the whole, which is free"
             )
 
 

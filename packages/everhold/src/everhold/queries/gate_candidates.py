@@ -165,8 +165,8 @@ def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
     if metric.description is not None and metric_description(bound) != metric.description:
         raise QueryRejected(
             f"the gate compares by {metric_in_words(metric.description)} and the candidate was given with another "
-            "metric; expected the metric that the gate was opened with; a loss that is a function is the same "
-            "again only under a name (name=...); nothing was charged"
+            "metric; expected the metric that the gate was opened with; a loss that is a function is the same again "
+            "only under a name (name=...)"
         )
 
 
@@ -240,6 +240,6 @@ def checked_margin(margin: Any, candidate: Candidate) -> float:
     if not 0.0 <= value < candidate.width:
         raise QueryRejected(
             f"the margin is {brief(margin)}; expected a number from 0 to below {candidate.width:g}, by more than which "
-            "a challenger has to be better; nothing was charged"
+            "a challenger has to be better"
         )
     return value / candidate.width

@@ -96,7 +96,7 @@ def _made(make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         try:
             return make(predictions) if training is None else make(predictions, training=training)
         except ValueError as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
+            raise QueryRejected(f"{reason}") from None
 
     return made
 
@@ -118,8 +118,7 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
     if "loss" not in description:
         raise QueryRejected(
             "the gate's metric is a loss function of its own, which the ledger does not hold; expected it again as the "
-            "gate's first argument, such as lambda model: eh.risk(model, loss, high=5, name='mine'); nothing was "
-            "charged"
+            "gate's first argument, such as lambda model: eh.risk(model, loss, high=5, name='mine')"
         )
     loss, low, high = description["loss"], description["low"], description["high"]
     return lambda predictions, training=None: risk(predictions, loss, low=low, high=high, training=training)
@@ -128,11 +127,11 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
 def no_metric(thing: object) -> QueryRejected:
     """The refusal of something that gates do not compare by."""
     if (reason := why_no_gain(thing)) is not None:
-        return QueryRejected(f"{reason}; nothing was charged")
+        return QueryRejected(f"{reason}")
     return QueryRejected(
         f"the metric of a gate is {brief(thing)}; expected eh.accuracy, eh.error, eh.brier, their names, a name such "
         "as 'roc_auc', or a function from a candidate to such a question, as lambda model: eh.risk(model, 'log', "
-        "high=5); nothing was charged"
+        "high=5)"
     )
 
 

@@ -189,4 +189,4 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
 
 
 def _no_bins(expected: str) -> QueryRejected:
-    return QueryRejected(f"the bins of the histogram cannot be used; expected {expected}; nothing was charged")
+    return QueryRejected(f"the bins of the histogram cannot be used; expected {expected}")

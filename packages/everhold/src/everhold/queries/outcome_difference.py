@@ -61,8 +61,8 @@ class OutcomeDifference(Query["Answer"]):
         score = asked[0].score
         if (asked[1].score, self.second.where) != (score, where):
             raise QueryRejected(
-                f"one score is {score} and the other {asked[1].score}, or they are about different rows; expected "
-                "two of one kind about the same rows; nothing was charged"
+                f"one score is {score} and the other {asked[1].score}, or they are about different rows; expected two "
+                "of one kind about the same rows"
             )
         name, instead = f"a difference in {score}", "a difference in accuracy"
         check_confirms_statistics(mechanism, name, instead=instead)

@@ -52,7 +52,7 @@ class OutcomeQuery(BinaryLabelQuery):
         if schema.label_kind != "binary":
             raise QueryRejected(
                 f"{self.score} compares models by labels 0 and 1, and this holdout has other ones; expected such a "
-                "label column, or accuracy; nothing was charged"
+                "label column, or accuracy"
             )
         return BinaryLabelQuery.bind(self, schema)
 

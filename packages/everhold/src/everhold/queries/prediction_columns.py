@@ -53,7 +53,7 @@ class PredictionsFile(Mapping[str, "PredictionColumn"]):
         if row_id is not None and row_id not in every:
             raise QueryRejected(
                 f"{path.name} has the columns {listed(every)} and none of them is {row_id!r}; expected row_id=... to "
-                "name the column of row ids; nothing was charged"
+                "name the column of row ids"
             )
         self._columns = {name: PredictionColumn(self, name) for name in every if name != row_id}
 
@@ -185,8 +185,7 @@ class ColumnReading:
                 named = dict.fromkeys([*([] if file.row_id is None else [file.row_id]), *file])
                 raise QueryRejected(
                     f"the columns of {file.path.name} ({listed(named)}) were named without row_id={row_id!r}, the id "
-                    f"by which this holdout's rows are named; expected predictions_in(path, row_id={row_id!r}); "
-                    "nothing was charged"
+                    f"by which this holdout's rows are named; expected predictions_in(path, row_id={row_id!r})"
                 )
             else:
                 table = PredictionTable(self._source.read([row_id]), name=file.path.name)
@@ -200,7 +199,7 @@ class ColumnReading:
             raise QueryRejected(
                 f"{self._file.path.name} names rows by {self._file.row_id!r}, and this holdout was created without "
                 "row_id=, so that no ids are used; expected lines in the order of the rows, and predictions_in(path) "
-                "without row_id; nothing was charged"
+                "without row_id"
             )
 
 

@@ -122,7 +122,7 @@ class _Pairs(LabelQuery):
         if schema.label_kind != "binary":
             raise QueryRejected(
                 f"{self.kind} needs a label column of 0 and 1, and this holdout has none; expected one named at "
-                "creation; create the holdout with label=...; nothing was charged"
+                "creation; create the holdout with label=..."
             )
         identity, sealed, training, reads = self._row_values(schema)
         return BoundQuery(
@@ -139,7 +139,7 @@ class _Pairs(LabelQuery):
         usable = np.isin(array, (0, 1)) if self.kind == "f1" else np.isfinite(array)
         if not bool(np.all(usable)):
             wanted = "predicted labels, 0 or 1" if self.kind == "f1" else "finite scores"
-            raise QueryRejected(f"{what} are not all of the right kind; expected {wanted}; nothing was charged")
+            raise QueryRejected(f"{what} are not all of the right kind; expected {wanted}")
         return array
 
     def outputs(self, features: Any) -> Any:

@@ -119,15 +119,12 @@ def checks_guesses(
         private = private if mechanism.traits.sells_tolerances else ""
         raise QueryRejected(
             f"{mechanism.name} cannot answer {what} without noise; expected a holdout with the mechanism "
-            f"guess_and_check, the default{private}; nothing was charged"
+            f"guess_and_check, the default{private}"
         )
     if guess is not None or tolerance is not None:
-        raise QueryRejected(f"{what} takes no guess and no tolerance; expected ask(query) alone; nothing was charged")
+        raise QueryRejected(f"{what} takes no guess and no tolerance; expected ask(query) alone")
     if compiler.silent:
-        raise QueryRejected(
-            f"{what} is always told, so it cannot be asked silently; expected silent=False, or means; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"{what} is always told, so it cannot be asked silently; expected silent=False, or means")
     return mechanism
 
 
@@ -197,8 +194,7 @@ class OneEntry(QueryPlan[Result]):
     def silently(self) -> Self:
         """See `QueryPlan.silently`; it cannot."""
         raise QueryRejected(
-            "this query is always told, so it cannot be asked silently; expected means, or what is made of them; "
-            "nothing was charged"
+            "this query is always told, so it cannot be asked silently; expected means, or what is made of them"
         )
 
     def nats(self, state: State) -> float:

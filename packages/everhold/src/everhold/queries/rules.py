@@ -159,4 +159,4 @@ def _same(rule: Node, label: Node, text: str) -> Node:
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}; nothing was charged")
+    return QueryRejected(f"{problem}; {advice}")

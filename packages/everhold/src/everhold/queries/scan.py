@@ -169,10 +169,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         compared = Compared.of(compiler, self._queries(), "candidates")
         low, high = sorted((compared.bound[0].at_zero, compared.bound[0].at_one))
         if isinstance(self.threshold, (bool, str)) or not low <= as_float(self.threshold) <= high:
-            raise QueryRejected(
-                f"the threshold is {brief(self.threshold)}; expected a number from {low:g} to {high:g}; nothing was "
-                "charged"
-            )
+            raise QueryRejected(f"the threshold is {brief(self.threshold)}; expected a number from {low:g} to {high:g}")
         return ScanPlan(compiler.schema, mechanism, compared, float(self.threshold), self.first)
 
 

@@ -54,8 +54,7 @@ class ScoreCandidate(Candidate):
         """
         if query.where is not None:
             raise QueryRejected(
-                "a gate compares all rows, and this score is that of some; expected it without where=...; nothing was "
-                "charged"
+                "a gate compares all rows, and this score is that of some; expected it without where=..."
             )
         look = query.looked_at(compiler)
         _check_compared(look, compiler)
@@ -118,8 +117,7 @@ def _check_compared(look: ScoreLook, compiler: QueryCompiler) -> None:
     nearest = NEAREST_GAIN.get(kind.name)
     rows = "" if nearest else " of rows that depend on each other"
     raise QueryRejected(
-        f"no gain in {kind.name}{rows} is promised; the nearest metric of a gate is {nearest or 'balanced_accuracy'}; "
-        "nothing was charged"
+        f"no gain in {kind.name}{rows} is promised; the nearest metric of a gate is {nearest or 'balanced_accuracy'}"
     )
 
 

@@ -71,7 +71,7 @@ class ScoreDifference(Query["Answer"]):
         if (first.kind.name, first.setting, first.condition) != (second.kind.name, second.setting, second.condition):
             raise QueryRejected(
                 "the two scores have different names, ranges or rows; expected one score of two predictions, with the "
-                "same low, high, clip and where; nothing was charged"
+                "same low, high, clip and where"
             )
         zero, one = kind.ends(first.setting)
         bound = BoundQuery(
@@ -115,7 +115,7 @@ def compared_by(query: ScoreQuery) -> OfParts:
     name = query.kind.name
     raise QueryRejected(
         f"two models are not compared by {name}; compare them by {_NEAREST.get(name, 'accuracy')}, or ask for {name} "
-        "of each; nothing was charged"
+        "of each"
     )
 
 
@@ -136,7 +136,7 @@ def _open_rows(
     if told[0] is None or told[1] is None:
         raise QueryRejected(
             "two predictions are compared on the same rows; expected two models, two arrays, or arrays with "
-            "training=...; nothing was charged"
+            "training=..."
         )
     labels = open_labels(compiler)
     made = likely_labels(kind, told[0], told[1], None if labels is None else both[0].coded(labels))

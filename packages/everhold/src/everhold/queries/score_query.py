@@ -102,7 +102,7 @@ class ScoreQuery(Query["Answer"]):
         if self.where is not None and not self.kind.takes_slices:
             raise QueryRejected(
                 f"{self.kind.name} is not promised for some rows alone; expected a score of all rows, or one such as "
-                "roc_auc, neg_brier_score or f1; nothing was charged"
+                "roc_auc, neg_brier_score or f1"
             )
         return ScoreLook(
             self.kind, self.setting(schema, open_labels(compiler)), BoundRows.of(self.rows, compiler),
@@ -165,12 +165,12 @@ class ScoreQuery(Query["Answer"]):
             positive = ", which is 1 for the positive class" if wanted.startswith("labels") else ""
             raise QueryRejected(
                 f"{name} needs {wanted}, and this holdout has {found}; expected another score, or a holdout with such "
-                f"a label=...{positive}; nothing was charged"
+                f"a label=...{positive}"
             )
         if outputs in ("classes", "probabilities") and not schema.label_classes:
             raise QueryRejected(
                 f"{name} needs the classes of the label {schema.label!r}, and they are not known; expected a holdout "
-                "that was created with classes=[...] (--classes); nothing was charged"
+                "that was created with classes=[...] (--classes)"
             )
 
     def setting(self, schema: Schema, labels: NDArray[Any] | None) -> Setting:
@@ -181,9 +181,7 @@ class ScoreQuery(Query["Answer"]):
         """
         given = {name: as_float(value) for name, value in self.given.items()}
         if not all(map(math.isfinite, given.values())):
-            raise QueryRejected(
-                f"{self.kind.name} got {brief(dict(self.given))}; expected numbers; nothing was charged"
-            )
+            raise QueryRejected(f"{self.kind.name} got {brief(dict(self.given))}; expected numbers")
         made = Setting(classes=len(schema.label_classes or ()))
         if "low" in self.kind.settings:
             low, high = _range(self.kind.name, given, schema, labels)
@@ -199,7 +197,7 @@ class ScoreQuery(Query["Answer"]):
         if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or bins not in range(1, 101):
             raise QueryRejected(
                 f"{self.kind.name} got {brief(dict(self.given))}; expected clip above 0, rate inside (0, 1), and 1 to "
-                "100 bins; nothing was charged"
+                "100 bins"
             )
         return replace(made, bins=int(bins))
 
@@ -219,13 +217,12 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
     )
     if low is not None and high is not None and not abs(high - low) < _WIDEST:
         raise QueryRejected(
-            f"the range of {name} is [{low}, {high}], and the square of its width is no finite number. Use other "
-            "units; nothing was charged"
+            f"the range of {name} is [{low}, {high}], and the square of its width is no finite number. Use other units"
         )
     if low is None or high is None or not low < high:
         raise QueryRejected(
             f"{name} needs the range of labels, low < high, and it is [{low}, {high}]; expected low=... and high=..., "
-            "because one row must not be able to move the score at will; nothing was charged"
+            "because one row must not be able to move the score at will"
         )
     return float(low), float(high)
 
@@ -262,7 +259,7 @@ def check_kind(kind: ScoreKind, mechanism: Mechanism) -> None:
         rows = "independent rows or groups that a column names" if kind.takes_groups else "independent rows"
         raise QueryRejected(
             f"{kind.name} is promised for {rows}, and these rows were declared to depend on each other in another way; "
-            "expected accuracy or a loss; nothing was charged"
+            "expected accuracy or a loss"
         )
 
 

@@ -113,8 +113,7 @@ def metric(
     if unused := sorted(set(given) - set(() if kind is None else kind.settings)):
         raise QueryRejected(
             f"{name} takes no {unused[0]}; expected "
-            f"{', '.join(kind.settings) if kind is not None and kind.settings else 'predictions alone'}; nothing was "
-            "charged"
+            f"{', '.join(kind.settings) if kind is not None and kind.settings else 'predictions alone'}"
         )
     if plain is None:
         assert kind is not None
@@ -131,11 +130,11 @@ def _kind(name: object) -> ScoreKind:
         return SCORES[name]
     if isinstance(name, str) and name in REFUSED:
         raise QueryRejected(
-            f"{name!r} is not promised; the nearest score is {REFUSED[name]}; nothing was charged",
+            f"{name!r} is not promised; the nearest score is {REFUSED[name]}",
             nearest=REFUSED[name],
         )
     raise QueryRejected(
-        f"there is no score {brief(name)}; expected one of {', '.join(score_names())}; nothing was charged",
+        f"there is no score {brief(name)}; expected one of {', '.join(score_names())}",
         known=[*score_names()],
     )
 

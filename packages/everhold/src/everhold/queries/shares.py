@@ -153,7 +153,7 @@ class ShareQuery(DerivedQuery):
             raise QueryRejected(
                 f"the denominator ({whole.shown}) is not yes or no in every row, and whether the numerator is never "
                 "larger cannot be checked on sealed rows; expected a condition, a function that returns booleans, "
-                "accuracy(...) or error(...) as the denominator; nothing was charged"
+                "accuracy(...) or error(...) as the denominator"
             )
 
     def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:

@@ -157,7 +157,7 @@ class StatisticQuery(Query[Answer]):
         if not takes_statistics(mechanism):
             raise QueryRejected(
                 f"{mechanism.name} answers means of row values, and this is a statistic of all rows together; expected "
-                "a holdout that was created with mechanism='guess_and_check' or 'privacy_budget'; nothing was charged"
+                "a holdout that was created with mechanism='guess_and_check' or 'privacy_budget'"
             )
         if tolerance is not None or self.tolerance is not None:
             paying(mechanism)
@@ -235,13 +235,13 @@ def check_rows(statistic: Statistic, mechanism: Mechanism, taken: Any) -> None:
         allowed = "independent rows only" if taken is Independent else "independent rows or groups of rows only"
         raise QueryRejected(
             f"a statistic of low sensitivity is promised something for {allowed}, and these rows were declared to "
-            "depend on each other; expected means, or what is made of them; nothing was charged"
+            "depend on each other; expected means, or what is made of them"
         )
     grid = statistic.grid
     if mechanism.unit < 2 or 1 / grid.share > _MOST_STEPS:
         raise QueryRejected(
             f"the range [{grid.low:g}, {grid.high:g}] is too wide for a sensitivity of {grid.sensitivity:g}; expected "
-            "at most a few billion times as much; nothing was charged"
+            "at most a few billion times as much"
         )
 
 

@@ -132,14 +132,14 @@ class TableQuery(Query[Synthesis]):
         if universe.cells > _MOST_CELLS:
             raise QueryRejected(
                 f"the universe has {universe.cells:,} cells; expected at most {_MOST_CELLS:,}; list fewer columns, "
-                "fewer values or wider bins; nothing was charged"
+                "fewer values or wider bins"
             )
         _check_width(universe, self.marginals)
         counts = universe.marginals(int(self.marginals))
         if len(counts) > _MOST_COUNTS:
             raise QueryRejected(
                 f"there are {len(counts):,} counts; expected at most {_MOST_COUNTS:,}; use fewer columns at a time, "
-                "fewer values or wider bins; nothing was charged"
+                "fewer values or wider bins"
             )
         return SynthesisPlan(compiler.schema, mechanism, universe, int(self.marginals), counts, compiler)
 
@@ -356,5 +356,5 @@ def _check_width(universe: Universe, width: object) -> None:
     if not 1 <= (as_whole(width) or 0) <= len(universe.columns):
         raise QueryRejected(
             f"the width is {brief(width)}; expected a number of columns from 1 to {len(universe.columns)}; counts of "
-            "so many are promised; nothing was charged"
+            "so many are promised"
         )
