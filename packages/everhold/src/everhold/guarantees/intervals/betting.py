@@ -163,12 +163,6 @@ class Betting(Bets):
         """See `Procedure.widest`: ``sqrt((L + ln 32) / n)`` (theory, several stakes)."""
         return min(math.sqrt((side_of(nats) + MOST_PAID) / self.rows), 0.5)
 
-    @property
-    def row_variance(self) -> float:
-        """Variance of the training rows' values, on the scale [0, 1]; see `GroupBetting.independent_rows`."""
-        predicted = self.prediction
-        return predicted.spread(predicted.mean) / predicted.total
-
 
 @dataclass(frozen=True)
 class OfGroups(Bets):
@@ -260,7 +254,7 @@ class GroupBetting(OfGroups):
         """Number of independent rows of the same values that would be as certain: rows by design effect.
 
         Args:
-            row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)`` or `Betting.row_variance`.
+            row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)``.
         """
         return 4.0 * row_variance * self.worth
 

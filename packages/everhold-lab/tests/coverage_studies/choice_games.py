@@ -1,6 +1,6 @@
 """Games of choices and scans against an analyst who knows the population: the vote of all winners is asked about.
 
-    python -m everhold_lab.experiments.choices --games 500
+    python choice_games.py --games 500
 
 Every candidate is a fair coin, so every population value is 1/2. The analyst takes fresh candidates in each round, and
 in the end asks about the vote of all winners. Each game is played with a protection removed, too.
