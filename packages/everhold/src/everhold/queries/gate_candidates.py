@@ -16,7 +16,7 @@ from everhold.guarantees.intervals.means import Chernoff, Hoeffding
 from everhold.guarantees.intervals.outcome_gain import OutcomeGain
 from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.queries.area import AreaQuery
-from everhold.queries.gains import GainOfMeans, GainOfOutcomes, paired
+from everhold.queries.gains import gain_of_means, gain_of_outcomes, paired
 from everhold.queries.gate_metrics import metric_description, metric_in_words, no_metric
 from everhold.queries.label_query import LabelQuery
 from everhold.queries.outcomes import OutcomeQuery
@@ -122,8 +122,8 @@ class Candidate:
         """
         procedure = procedure_for_gain(self, champion, public, compiler)
         if isinstance(procedure, OutcomeGain):
-            return GainOfOutcomes(procedure, compiler.mechanism)
-        return GainOfMeans(procedure, compiler.mechanism, self.rises)
+            return gain_of_outcomes(procedure, compiler.mechanism)
+        return gain_of_means(procedure, compiler.mechanism, rises=self.rises)
 
     def as_champion(self, values: NDArray[Any]) -> Champion:
         """Values kept of a challenger that is promoted."""
