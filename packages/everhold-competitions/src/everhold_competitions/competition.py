@@ -263,7 +263,6 @@ class Competition(Display):
 
 
 def _checked_deadline(deadline: Any) -> str | None:
-    """A deadline in UTC."""
     if deadline is None:
         return None
     try:

@@ -198,7 +198,6 @@ def _facts_of(training: TableSide) -> dict[str, Any]:
 
 
 def _copy_training(folder: Path, staging: Staging, which: str) -> None:
-    """Write the training rows that are copied from their table."""
     expected = min(staging.sides["training"].rows, MOST_COPIED)
     staging.stream("training_source", list(staging.columns), which, rows=expected, side="training")
     write_rows(staging.connection, "training", staging.columns, folder / TRAINING_FILE)

@@ -44,7 +44,6 @@ def declared_space(
 
 
 def _values(name: str, distribution: Any) -> Sequence[Any]:
-    """The values of one parameter."""
     if hasattr(distribution, "choices"):
         return list(distribution.choices)
     low, high, step = (getattr(distribution, part, None) for part in ("low", "high", "step"))

@@ -167,7 +167,6 @@ class Planners:
 
     @contextlib.contextmanager
     def _place(self, token: str) -> Iterator[None]:
-        """A place in line."""
         with self._lock:
             if self._in_line[token] >= _MOST_OF_A_TOKEN:
                 raise TooMany(

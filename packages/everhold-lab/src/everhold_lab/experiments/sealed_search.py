@@ -144,7 +144,6 @@ _SPACE = _draws()
 
 
 def _table(part: FlightRows, known: slice) -> dict[str, NDArray[Any]]:
-    """Columns to seal or to train on."""
     return {**_columns(part, known), "late": part.late.astype(np.int8)}
 
 
@@ -166,7 +165,6 @@ def _timed(search: Any, rows: Any, labels: Any) -> tuple[Any, float]:
 
 
 def _row(results: Mapping[str, Any], place: int, truth: float, fresh: int) -> Row:
-    """Row of a configuration."""
     line = {name: column[place] for name, column in results.items()}
     allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh)
     answered = bool(line["answer_low"] == line["answer_low"])
@@ -186,7 +184,6 @@ def _folds(line: Mapping[str, Any]) -> list[float]:
 
 
 def _line(mine: Sequence[Row]) -> Row:
-    """The summary of one search."""
     fitting, asking = (sum(row[name] for row in mine) for name in ("fit_seconds", "answer_seconds"))
 
     def selected(name: str) -> float:

@@ -171,7 +171,6 @@ def _cross_validated(described: Described, part: FlightRows, known: slice) -> tu
 
 
 def _row(number: int, described: Described, answer: Any, truth: float, estimate: float, fresh: int) -> Row:
-    """Row of a model."""
     allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh)
     answered = answer.low is not None
     return {

@@ -213,7 +213,6 @@ class _Here:
         return revoked.to_dict()
 
     def _write(self, act: str, **facts: str) -> None:
-        """Into the log of acts, as the service does it."""
         row = {
             "at": service_package().stamp(self._token_store.records.clock()), "request": "", "name": _HERE, "token": "",
             "act": act, "holdout": None, "outcome": "done", "facts": json.dumps(facts, sort_keys=True),

@@ -102,7 +102,6 @@ def _facts(
     view: View, fields: Fields, name: str, *, answer: Any = None, fault: str = "",
     warned: Sequence[EverholdWarning] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """Facts of the page."""
     kind = _kind(name)
     return {
         "view": view, "kinds": _ASKABLE, "kind": kind, "about": _said(kind.help), "details": _inputs(kind),

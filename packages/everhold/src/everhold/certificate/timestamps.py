@@ -177,7 +177,6 @@ def _read(token: object) -> TimeStampResponse:
 
 
 def _length(count: int) -> bytes:
-    """A length in DER."""
     if count < 0x80:
         return bytes([count])
     digits = count.to_bytes((count.bit_length() + 7) // 8)

@@ -210,7 +210,6 @@ def _sealed(url: str) -> list[str]:
 
 
 def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[dict[str, Any]]:
-    """The checks of one holdout."""
     from everhold.sealing.resealing import COMPARED_FILE, untold_matches
 
     record = store.record(name)

@@ -145,7 +145,6 @@ class ByGroup(JointMeans[Contrasts], Generic[Plan]):
 
 
 def _in_units(plan: OneNumber, told: Estimate) -> Estimate:
-    """A difference in units of the outcome."""
     bound = plan.prepared[0].bound
     low, high = sorted((bound.from_mean(told.low), bound.from_mean(told.high)))
     return Estimate(bound.from_mean(told.value), low, high)

@@ -45,7 +45,6 @@ def named_metric(name: str) -> Callable[..., LabelQuery] | None:
 
 
 def _scored(name: str, predictions: Any, *, training: Any = None, **numbers: Any) -> Any:
-    """A score by its name, as a question."""
     from everhold.queries.scores import metric
 
     return metric(name, predictions, training=training, **numbers)

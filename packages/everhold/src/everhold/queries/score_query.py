@@ -203,7 +203,6 @@ class ScoreQuery(Query["Answer"]):
 
 
 def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArray[Any] | None) -> tuple[float, float]:
-    """The range of labels and predictions."""
     if schema.label_kind == "binary":
         known: tuple[float, float] | None = (0.0, 1.0)
     else:

@@ -101,7 +101,6 @@ class Bets(Procedure):
         return {"stake_low": low, "stake_high": high}
 
     def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
-        """Both ends that the bets leave."""
         side = side_of(nats)
         low, high = self._stakes(nats)
         return (
@@ -293,7 +292,6 @@ def _excess(cells: Cells) -> float:
 
 
 def _sums(groups: GroupSums, largest: float) -> Units:
-    """Groups with their exact sums."""
     refuse_larger(groups.sizes, largest)
     sizes = np.asarray(groups.sizes, dtype=np.float64)
     values = np.minimum(groups.sums / groups.unit, sizes)
