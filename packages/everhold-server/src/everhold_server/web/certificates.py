@@ -71,8 +71,8 @@ def verify(request: Request, _: Viewer, fields: Form) -> Response:
 def _report(fields: Fields, key: str) -> CertificateReport:
     path = fields.file("certificate")
     if path is None:
-        raise QueryRejected("there is no file; expected a certificate, .json or .html; choose one")
+        raise QueryRejected("There is no file. Choose a certificate, .json or .html.")
     if key and not _KEY.fullmatch(key):
-        raise QueryRejected("the public key is no key; expected 64 hexadecimal digits, as the steward told you")
+        raise QueryRejected("The public key is not a key. Pass 64 hexadecimal digits, as the steward gave them to you.")
     with warned_of():
         return verify_certificate(path, public_key=key or None)
