@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from everhold.queries.predictions import PredictionTable
     from everhold.values.base import Schema
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""

@@ -17,8 +17,6 @@ from everhold.mechanisms import GuessAndCheck, Mechanism, Silent
 from everhold.queries import COMPARED
 from everhold.queries.score_means import MEANS
 
-__all__ = ["FEEDBACK", "LEADER", "METRICS", "METRICS_WITHOUT_RANGE", "NOTHING", "SCORE", "Competition"]
-
 NOTHING: Final = "none"
 LEADER: Final = "leader"
 SCORE: Final = "score"
@@ -222,7 +220,7 @@ class Competition(Display):
             name = mechanism.name if isinstance(mechanism, Mechanism) else mechanism
             raise HoldoutRejected(
                 f"the mechanism {brief(name)} cannot be chosen for a competition with feedback={self.feedback!r}; "
-                f"expected none, for then it is {expected.name}, planned for the teams; nothing was created"
+                f"expected none, for then it is {expected.name}, planned for the teams"
             )
         return expected.name, self.questions
 
@@ -265,7 +263,6 @@ class Competition(Display):
 
 
 def _checked_deadline(deadline: Any) -> str | None:
-    """A deadline in UTC."""
     if deadline is None:
         return None
     try:

@@ -16,8 +16,6 @@ from everhold.display import at_most
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
-__all__ = ["CompetitionOptions"]
-
 _COMPETITION = "A competition"
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import QueryPlan
     from everhold_competitions.session import CompetitionSession
 
-__all__ = ["TeamFeedback"]
-
 
 @dataclass(frozen=True, slots=True)
 class TeamFeedback:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.values.base import BoundQuery
 
-__all__ = ["Ladder"]
-
 Interval = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 
@@ -61,8 +59,6 @@ class Scoreboard:
     """Replies to some submissions, as losses that are turned round where higher scores are better.
 
     Attributes:
-        ladder: The mechanism.
-        replies: To be filled in.
         procedures: How the interval of each submission is computed.
     """
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["COLUMNS", "Comparison", "Leaderboard", "Standing", "interval_in_words", "ranked"]
-
 COLUMNS = ("rank", "team", "score", "low", "high", "submissions")
 """Columns of a leaderboard for people."""
 
@@ -31,13 +29,11 @@ class Standing:
     """One team's line.
 
     Attributes:
-        team: Its name.
         score: Of its final submission on the sealed rows, in the metric's units. Before the end the released value,
             and None where none was told: of a confirmed guess only the interval is.
         low: Lower end of the interval that holds for the promised value.
         high: Upper end.
         rank: One more than the number of teams that are proved to be better; None where nothing is known.
-        submissions: How many it handed in.
     """
 
     team: str
@@ -74,12 +70,9 @@ class Leaderboard(Display):
     """Places of the teams of a competition; made by `holdout.competition.leaderboard()`.
 
     Attributes:
-        holdout: Its name.
-        metric: The metric in words.
         higher_is_better: Whether a larger score is a better one.
         feedback: What submissions are told before the end.
         final: Whether the study is unsealed, so that nothing changes any more.
-        standings: The teams, the best first.
         comparisons: Pairs of teams, once it is final.
         confidence: Probability with which all intervals and all ranks hold together.
         statement: The statement that they rest on.

@@ -11,8 +11,6 @@ from everhold_competitions.leaderboard import interval_in_words
 if TYPE_CHECKING:
     from everhold_competitions.leaderboard import Leaderboard, Standing
 
-__all__ = ["board_table", "render_page"]
-
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _WIDTH, _MARGIN, _HEIGHT = 400.0, 8.0, 22.0  # of a row's picture, in its own units
 _STYLE = """

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     NamedScore = ScoreQuery | ScoredShare | AreaQuery
 
-__all__ = ["check_mechanism", "check_metric", "is_area", "made_up", "mean_facts", "named", "of_gate", "outputs_of"]
-
 
 def check_metric(competition: Competition, schema: Schema) -> None:
     """Check that submissions can be scored by the metric.
@@ -38,8 +36,7 @@ def check_metric(competition: Competition, schema: Schema) -> None:
     metric = competition.metric
     if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
         raise HoldoutRejected(
-            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by accuracy, balanced_accuracy or "
-            "f1_macro; nothing was created"
+            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by accuracy, balanced_accuracy or f1_macro"
         )
     try:
         if competition.score is None:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Told = tuple[float | None, float, float]
 
-__all__ = ["certified_competition", "leaderboard"]
-
 
 def leaderboard(contest: CompetitionSession) -> Leaderboard:
     """Places of the teams; asks nothing and costs nothing."""

@@ -19,8 +19,6 @@ from everhold_competitions.teams import SUBMISSION, Submissions, Team
 if TYPE_CHECKING:
     from everhold_competitions.session import CompetitionSession
 
-__all__ = ["NOTHING_RECEIVED", "Receiving"]
-
 NOTHING_RECEIVED = "nothing was received or charged"
 
 

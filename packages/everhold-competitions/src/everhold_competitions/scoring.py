@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     NamedScore = ScoreQuery | ScoredShare | AreaQuery
 
-__all__ = ["Entered", "MeanScoring", "NamedScoring", "Scoring", "scoring_of"]
-
 _AT_ONCE = 64  # comparisons of means that are evaluated together
 
 
@@ -60,7 +58,6 @@ class Scoring(ABC):
 
     Attributes:
         competition: What was fixed when the rows were sealed.
-        compiler: Of the holdout.
     """
 
     competition: Competition
@@ -82,11 +79,7 @@ class Scoring(ABC):
 
     @abstractmethod
     def entered(self, predictions: Any, training: Any) -> Entered:
-        """Checked predictions, in the order of the rows; of the sealed rows their public ids alone are read.
-
-        Raises:
-            QueryRejected: If they cannot be meant. Nothing is charged.
-        """
+        """Checked predictions, in the order of the rows; of the sealed rows their public ids alone are read."""
 
     @abstractmethod
     def finals(self, predictions: Mapping[str, NDArray[Any]]) -> Iterator[tuple[QueryPlan[Any], int]]:

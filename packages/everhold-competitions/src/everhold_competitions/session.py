@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from everhold.sealing.model_store import ModelStore
     from everhold_competitions.submission_store import SubmissionStore
 
-__all__ = ["CompetitionSession"]
-
 _MOST_CLASSES = 10  # that a report of a file's format lists
 _RECEIVED_ONLY = "the submission was received and counts at the end; hand in the same again to be told of it"
 
@@ -49,8 +47,6 @@ class CompetitionSession:
     Attributes:
         executor: The holdout at work, as the steward has it.
         competition: What was fixed when the rows were sealed.
-        files: Where predictions are kept.
-        champions: Where leaders are kept.
     """
 
     executor: QueryExecutor

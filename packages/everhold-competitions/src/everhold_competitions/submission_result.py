@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
 
-__all__ = ["FormatReport", "Submission", "is_score", "without_guess"]
-
 
 def is_score(source: object) -> bool:
     """True if an answer's value is what the sealed rows say, and not a guess that they confirmed."""
@@ -31,7 +29,6 @@ class Submission(Display):
     """Result of a submission, for its team.
 
     Attributes:
-        team: Its name.
         feedback: What the host chose that submissions are told: ``"none"``, ``"leader"`` or ``"score"``.
         number: How many submissions of the team were received, with this one.
         left: How many more it may hand in.
@@ -101,7 +98,6 @@ class FormatReport(Display):
         joined_by: The column of row ids; None if they are in the order of the rows.
         metric: What they would be held against the labels by.
         values: How often each predicted class occurs; or least, mean and greatest of numbers.
-        team: The team.
         left: How many submissions it may still hand in.
         surprises_left: How many more surprises it may cause; None without a limit.
     """

@@ -17,8 +17,6 @@ from everhold.sealing.sealed_arrays import ArrayFiles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SubmissionStore"]
-
 _LOCK = "submissions.lock"
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
 
-__all__ = ["HoldoutCompetition"]
-
 _SETTINGS = ("feedback", "metric", "teams", "submissions", "surprises")
 _LATER = ("deadline", "rules")  # that were never keywords of `Holdout.create`
 _GUESSES = frozenset({"value", "estimate", "guess"})
@@ -188,7 +186,7 @@ class HoldoutCompetition(HoldoutAccessor):
         if self._competition is not None:
             raise QueryRejected(
                 f"this holdout takes submissions and no other questions (feedback={self._competition.feedback!r}); "
-                "expected holdout.competition.submit(predictions, team=...), or 'everhold submit'; nothing was charged"
+                "expected holdout.competition.submit(predictions, team=...), or 'everhold submit'"
             )
 
     def status_facts(self, head: Head) -> dict[str, Any]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
 
-__all__ = ["TeamLimited", "surprises_left"]
-
 Result = TypeVar("Result", covariant=True)
 
 
@@ -48,7 +46,6 @@ class TeamLimited(QueryPlan[Result]):
     It limits spending only: all teams share one tree of questions, so no interval depends on it.
 
     Attributes:
-        ready: The question.
         team: The team's name.
         predictions: SHA-256 of the submitted predictions.
         share: Most surprises of the team; None without a limit.

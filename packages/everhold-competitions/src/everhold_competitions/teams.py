@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-__all__ = ["CHOICE", "CLOSING", "LEADERBOARD", "LONGEST_TEAM", "SUBMISSION", "TOLD_OF", "Submissions", "Team"]
-
 TOLD_OF = "told_of"
 """Field of the description of an answer that a team is told: the team, and the predictions that it is about."""
 
@@ -44,10 +42,8 @@ class Team:
     """One team at one moment; all of it public but for the predictions themselves.
 
     Attributes:
-        name: Its name.
         final: SHA-256 of the predictions that stand for the team at the end.
         latest: SHA-256 of those that were received last.
-        received: Submissions so far.
         charged: Surprises that telling the team about its submissions has cost.
         chosen: How often it chose an earlier submission.
     """

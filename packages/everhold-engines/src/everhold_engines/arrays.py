@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["array_of", "arrow_array", "plain"]
-
 _MOST_DAYS = 106_751_990
 _BIG = np.iinfo(np.int64)
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Engine", "Sealable"]
-
 
 class Sealable:
     """Sealing and opening of an engine's table; see `everhold.sealing.row_store.SealableTable`.
@@ -90,7 +88,6 @@ class Engine(Protocol):
 
     Attributes:
         kind: Name of the engine in ledger and certificate, such as ``"duckdb"`` or ``"spark"``.
-        title: Its name in sentences.
         dialect: How statements are written for it.
         most_expressions: How many expressions one statement may have.
     """

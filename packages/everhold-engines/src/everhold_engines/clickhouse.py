@@ -23,8 +23,6 @@ from everhold_engines.table_names import known_path, name_parts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ClickHouse"]
-
 _WRAPPED = re.compile(r"^(?:Nullable|LowCardinality)\((.*)\)$", re.DOTALL)
 _NUMBERS = re.compile(r"^(U?Int\d+|B?Float\d+|Decimal\d*\(.*\))$")
 _EXACT = {

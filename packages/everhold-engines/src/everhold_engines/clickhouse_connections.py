@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ClickHouseConnection"]
-
 _SETTINGS = {
     "readonly": "2", "session_timezone": "UTC", "log_queries": "0", "max_query_size": str(2**27),
     "max_ast_elements": "2000000", "max_expanded_ast_elements": "20000000", "max_ast_depth": "100000",

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Conformance", "Disagreement", "conformance"]
-
 Row: TypeAlias = dict[str, Any]
 
 _AT_ONCE = 40  # expressions of a statement
@@ -106,11 +104,9 @@ class Disagreement(Display):
     """One integer that an engine gave otherwise.
 
     Attributes:
-        expression: What was asked.
         low: Value that counts as 0.
         high: Value that counts as 1.
         what: Which integer it is, such as ``"row 3"`` or ``"sum"``.
-        expected: By the rules.
         found: From the engine; ``"an error"`` where the engine raised.
     """
 
@@ -127,9 +123,6 @@ class Conformance(Display):
     """Result of a conformance test.
 
     Attributes:
-        engine: Its kind.
-        expressions: How many were asked.
-        integers: How many were compared.
         findings: Those that differ.
     """
 

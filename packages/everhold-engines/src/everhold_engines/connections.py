@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["EngineConnection"]
-
 
 class EngineConnection(ABC):
     """The way to an engine, which is opened when it is needed, and again in another process.
@@ -116,7 +114,7 @@ class EngineConnection(ABC):
         if missing:
             return HoldoutRejected(
                 f"there is no table {table!r} that can be read; expected its name as {self.title} has it, and the "
-                "right to read it; nothing was created"
+                "right to read it"
             )
         return EverholdError(
             f"{self.title} could not evaluate the rows of {table!r}; expected a table that can be read, and "

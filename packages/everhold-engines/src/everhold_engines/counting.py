@@ -27,15 +27,12 @@ if TYPE_CHECKING:
     Fetch = Callable[[str], dict[str, NDArray[Any]]]
     """From a statement to what the engine says, as arrays."""
 
-__all__ = ["EngineCounts"]
-
 
 @dataclass(frozen=True, slots=True)
 class EngineCounts:
     """Rows that an engine counts.
 
     Attributes:
-        fetch: Runs a statement.
         source: What stands after FROM.
         unit: Grid steps between 0 and 1.
         dialect: The engine's.

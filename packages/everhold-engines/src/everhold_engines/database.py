@@ -26,8 +26,6 @@ from everhold_engines.table_names import name_parts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Database"]
-
 _GENERIC = (
     (sa.Boolean, ColumnKind.BOOLEAN), (sa.Numeric, ColumnKind.NUMBER), (sa.Integer, ColumnKind.NUMBER),
     (sa.Float, ColumnKind.NUMBER), (sa.String, ColumnKind.STRING), (sa.Date, ColumnKind.TIME),

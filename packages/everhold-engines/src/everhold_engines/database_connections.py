@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DatabaseConnection", "PostgresConnection"]
-
 _ROWS_AT_ONCE = 2**16
 _AT_ONCE = {"no_parameters": True}  # several statements in one message, and no sign of a statement is a parameter
 _READING = (
@@ -174,11 +172,7 @@ class PostgresConnection(DatabaseConnection):
 
 
 def address_of(where: object) -> sa.URL:
-    """The address of a database.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """The address of a database."""
     if isinstance(where, sa.Engine):
         return where.url
     try:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.remote_rows import RemoteRows
 
-__all__ = ["IdFaults", "JoinedTable", "is_joined", "look_joined"]
-
 _SHOWN = 3
 _DIGITS = 3  # hexadecimal ones of an id's hash: so many lines are hashed together as have them in common
 
@@ -39,7 +37,6 @@ class IdFaults:
     """Row ids of a table that are wrong: how many, and some of them.
 
     Attributes:
-        empty: Missing ones.
         unknown: Those that no row has.
         doubled: Those that are there more than once.
         lacking: Those of rows that are not there.
@@ -77,10 +74,7 @@ class JoinedTable:
             QueryRejected: If there is no such table, or the rows are in a file of their own. Nothing is charged.
         """
         if table.casefold() == str(sealed.to_dict()["table"]).casefold():
-            raise QueryRejected(
-                "the predictions are in the table of the sealed rows; expected a table of their own; nothing was "
-                "charged"
-            )
+            raise QueryRejected("the predictions are in the table of the sealed rows; expected a table of their own")
         try:
             engine = sealed.beside(table)
             return cls(engine, sealed, row_id, own_id, engine.columns())
@@ -89,7 +83,7 @@ class JoinedTable:
         except (HoldoutRejected, ValueError):
             raise QueryRejected(
                 f"there is no table {table!r} of predictions that can be read in the engine of the sealed rows; "
-                "expected its name as the engine has it, and the right to read it; nothing was charged"
+                "expected its name as the engine has it, and the right to read it"
             ) from None
 
     @property

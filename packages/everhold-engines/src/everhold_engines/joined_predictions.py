@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.sealing.row_store import RowStore
     from everhold.values.base import JoinedColumn, Schema
 
-__all__ = ["Predictions", "joined_together"]
-
 _USABLE = (ColumnKind.NUMBER, ColumnKind.STRING, ColumnKind.BOOLEAN)
 
 
@@ -84,7 +82,7 @@ def _wanted(question: Any) -> Iterator[tuple[Predictions, LabelQuery]]:
             if role != "predictions":
                 raise QueryRejected(
                     "the predictions for the training rows are in a table of the engine; expected an array, a table "
-                    "with row ids, or predictions_in(path, row_id=...); or a guess of your own; nothing was charged"
+                    "with row ids, or predictions_in(path, row_id=...); or a guess of your own"
                 )
             yield value, question
         elif isinstance(value, Query):
@@ -106,26 +104,26 @@ def _table(name: str, row_id: str | None, rows: RowStore, schema: Schema) -> Joi
     if schema.row_id is None:
         raise QueryRejected(
             "predictions in a table are joined by row id, and the rows of this holdout have none; expected one that "
-            "was created with row_id=...; nothing was charged"
+            "was created with row_id=..."
         )
     if not isinstance(rows, RemoteRows):
         raise QueryRejected(
             f"the sealed rows are in a file of their own, and the table {name!r} is not in it; expected "
-            "predictions_in('predictions.parquet', row_id=...), which is read beside it; nothing was charged"
+            "predictions_in('predictions.parquet', row_id=...), which is read beside it"
         )
     own = schema.row_id if row_id is None else row_id
     table = JoinedTable.of(rows.engine, name, row_id=schema.row_id, own_id=own)
     if own not in table.kinds:
         raise QueryRejected(
             f"{table.called} has the columns {listed(table.kinds)} and none of them is {own!r}, the id by which this "
-            "holdout's rows are named; expected row_id=... to name it; nothing was charged"
+            "holdout's rows are named; expected row_id=... to name it"
         )
     text = schema.columns[schema.row_id] is not ColumnKind.NUMBER
     if table.kinds[own] is not (ColumnKind.STRING if text else ColumnKind.NUMBER):
         kinds = ("text", "no text") if text else ("numbers", "no numbers")
         raise QueryRejected(
-            f"the ids of this holdout are {kinds[0]} and those of {table.called} are {kinds[1]}; expected the same kind"
-            f"{', with all their zeros' if text else ''}; nothing was charged"
+            f"the ids of this holdout are {kinds[0]} and those of {table.called} are {kinds[1]}; expected the same "
+            f"kind{', with all their zeros' if text else ''}"
         )
     _check_ids(table, schema)
     return table
@@ -135,9 +133,7 @@ def _check_ids(table: JoinedTable, schema: Schema) -> None:
     if (faults := table.id_faults()) is None:
         return
     if faults.empty:
-        raise QueryRejected(
-            f"{table.called} has {faults.empty:,} empty ids; expected one in each line; nothing was charged"
-        )
+        raise QueryRejected(f"{table.called} has {faults.empty:,} empty ids; expected one in each line")
     found = [faults.unknown, faults.doubled, faults.lacking]
     refused = ids_refused(found, name=table.called, row_id=table.own_id, rows=schema.rows, rows_are="sealed")
     assert refused is not None
@@ -171,25 +167,23 @@ def _refused(
     if not fault:
         return QueryRejected(
             f"{what} lack {count:,} rows; expected one prediction for each row, all of one kind; fill in the missing "
-            "ones; nothing was charged"
+            "ones"
         )
     example = table.example(column, value)
     shown = brief(int(example) if isinstance(example, float) and example.is_integer() else example, longest=40)
-    return QueryRejected(f"{what} {fault}: {count:,} are such as {shown}; {expected}; nothing was charged")
+    return QueryRejected(f"{what} {fault}: {count:,} are such as {shown}; {expected}")
 
 
 def _column(table: JoinedTable, given: Predictions, schema: Schema) -> JoinedColumn:
     if given.column not in table.kinds or given.column == table.own_id:
         others = [name for name in table.kinds if name != table.own_id]
         raise QueryRejected(
-            f"{table.called} has no predictions in a column {given.column!r}; expected one of {listed(others)}; "
-            "nothing was charged"
+            f"{table.called} has no predictions in a column {given.column!r}; expected one of {listed(others)}"
         )
     kind = table.kinds[given.column]
     if kind not in _USABLE or (kind is ColumnKind.STRING) != (schema.label_kind == "string"):
         raise QueryRejected(
             f"the predictions in column {given.column!r} of {table.called} are of type {kind.value} and the labels are "
-            f"of kind {schema.label_kind}; expected the same kind, numbers or text, and none missing; nothing was "
-            "charged"
+            f"of kind {schema.label_kind}; expected the same kind, numbers or text, and none missing"
         )
     return table.column(given.column)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold.sealing.keys import StewardKey
     from everhold_engines.base import Engine
 
-__all__ = ["check_pinned", "keyed_fingerprint"]
-
 
 def keyed_fingerprint(engine: Engine, key: StewardKey) -> str:
     """HMAC-SHA256, in hex, of what changes with any row of the table; the engine reads all of it.

@@ -14,8 +14,6 @@ from everhold_engines.table_names import name_parts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PostgresTable"]
-
 _STORED = (
     "SELECT c.oid::text, c.relkind IN ('r', 'm') AND NOT (c.relispartition OR c.relhassubclass OR c.relrowsecurity) "
     "FROM pg_class c WHERE c.oid = to_regclass({table})"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Remote"]
-
 
 class Remote(Sealable):
     """An `Engine` on a table that others may write to: what is pinned by no snapshot is checked by its digest.
@@ -131,9 +129,7 @@ class Remote(Sealable):
                 "rows to one"
             )
         if any(overlap(one, each) for one in known for each in own):
-            raise QueryRejected(
-                f"{table!r} has the rows that are sealed; expected a table of its own; nothing was charged"
-            )
+            raise QueryRejected(f"{table!r} has the rows that are sealed; expected a table of its own")
         return copy.copy(self)._read_at(other, None)
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:

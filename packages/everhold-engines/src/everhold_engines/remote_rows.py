@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.watermark import Watermark
 
-__all__ = ["MOST_CELLS", "RemoteRows"]
-
 MOST_CELLS = 2**27
 """So many cells, rows by columns, are read from an engine at once: 1 GB of numbers."""
 
@@ -239,7 +237,7 @@ class RemoteRows(EvaluatedRows):
         if self._schema.row_id is None:
             raise QueryRejected(
                 "this question needs rows in an order, and a table in an engine has none; expected a holdout that was "
-                "created with row_id=..., or an expression for a mechanism that asks all rows; nothing was charged"
+                "created with row_id=..., or an expression for a mechanism that asks all rows"
             )
         of = self.engine.dialect
         keys = ", ".join((*window_numbers(self._windows, of), of.column(self._schema.row_id)))
@@ -256,14 +254,9 @@ class RemoteRows(EvaluatedRows):
 
 
 def _check_cells(rows: int, columns: int) -> None:
-    """Refuse to read more than a public number of cells.
-
-    Raises:
-        QueryRejected: If it is more. Nothing is charged.
-    """
+    """Refuse to read more than a public number of cells."""
     if rows * columns > MOST_CELLS:
         raise QueryRejected(
-            f"this question needs {columns} columns of {rows:,} rows beside everhold; expected at most "
-            f"{MOST_CELLS:,} cells; ask an expression, which the engine evaluates itself, or name the columns "
-            "that the code reads; nothing was charged"
+            f"this question needs {columns} columns of {rows:,} rows beside everhold; expected at most {MOST_CELLS:,} "
+            "cells; ask an expression, which the engine evaluates itself, or name the columns that the code reads"
         )

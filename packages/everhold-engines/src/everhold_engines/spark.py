@@ -30,8 +30,6 @@ from everhold_engines.table_names import known_path, name_parts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Spark"]
-
 _NUMBERS = re.compile(r"^(tinyint|smallint|int|bigint|float|double|decimal\(.*\))$")
 _STRINGS = re.compile(r"^(string( collate \w+)?|char\(\d+\)|varchar\(\d+\))$")
 _NESTED = re.compile(r"^(struct|array|map)<")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["SparkConnection"]
-
 _LIMITS = TimeLimits()
 _AGAIN = 0.2  # seconds between attempts to end a statement
 
@@ -37,11 +35,7 @@ ABSENT = "spark"
 
 
 class Quiet(contextlib.AbstractContextManager[None]):
-    """Context in which PySpark logs nothing of a statement that failed, and the errors are those of another context.
-
-    Args:
-        errors: The other one.
-    """
+    """Context in which PySpark logs nothing of a statement that failed, and the errors are those of another context."""
 
     _here = threading.local()
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["LOOKED_AT", "Staging", "TableSide", "share_of_values"]
-
 LOOKED_AT = 2**18
 """Rows of a table among which copies of training rows are looked for; of a longer table that many at random."""
 
@@ -161,12 +159,7 @@ class Staging:
             self.connection.execute(f"CREATE OR REPLACE VIEW training AS SELECT {shown} FROM training_file")
 
     def bring(self, names: Collection[str], *, of: Collection[str] | None = None) -> None:
-        """Make the views of all rows in the named columns; free where they are there already.
-
-        Args:
-            names: The columns.
-            of: Views of tables; by default all.
-        """
+        """Make the views of all rows in the named columns; free where they are there already."""
         for what in of or self.sides:
             known = self._brought[what]
             if not known >= set(names):

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold_engines.sql.dialects import Dialect
     from everhold_engines.watermark import Watermark
 
-__all__ = ["PIECES", "StoredTable", "TableWindow"]
-
 PIECES = (1, 16, 31, 46)
 """Starts of the four numbers of 60 bits in the 64 hexadecimal digits of a row's SHA-256, from 1."""
 
@@ -32,7 +30,6 @@ class StoredTable(ABC, Generic[Way]):
 
     Attributes:
         kind: Name of the engine in ledger and certificate.
-        name: Of the table.
         connection: The way to the engine; tables of one engine share it.
         max_seconds: Limit for each statement, except the digest of all rows, which takes as long as it takes.
     """

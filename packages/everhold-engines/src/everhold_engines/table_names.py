@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     pass
 
-__all__ = ["known_path", "name_parts", "overlap"]
-
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _PART = re.compile(r'`(?:[^`]|``)+`|"(?:[^"]|"")+"|[^.`"]+')
 
 
 def name_parts(table: str) -> list[str]:
     """The parts of a table's name, which may stand in double quotes or backquotes.
-
-    Raises:
-        ValueError: If it is no name.
 
     Examples:
         >>> name_parts('study.flights'), name_parts('study."flights.2024"')

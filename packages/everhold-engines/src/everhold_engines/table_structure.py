@@ -16,16 +16,9 @@ if TYPE_CHECKING:
     from everhold.sealing.files import SealedFiles
     from everhold_engines.staging import Staging
 
-__all__ = ["TableStructure"]
-
 
 class TableStructure(FileStructure):
-    """The arrangement of rows in an engine's table: columns that a check needs are brought beside the training rows.
-
-    Args:
-        staging: Where they are brought.
-        sealed: What is known of the rows.
-    """
+    """The arrangement of rows in an engine's table: columns that a check needs are brought beside the training rows."""
 
     def __init__(self, staging: Staging, sealed: SealedFiles) -> None:
         self._sealed, self._staging, self._connection = sealed, staging, staging.connection

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
     from everhold_engines.base import Engine
 
-__all__ = ["check_public", "check_still", "content_of", "sealing", "staged_table"]
-
 _SECRET = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|token|secret)\s*=", re.IGNORECASE)
 
 
@@ -114,7 +112,7 @@ def staged_table(
         pinned = keyed_fingerprint(engine, key)
         rows = int(engine.rows(f"SELECT count(*) FROM {engine.source} AS {engine.dialect.rows}")[0][0])
         if not rows:
-            raise HoldoutRejected("the holdout table is empty; expected at least one row; nothing was created")
+            raise HoldoutRejected("the holdout table is empty; expected at least one row")
         line(1)
         tables = [TableSide(engine, columns, rows)]
         if is_table(training):
@@ -166,7 +164,7 @@ def _check_conformance(engine: Engine) -> None:
         told = "; ".join(line.strip() for line in str(tried).splitlines())
         raise HoldoutRejected(
             f"{engine.title} counts otherwise than the rules say, so its answers could not be trusted: {told}; "
-            "expected the same integers, bit for bit; use another version or setting of the engine; nothing was created"
+            "expected the same integers, bit for bit; use another version or setting of the engine"
         )
 
 
@@ -179,7 +177,7 @@ def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
     if keyed_fingerprint(engine, key) != sealed.fingerprint:
         raise HoldoutRejected(
             "the holdout table was changed while it was being sealed; expected a table that does not change; seal a "
-            "copy or a snapshot of it; nothing was created"
+            "copy or a snapshot of it"
         )
 
 
@@ -189,7 +187,7 @@ def _training_side(engine: Engine, training: SealableTable, columns: dict[str, C
     check_same_columns(columns, table.columns())
     rows = int(table.rows(f"SELECT count(*) FROM {table.source} AS {table.dialect.rows}")[0][0])
     if not rows:
-        raise HoldoutRejected("the training table is empty; expected at least one row; nothing was created")
+        raise HoldoutRejected("the training table is empty; expected at least one row")
     return TableSide(table, columns, rows, "training")
 
 
@@ -200,7 +198,6 @@ def _facts_of(training: TableSide) -> dict[str, Any]:
 
 
 def _copy_training(folder: Path, staging: Staging, which: str) -> None:
-    """Write the training rows that are copied from their table."""
     expected = min(staging.sides["training"].rows, MOST_COPIED)
     staging.stream("training_source", list(staging.columns), which, rows=expected, side="training")
     write_rows(staging.connection, "training", staging.columns, folder / TRAINING_FILE)
@@ -238,5 +235,5 @@ def check_public(facts: dict[str, Any]) -> None:
     if any(isinstance(value, str) and _SECRET.search(value) for value in facts.values()):
         raise HoldoutRejected(
             "the address of the engine has a password where everhold does not expect one, and it would stay in the "
-            f"ledger; expected user and password before the host, or in {ENGINE_VARIABLE}; nothing was created"
+            f"ledger; expected user and password before the host, or in {ENGINE_VARIABLE}"
         )

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.staging import TableSide
 
-__all__ = ["MOST_COPIED", "check_training_table", "rows_copied", "table_beside"]
-
 MOST_COPIED = 100_000
 """About so many training rows of a table are copied at most."""
 
@@ -40,14 +38,14 @@ def table_beside(engine: Engine, training: SealableTable) -> Engine:
         raise HoldoutRejected(
             f"the training rows are a table in another engine ({training.title}) than the sealed rows "
             f"({engine.title}), or are reached by another address; expected two tables that one statement can read; "
-            "copy one of them, or hand in training rows as a file; nothing was created"
+            "copy one of them, or hand in training rows as a file"
         )
     try:
         return engine.beside(str(theirs["table"]))
     except QueryRejected:
         raise HoldoutRejected(
             f"the training table {theirs['table']!r} is a view, whose rows could depend on sealed ones, or has the "
-            "rows that are sealed; expected a plain table of its own; write its rows to one; nothing was created"
+            "rows that are sealed; expected a plain table of its own; write its rows to one"
         ) from None
 
 
@@ -88,8 +86,7 @@ def _whole_groups(training: TableSide, column: str, share: float) -> str:
     if not 0 < found <= _AT_MOST * MOST_COPIED:
         raise HoldoutRejected(
             f"the groups of the column {column!r} are so large in the training table that no {MOST_COPIED:,} of its "
-            "rows are whole groups; expected smaller ones, or rows drawn by hand; hand in some "
-            "training rows as a file; nothing was created"
+            "rows are whole groups; expected smaller ones, or rows drawn by hand; hand in some training rows as a file"
         )
     return some
 
@@ -109,11 +106,6 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
 
     Rows that were changed in their place are not noticed: guesses are public, so they cost nothing but surprises
     whatever they are made of, as long as nothing is written into the table what only the sealed rows say.
-
-    Args:
-        engine: That of the sealed rows.
-        facts: What was recorded of the table.
-        columns: Kind of each column, by name.
 
     Raises:
         IntegrityError: If it has other columns, or more or fewer rows, or is not there.

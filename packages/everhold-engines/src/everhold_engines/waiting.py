@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-__all__ = ["heard_while"]
-
 _PATIENCE = 5.0  # seconds for an engine to end what was interrupted
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Watermark", "arriving_rows", "check_parts", "window_numbers"]
-
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
 _KINDS = (ColumnKind.TIME, ColumnKind.STRING)
 _DONE = "nothing was appended"
@@ -75,7 +73,7 @@ class Watermark:
         if columns.get(self.column) not in _KINDS:
             raise HoldoutRejected(
                 f"arrived={self.column!r} is no column of dates, times or texts; expected the column that says when a "
-                "row arrived; nothing was created"
+                "row arrived"
             )
         if self.until is None:
             raise HoldoutRejected(

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = ["CaseAccuracy", "answer_of", "answers_of", "case_accuracy", "sealed_accuracy", "through_holdout"]
-
 _SCORER = "sealed_accuracy"
 _OPEN = "open"
 _NOTHING = float("nan")

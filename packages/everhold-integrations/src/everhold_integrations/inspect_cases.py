@@ -9,8 +9,6 @@ from everhold.errors import QueryRejected
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
 
-__all__ = ["case_results_of"]
-
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Values of Inspect's graders: correct, partially correct, incorrect, no answer."""
 

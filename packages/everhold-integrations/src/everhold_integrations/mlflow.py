@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.metrics import PredictionQuery
 
-__all__ = ["HoldoutEvaluator", "log_answer"]
-
 _METRICS: Mapping[str, Callable[[Any], PredictionQuery]] = {"accuracy": accuracy, "error": error, "brier": brier}
 _SETTINGS = ("storage", "holdout", "metric", "name", "analyst")
 

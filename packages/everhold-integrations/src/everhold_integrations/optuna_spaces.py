@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from optuna import Trial
     from optuna.distributions import BaseDistribution
 
-__all__ = ["declared_space", "suggested"]
-
 
 def declared_space(
     estimator: Any, distributions: Mapping[str, BaseDistribution], *, seed: int = 0, metric: str = "accuracy",
@@ -46,14 +44,13 @@ def declared_space(
 
 
 def _values(name: str, distribution: Any) -> Sequence[Any]:
-    """The values of one parameter."""
     if hasattr(distribution, "choices"):
         return list(distribution.choices)
     low, high, step = (getattr(distribution, part, None) for part in ("low", "high", "step"))
     if low is None or high is None or step is None:
         raise QueryRejected(
             f"{name} is {brief(distribution)}, which has no steps, so no list of its values can be declared; expected "
-            "a step, such as FloatDistribution(0.0, 1.0, step=0.01), or categories; nothing was charged"
+            "a step, such as FloatDistribution(0.0, 1.0, step=0.01), or categories"
         )
     count = round((high - low) / step) + 1
     if isinstance(low, int):
@@ -66,7 +63,7 @@ def suggested(trial: Trial, family: GridFamily) -> dict[str, Any]:
     if len(family.space.grids) != 1:
         raise QueryRejected(
             "the space has several grids, and a trial suggests points of one; expected one mapping from parameters to "
-            "values; nothing was charged"
+            "values"
         )
     return {name: _suggested(trial, name, values) for name, values in family.space.grids[0].items()}
 

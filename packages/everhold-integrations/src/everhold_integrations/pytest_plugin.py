@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.verdict import Verdict
 
-__all__ = ["SealedCases", "pytest_addoption", "pytest_configure"]
-
 _MARKER, _CASE, _RUN = "sealed", "everhold_case", "everhold_run"
 _PROMOTED, _KEPT, _FAULT, _SPENT = 0, 1, 2, 3
 
@@ -68,11 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class SealedCases:
-    """The results of sealed tests, and what becomes of them at the end of the session.
-
-    Args:
-        config: Of the session.
-    """
+    """The results of sealed tests, and what becomes of them at the end of the session."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

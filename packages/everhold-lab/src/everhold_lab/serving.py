@@ -19,8 +19,6 @@ from everhold.arguments import names_keywords
 if TYPE_CHECKING:
     from typing import Unpack
 
-__all__ = ["Served", "ServiceTimes", "served"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTimes:

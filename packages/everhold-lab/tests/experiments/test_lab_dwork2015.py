@@ -211,15 +211,11 @@ def test_pictures__both_settings__show_every_analyst(rows: list[dict]) -> None:
 def test_accuracy_bands__refused_and_other_panels__left_out() -> None:
     line = {"k": 1, "who": "a", "training": 0.6, "reported": None, "fresh": 0.5}
     line |= {"sd_training": 0.1, "sd_reported": None, "sd_fresh": 0.0}
-    chart = accuracy_bands(
-        [line, {**line, "who": "b"}], horizontal=("k", "k"), panels="who", panel_titles={"a": "A"},
-        levels={"chance": 0.5},
-    )  # fmt: skip
+    chart = accuracy_bands([line, {**line, "who": "b"}], horizontal=("k", "k"), panels="who", panel_titles={"a": "A"})
     drawn = chart.to_dict()
     points = drawn["data"].get("values") or drawn["datasets"][drawn["data"]["name"]]
     assert [(point["panel"], point["mean"]) for point in points] == [("A", 0.6), ("A", 0.5)]
     assert (points[0]["low"], points[0]["high"]) == pytest.approx((0.5, 0.7))
-    assert "chance" in svg_text(chart, title="t")
 
 
 LAW = AttributeLaw(attributes=1_203, informative=7, shift=0.4)

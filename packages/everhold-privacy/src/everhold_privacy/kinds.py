@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from everhold.queries import Detail, Form, Kind, same
 
-__all__ = ["CHOOSE", "FIRST_ABOVE", "GRADIENT", "LOW_SENSITIVITY", "QUANTILE", "SYNTHESIZE"]
-
 _RANGE = same("low", "high")
 _DETAILS = {
     "dimension": Detail(Form.WHOLE, "Length of the vectors."),

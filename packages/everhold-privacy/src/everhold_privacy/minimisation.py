@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.queries.query_compiler import QueryCompiler
 
-__all__ = ["Minimum", "gradient_regret", "minimise"]
-
 Derivative = Callable[..., Any]
 """From a table and a parameter of shape (dimension,) to one gradient per row, shape (rows, dimension)."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.mechanisms import Mechanism, State
 
-__all__ = ["Spending", "spending"]
-
 _LEAST_DELTA = 1e-300  # the equation for epsilon cannot be solved near the least of all floats
 _MOST_PARTS = 200  # different prices that are composed one by one
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from everhold_server.settings import Settings
 
-__all__ = ["API", "ROOT", "make_app"]
-
 API = "/api/v1"
 
 ROOT: tuple[APIRouter, ...] = (HEALTH, LOGIN)

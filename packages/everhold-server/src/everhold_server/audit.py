@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold_server.principals import Principal
     from everhold_server.tables import Records
 
-__all__ = ["NOT_ACTS", "AuditLog", "AuditMiddleware", "noted"]
-
 NOT_ACTS = ("quote", "check", "plan", "verify")
 """Last parts of routes that take a POST and change nothing."""
 
@@ -53,11 +51,7 @@ def noted(request: Request, act: str | None = None, *, holdout: str | None = Non
 
 
 class AuditLog:
-    """The table, and the acts that wait to be written to it.
-
-    Args:
-        records: The database.
-    """
+    """The table, and the acts that wait to be written to it."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -142,12 +136,7 @@ class AuditLog:
 
 
 class AuditMiddleware:
-    """Writes the act of every unsafe request before its response leaves.
-
-    Args:
-        app: What comes after it.
-        log: Where they are written.
-    """
+    """Writes the act of every unsafe request before its response leaves."""
 
     def __init__(self, app: ASGIApp, log: AuditLog) -> None:
         self.app, self.log = app, log

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from everhold_server.settings import Settings
     from everhold_server.token_store import Token
 
-__all__ = ["CSRF_FIELD", "CSRF_HEADER", "SAFE", "AuthenticationMiddleware"]
-
 Found = TypeVar("Found")
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -46,14 +44,7 @@ _FREE = "nothing was changed or charged"
 
 
 class AuthenticationMiddleware:
-    """Sets the principal, and refuses what is forged.
-
-    Args:
-        app: What comes after it.
-        sessions: And the tokens behind them.
-        failures: Wrong tokens that each client address may still send.
-        settings: With the address.
-    """
+    """Sets the principal, and refuses what is forged."""
 
     def __init__(self, app: ASGIApp, sessions: Sessions, failures: RateLimiter, settings: Settings) -> None:
         self.app, self.sessions, self.settings = app, sessions, settings

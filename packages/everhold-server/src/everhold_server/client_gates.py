@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from everhold.queries.verdict import Verdict
     from everhold_server.remote_holdout import RemoteHoldout
 
-__all__ = [
-    "RemoteCaseGate",
-    "RemoteGate",
-    "RemoteOpenChallenge",
-    "check_strict",
-    "gate_of",
-    "metric_of",
-    "models_of",
-    "plain",
-]
-
 _ABOUT_CASES = "cases: "
 
 
@@ -107,10 +96,7 @@ class RemoteGate:
             if gate["gate"] == self._name:
                 return gate
         names = ", ".join(brief(gate["gate"]) for gate in found) or "none"
-        raise QueryRejected(
-            f"there is no gate {brief(self._name)}; expected one of {names}; open it with a champion; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"there is no gate {brief(self._name)}; expected one of {names}; open it with a champion")
 
     def history(self) -> GateHistory:
         """All champions with the intervals of their gains, and what was spent."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from everhold_competitions.submission_result import FormatReport, Submission
     from everhold_server.remote_holdout import RemoteHoldout
 
-__all__ = ["RemoteCompetition", "RemoteFamilies", "plain_families"]
-
 
 class RemoteFamilies:
     """Declared families of a holdout of a service; made by `RemoteHoldout.declared`."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from everhold.errors import is_of_everhold
 
-__all__ = ["place_of"]
-
 
 def place_of(fault: BaseException) -> dict[str, Any]:
     """The class of a fault, and the frames of everhold's distributions that it came through, as ``module:line``."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from everhold_server.settings import Settings
 
-__all__ = ["POLICY", "SecurityHeadersMiddleware"]
-
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -32,12 +30,7 @@ _YEAR = 365 * 24 * 3600
 
 
 class SecurityHeadersMiddleware:
-    """Adds them to every response that does not say otherwise.
-
-    Args:
-        app: What comes after it.
-        settings: Whether it is reached by TLS.
-    """
+    """Adds them to every response that does not say otherwise."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app

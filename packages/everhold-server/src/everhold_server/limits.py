@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
     from everhold_server.settings import Settings
 
-__all__ = [
-    "BodyLimitMiddleware",
-    "ConcurrencyLimitMiddleware",
-    "HostMiddleware",
-    "RateLimitMiddleware",
-    "RateLimiter",
-    "TooMany",
-    "client_of",
-    "too_many",
-]
-
 PROBES = ("/healthz", "/readyz")
 """Asked by whatever watches the process, under any name."""
 
@@ -112,10 +101,6 @@ class BodyLimitMiddleware:
     """Counts a body while it is read; one that is too large or too slow ends there, and so does one of two lengths.
 
     Of an unknown sender little is taken, on any route: a body may be read before a route asks who sent it.
-
-    Args:
-        app: What comes after it.
-        settings: With the limits.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -209,12 +194,7 @@ class _Body:
 
 
 class RateLimitMiddleware:
-    """So many requests a minute for each token, and for each address that comes without one.
-
-    Args:
-        app: What comes after it.
-        settings: With the limits.
-    """
+    """So many requests a minute for each token, and for each address that comes without one."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
@@ -248,9 +228,6 @@ class ConcurrencyLimitMiddleware:
     """Lets so many requests of one token be worked on at once; others wait for their turn, and hold no thread.
 
     So a program that asks what takes long, as often as it can, leaves threads to everybody else.
-
-    Args:
-        app: What comes after it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -285,11 +262,7 @@ class _WaitingLine:
 
 
 def too_many(wait: float) -> ASGIApp:
-    """The refusal of a request that came too early.
-
-    Args:
-        wait: Seconds until the next one may come.
-    """
+    """The refusal of a request that came too early."""
     seconds = max(1, math.ceil(wait))
     detail = f"there were too many requests; expected the next one in {seconds} s; wait that long; {_FREE}"
     response = problem(429, "TooManyRequests", detail, retry_after=seconds)

@@ -23,8 +23,6 @@ from everhold_server.web.rendering import page
 if TYPE_CHECKING:
     from everhold_server.token_store import Token
 
-__all__ = ["LOGIN", "logged_in", "logged_out"]
-
 LOGIN = APIRouter(include_in_schema=False)
 
 _LONGEST, _MOST_FIELDS = 200, 10
@@ -32,19 +30,13 @@ _WRONG_TOKEN = "Invalid, expired or revoked token."
 _WRONG_LINK = "This link cannot be used: it was used already, or is older than 15 minutes."
 
 
-def logged_in(request: Request, token: Token, *, to: str = "/") -> Response:
-    """A response that opens a new session of a token, ends the one that there was, and goes on to a page.
-
-    Args:
-        request: That brought the token.
-        token: That was recognised.
-        to: Path of the next page.
-    """
+def logged_in(request: Request, token: Token) -> Response:
+    """A response that opens a new session of a token, ends the one that there was, and goes on to the first page."""
     sessions, settings = _of(request), request.app.state.settings
     before = request.cookies.get(cookie_name(settings))
     if before is not None:
         sessions.close(before)
-    response = RedirectResponse(to, 303)
+    response = RedirectResponse("/", 303)
     give_cookie(response, sessions.open(token), settings)
     noted(request, "login", outcome="in", name=token.name, of=token.id)
     return response

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from everhold_server.metrics import Metrics
     from everhold_server.settings import Settings
 
-__all__ = ["JsonLines", "RequestLogMiddleware", "route_of", "write_logs"]
-
 REQUESTS = logging.getLogger("everhold_server.requests")
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _UNEXPECTED = (
@@ -55,13 +53,13 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def write_logs(level: int = logging.INFO) -> None:
+def write_logs() -> None:
     """Let this process write its lines to stderr, and nothing else of any library."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.root.handlers[:] = [handler]
     logging.root.setLevel(logging.WARNING)
-    logging.getLogger("everhold_server").setLevel(level)
+    logging.getLogger("everhold_server").setLevel(logging.INFO)
 
 
 def route_of(scope: Scope) -> str:
@@ -74,13 +72,7 @@ def route_of(scope: Scope) -> str:
 
 
 class RequestLogMiddleware:
-    """Numbers every request, times it, writes its line, and turns what nobody has caught into one fixed text.
-
-    Args:
-        app: What comes after it.
-        metrics: Where it is counted.
-        settings: How long answers wait.
-    """
+    """Numbers every request, times it, writes its line, and turns what nobody has caught into one fixed text."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
         self.app, self.metrics, self.wait = app, metrics, settings.answers_wait_for

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.settings import Settings
 
-__all__ = ["AGENTS", "Agents"]
-
 AGENTS = "/mcp/{holdout}"
 
 _INSIDE = {"path": "/mcp", "raw_path": b"/mcp", "root_path": ""}
@@ -37,12 +35,7 @@ _principal = requires(Role.ANALYST)
 
 
 class Agents:
-    """The servers of one process, made when first called.
-
-    Args:
-        holdouts: That agents ask.
-        settings: With the names by which they call.
-    """
+    """The servers of one process, made when first called."""
 
     def __init__(self, holdouts: OpenHoldouts, settings: Settings) -> None:
         self._holdouts, self._hosts = holdouts, sorted(settings.hosts)

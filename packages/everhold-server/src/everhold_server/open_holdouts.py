@@ -20,15 +20,9 @@ if TYPE_CHECKING:
 
     from everhold_server.principals import Principal
 
-__all__ = ["Holdouts", "OpenHoldouts"]
-
 
 class OpenHoldouts:
-    """All holdouts of a storage, opened when first asked for; safe to share between threads.
-
-    Args:
-        storage: URL of the storage.
-    """
+    """All holdouts of a storage, opened when first asked for; safe to share between threads."""
 
     def __init__(self, storage: str) -> None:
         self.storage = storage

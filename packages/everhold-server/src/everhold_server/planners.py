@@ -25,8 +25,6 @@ from everhold_server.principals import current_principal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["MOST_NODES", "MOST_STATES", "Planner", "Planners", "TooMuchWork", "check_network"]
-
 MOST_NODES = 1_000
 """Nodes of a network that comes over HTTP."""
 
@@ -169,7 +167,6 @@ class Planners:
 
     @contextlib.contextmanager
     def _place(self, token: str) -> Iterator[None]:
-        """A place in line."""
         with self._lock:
             if self._in_line[token] >= _MOST_OF_A_TOKEN:
                 raise TooMany(

@@ -9,8 +9,6 @@ import sqlalchemy as sa
 from everhold.errors import EverholdError
 from everhold.ledger.database import LedgerDatabase
 
-__all__ = ["PostgreSQL"]
-
 _AT_ONCE = {"no_parameters": True}  # several statements in one message to the server
 _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _WRITING = (

@@ -11,8 +11,6 @@ from fastapi import Depends, Request
 
 from everhold.errors import AuthError, EverholdError
 
-__all__ = ["Analyst", "Forbidden", "Principal", "Role", "Steward", "Viewer", "current_principal", "requires"]
-
 
 class Role(StrEnum):
     """Roles; each may do all that those below may.
@@ -64,11 +62,7 @@ class Principal:
 
 
 def current_principal(request: Request) -> Principal:
-    """The principal, whom the middleware has recognised by token or session.
-
-    Raises:
-        AuthError: If there is none.
-    """
+    """The principal, whom the middleware has recognised by token or session."""
     principal: Principal | None = getattr(request.state, "principal", None)
     if principal is None:
         raise AuthError(

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["PROBLEM", "ProblemMiddleware", "add_problems", "problem"]
-
 PROBLEM = "application/problem+json"
 _RETRY = 2  # seconds
 _MOST_PLACES, _LONGEST_PLACE = 20, 100
@@ -66,11 +64,7 @@ def add_problems(app: FastAPI) -> None:
 
 
 class ProblemMiddleware:
-    """Lets errors of the middleware leave as problem documents, too: the database may be busy before a route is found.
-
-    Args:
-        app: What comes after it.
-    """
+    """Lets errors of the middleware leave as problem documents, too: the database may be busy before routing."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

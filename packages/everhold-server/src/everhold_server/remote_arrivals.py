@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.sealing.reading import RowSource
     from everhold.values.base import Schema
 
-__all__ = ["RemoteGrowingHoldout"]
-
 
 class RemoteGrowingHoldout:
     """The part of `RemoteHoldout` that is about its rows, and about those that arrive."""

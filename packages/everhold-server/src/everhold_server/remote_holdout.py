@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from everhold.queries.means import RowwiseQuery
     from everhold.queries.predictions import PredictionTable
 
-__all__ = ["RemoteHoldout"]
-
 Result = TypeVar("Result")
 _FORMER_METHODS = {"submit": "submit", "check_submission": "check", "leaderboard": "leaderboard"}
 

@@ -61,7 +61,6 @@ class Listening:
     """Address of a listening process, and its trusted proxies.
 
     Attributes:
-        host: Address of this machine.
         port: Port; 0 for a free one.
         proxies: Addresses of proxies that say where a request came from.
     """
@@ -101,11 +100,6 @@ def listen(
     settings: Settings, listening: Listening, *, started: Callable[[str], None] = lambda _: None
 ) -> None:  # fmt: skip
     """Serve until the process is told to stop.
-
-    Args:
-        settings: What the operator decided.
-        listening: Where.
-        started: Called with the address when connections are taken.
 
     Raises:
         ValueError: If the address cannot be listened at.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold_server.settings import Settings
     from everhold_server.token_store import Token, TokenStore
 
-__all__ = ["IDLE", "LASTS", "Session", "Sessions", "cookie_name", "csrf_of", "give_cookie", "take_cookie"]
-
 IDLE = timedelta(hours=2)
 LASTS = timedelta(hours=12)
 _SEEN_EVERY = timedelta(minutes=1)
@@ -52,11 +50,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions of a storage; safe to share between threads.
-
-    Args:
-        token_store: Whose tokens open them.
-    """
+    """All sessions of a storage; safe to share between threads."""
 
     def __init__(self, token_store: TokenStore) -> None:
         self.token_store, self.records = token_store, token_store.records

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 from everhold_server.mcp.server import LOOPBACK
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger.database import LedgerDatabase
 
-__all__ = ["Records", "audit", "login_links", "now", "sessions", "stamp", "tokens"]
-
 tokens = sa.Table(
     "tokens",
     metadata,
@@ -90,12 +88,7 @@ def stamp(moment: datetime) -> str:
 
 
 class Records:
-    """The database of a storage, for the tables of this module; safe to share between threads.
-
-    Args:
-        database: As the ledger has it.
-        clock: What time it is.
-    """
+    """The database of a storage, for the tables of this module; safe to share between threads."""
 
     def __init__(self, database: LedgerDatabase, clock: Callable[[], datetime] = now) -> None:
         self.database, self.clock = database, clock

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from everhold_server.tables import Records
 
-__all__ = ["LINK_LASTS", "LONGEST", "NewToken", "Token", "TokenStore", "hashed", "said_of"]
-
 LINK_LASTS = timedelta(minutes=15)
 LONGEST = 3_650
 """The most days that a token may last, if it ends at all."""
@@ -47,11 +45,9 @@ class Token(Display):
 
     Attributes:
         id: The public part.
-        role: What it may do.
         name: Who comes with it; an analyst asks, and spends, under this name.
         holdouts: To which it is limited, sorted; None for all.
         made: When, as all moments UTC in ISO 8601.
-        made_by: Name of its maker.
         expires: When it ends; None for never.
         revoked: When it was taken back; None if it was not.
         used: When it was used last, to the minute; None for never.
@@ -90,7 +86,6 @@ class NewToken:
     """A token at the one moment at which its secret is known.
 
     Attributes:
-        token: All but the secret.
         secret: The whole text ``eh_<id>_<secret>``; in no repr.
     """
 
@@ -102,11 +97,7 @@ class NewToken:
 
 
 class TokenStore:
-    """All tokens and login links of a storage; safe to share between threads.
-
-    Args:
-        records: The database.
-    """
+    """All tokens and login links of a storage; safe to share between threads."""
 
     def __init__(self, records: Records) -> None:
         self.records = records

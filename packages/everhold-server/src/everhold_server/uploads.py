@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 
 Document = TypeVar("Document", bound=BaseModel)
 
-__all__ = [
-    "MOST_DOCUMENT", "MOST_VALUES", "MULTIPART", "Brought", "BroughtFile", "NotTaken", "Received", "TooLarge",
-    "Unusable", "document_of",
-]  # fmt: skip
-
 MULTIPART = "multipart/form-data"
 MOST_DOCUMENT = 2**20
 """Bytes of a JSON document, and of all text fields of a form together."""
@@ -101,10 +96,6 @@ class Received:
     def document(self, model: type[Document], *, part: str = _DOCUMENT) -> Document:
         """The JSON document, checked.
 
-        Args:
-            model: What it has to be.
-            part: The part of a form that it is in.
-
         Raises:
             RequestValidationError: If it is something else; an empty object stands for a part that is missing.
         """
@@ -134,11 +125,7 @@ class Received:
         return hmac.digest(key.encode(), json.dumps(described, sort_keys=True).encode(), "sha256").hex()
 
     def text(self, name: str) -> str | None:
-        """A text field of a form, if it is there.
-
-        Raises:
-            Unusable: If it is no text.
-        """
+        """A text field of a form, if it is there."""
         try:
             return None if name not in self.texts else self.texts[name].decode()
         except UnicodeDecodeError:
@@ -376,9 +363,6 @@ def document_of(model: type[Document]) -> Callable[..., Awaitable[Document]]:
     """The dependency of a route whose body is one small JSON document: it is read of nobody who is not known here.
 
     The framework itself reads a body before it asks who sent it, and as large as it comes.
-
-    Args:
-        model: What it has to be.
     """
 
     async def document(request: Request, _: Viewer) -> Any:

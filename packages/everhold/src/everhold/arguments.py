@@ -11,8 +11,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-__all__ = ["as_float", "as_whole", "brief", "fraction", "is_text", "items_of", "names_keywords", "positive"]
-
 Named = TypeVar("Named", bound=Callable[..., Any])
 
 

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = [
-    "BOUNDS", "LEAST_SHOWN", "Display", "Facts", "at_least", "at_most", "csv_text", "escaped", "flat", "html_bar",
-    "html_record", "html_sentences", "html_table", "left_in_words", "printable", "rounded", "text_table",
-]  # fmt: skip
-
 LEAST_SHOWN = 1e-15
 """Numbers nearer to 0 are shown as 0: they are what rounding left of it. JSON, frames and Arrow tables keep them."""
 

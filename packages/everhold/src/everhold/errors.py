@@ -65,14 +65,19 @@ class EverholdError(Exception):
     """Base of all errors; carries data, an exit code for shells and a status for HTTP.
 
     Args:
-        message: What was wrong, what was expected, what to do next.
+        message: What was wrong, what was expected, what to do next. A class whose errors change nothing adds that to a
+            message without it.
+        whole: True for a message that stays as it is, such as that of another process.
         data: Public facts about the error, safe to log and to return to an analyst.
     """
 
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
+    unchanged: ClassVar[str] = ""
 
-    def __init__(self, message: str, **data: Any) -> None:
+    def __init__(self, message: str, *, whole: bool = False, **data: Any) -> None:
+        if self.unchanged and not (whole or "othing was" in message or _is_sentence(message)):
+            message = f"{message}; {self.unchanged}"
         super().__init__(message)
         self.message = message
         self.data = data
@@ -82,9 +87,14 @@ class EverholdError(Exception):
         return {"error": type(self).__name__, "message": self.message, **self.data}
 
 
+def _is_sentence(message: str) -> bool:
+    return message[:1].isupper() and message.endswith(".") and not message.endswith("...")
+
+
 class HoldoutRejected(EverholdError, ValueError):
     """The rows or settings cannot be sealed. Nothing was created."""
 
+    unchanged = "nothing was created"
     exit_code = 3
     http_status = 422
 
@@ -99,6 +109,7 @@ class HoldoutNotFound(EverholdError, LookupError):
 class QueryRejected(EverholdError, ValueError):
     """The question cannot be asked as it stands. Nothing was charged."""
 
+    unchanged = "nothing was charged"
     exit_code = 5
     http_status = 422
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from decimal import Context, Decimal
 from fractions import Fraction
 
-__all__ = ["below_exponential", "bernoulli_exp", "discrete_gaussian", "discrete_laplace", "uniform_below"]
-
 WORD = 64
 _SPARE_DIGITS = 40
 

@@ -23,8 +23,6 @@ else:
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_private", "create_private", "keep_others_out", "make_private", "private_folder"]
-
 _HAS_PERMISSIONS = os.name == "posix"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -39,11 +37,7 @@ def create_private(path: Path, *, mode: int = 0o600) -> int:
 
 
 def keep_others_out(descriptor: int) -> None:
-    """Wait until no other process has this file, nor another thread by a descriptor of its own; ends as it is closed.
-
-    Raises:
-        OSError: If it cannot be had.
-    """
+    """Wait until no other process has this file, nor another thread by its own descriptor; ends as it is closed."""
     if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
     else:
@@ -54,7 +48,6 @@ def private_folder(path: Path) -> None:
     """Make a folder that others cannot enter, or close one that is there.
 
     Raises:
-        OSError: If it cannot be made.
         AuthError: If others can enter it and that cannot be changed.
     """
     try:

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from everhold.exact_noise import discrete_gaussian, discrete_laplace
 
-__all__ = ["LARGEST_SCALE", "KeyedNoise", "Noise", "SecureNoise", "SeededNoise"]
-
 LARGEST_SCALE = 2**56
 """Largest scale: a Laplace draw then leaves int64 with probability below exp(-127)."""
 

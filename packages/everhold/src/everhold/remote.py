@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from everhold.holdout import Holdout
 
-__all__ = ["ADDRESS_VARIABLE", "RemoteStorage", "is_address", "remote_storage"]
-
 ADDRESS_VARIABLE = "EVERHOLD_URL"
 """Environment variable: the address that is used where none is given."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from everhold.holdout import Holdout
 
-__all__ = ["SealedScorer"]
-
 _SHARED_AT_ONCE = 8  # holdouts that a worker process keeps open
 
 

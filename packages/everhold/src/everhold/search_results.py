@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.queries.models import CrossValidated
 
-__all__ = ["Refitted", "SearchLine", "checked_index", "line_of", "number_of", "results_table", "with_bar"]
-
 _FAILED = "failed"  # source of a configuration that could not be fitted and was not asked about
 _UNTOLD = "not told"  # of one of which the choice of the best tells nothing
 
@@ -129,11 +127,7 @@ class Refitted:
 
 
 def checked_index(index: Any, count: int) -> int:
-    """The configuration that a function of the table chose.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """The configuration that a function of the table chose."""
     if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < count:
         raise ValueError(
             f"refit says that configuration {brief(index)} is the best; expected a whole number from 0 to {count - 1}"

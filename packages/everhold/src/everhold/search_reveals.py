@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.queries.models import CrossValidated, Judge
 
-__all__ = ["REVEALS", "Told", "are_training_rows", "ask_about", "check_reveal", "groups_of_training"]
-
 REVEALS = ("checked", "best", "all", "nothing")
 
 Told = list["Answer | None"]
@@ -38,9 +36,7 @@ def check_reveal(reveal: object) -> None:
         QueryRejected: If it is nothing of the kind.
     """
     if not isinstance(reveal, str) or reveal not in REVEALS:
-        raise QueryRejected(
-            f"reveal is {brief(reveal)}; expected one of {', '.join(map(repr, REVEALS))}; nothing was charged"
-        )
+        raise QueryRejected(f"reveal is {brief(reveal)}; expected one of {', '.join(map(repr, REVEALS))}")
 
 
 def ask_about(
@@ -79,7 +75,7 @@ def _answers(holdout: Holdout, questions: Sequence[Any], guesses: Sequence[float
     if reveal == "all":
         raise QueryRejected(
             "everything is told of means only, such as accuracy, error, brier and risk; expected reveal='checked' for "
-            "this metric; nothing was charged"
+            "this metric"
         )
     found: Told = []
     for question, guess in zip(questions, guesses, strict=True):

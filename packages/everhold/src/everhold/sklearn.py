@@ -260,7 +260,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             raise QueryRejected(
                 f"the declared space has other {', '.join(wrong)}; expected its own estimator, "
                 f"metric={space.metric!r}, and fit(*holdout.training_rows()), because everhold fits the models of a "
-                "declared space itself; nothing was charged"
+                "declared space itself"
             )
 
     def _ask_declared(self, space: GridFamily) -> None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.asking.appending import Arrived
     from everhold.asking.case_gate import CaseGate
 
-__all__ = ["add_cases", "seal_cases"]
-
 _GROUP = "group"
 _PLANNED = ("challenges", "surprises", "confidence", "allow_resealing")
 

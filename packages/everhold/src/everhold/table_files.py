@@ -11,8 +11,6 @@ from typing import Any
 
 import duckdb
 
-__all__ = ["columns_of", "write_parquet"]
-
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """All names, in the order in which they first appear."""
@@ -20,11 +18,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as Parquet; a column is of truth values, whole numbers, numbers or text, lists become JSON text.
-
-    Raises:
-        ValueError: If there is no row.
-    """
+    """Write rows as Parquet; a column is of truth values, whole numbers, numbers or text, lists become JSON text."""
     if not rows:
         raise ValueError("there are no rows to write; expected at least one")
     types = {name: _column_type([row.get(name) for row in rows]) for name in columns_of(rows)}

@@ -1,4 +1,4 @@
-"""A handful of games through the public interface; `everhold_lab.experiments.family_games` plays hundreds.
+"""A handful of games through the public interface; `family_games.py` of the lab's coverage studies plays hundreds.
 
 All columns are coins that know nothing of each other, so every population value is 1/2. The analyst keeps what is told
 of each column, and in the end asks about the vote of all of them. Without payment for labels the last interval misses.

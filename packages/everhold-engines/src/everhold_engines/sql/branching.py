@@ -26,8 +26,6 @@ from everhold_engines.sql.reaches import Reach, folded, reach_of
 from everhold_engines.sql.sheet import Faces, Part, Sheet
 from everhold_engines.sql.watching import leaves_doubles, watched_template
 
-__all__ = ["SqlCompiler"]
-
 _SIGNS = {Operation.ADD: "+", Operation.SUBTRACT: "-", Operation.MULTIPLY: "*", Operation.DIVIDE: "/"}
 _TESTS = {Operation.EQUAL: ("=", "<>"), Operation.LESS: ("<", ">="), Operation.MEMBER: ("IN", "NOT IN")}
 _READ = {ColumnKind.NUMBER: "number", ColumnKind.TIME: "time", ColumnKind.BOOLEAN: "truth"}

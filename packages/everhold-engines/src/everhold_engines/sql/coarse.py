@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everhold.values.expressions.tree import AnyValue
 
-__all__ = ["group_cells_sql", "group_sizes_sql", "pair_cells_sql"]
-
 _WIDEST = 2**56  # no sum is larger
 
 

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from everhold.values.expressions.tree import Node
     from everhold_engines.sql.sheet import Faces, Part
 
-__all__ = [
-    "cells_sql", "group_kinds_sql", "pair_kinds_sql", "part_totals_sql", "row_values_sql",
-    "totals_sql",
-]  # fmt: skip
-
 _CELLS = 256
 _POSITION = "file_row_number"
 

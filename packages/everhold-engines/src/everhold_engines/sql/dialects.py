@@ -26,8 +26,6 @@ import sqlglot
 
 from everhold.errors import HoldoutRejected
 
-__all__ = ["CLICKHOUSE", "DUCKDB", "POSTGRESQL", "SPARK", "Dialect", "dialect_named"]
-
 _TYPES = MappingProxyType({
     "double": "DOUBLE PRECISION", "bigint": "BIGINT", "decimal": "DECIMAL(15, 2)", "text": "VARCHAR",
     "boolean": "BOOLEAN", "timestamp": "TIMESTAMP", "date": "DATE", "instant": "TIMESTAMP WITH TIME ZONE",
@@ -97,7 +95,6 @@ class Dialect:
     """One engine's spelling.
 
     Attributes:
-        name: As sqlglot calls it.
         words: Its templates by name; `write` fills them in.
         quote: What stands around names; doubled inside them.
         doubled: Signs that are doubled inside of names, besides that one.
@@ -337,9 +334,6 @@ _KNOWN = {
 
 def dialect_named(name: str) -> Dialect:
     """The dialect of a name: one of those above, or one that sqlglot translates into, which has not been run.
-
-    Args:
-        name: As sqlglot or SQLAlchemy call it.
 
     Raises:
         HoldoutRejected: If there is none of the name.

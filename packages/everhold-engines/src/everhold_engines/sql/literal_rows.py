@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["literal_rows_sql"]
-
 _EPOCH = datetime(1970, 1, 1)
 _TIMES = ("timestamp", "date", "instant")
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 
 from everhold.values.expressions.tree import ColumnKind, Node, Operation
 
-__all__ = ["LARGEST", "SMALLEST", "Reach", "folded", "reach_of"]
-
 LARGEST = sys.float_info.max
 SMALLEST = 5e-324
 _FARTHEST = 1e15  # seconds from 1970 to any time of any engine

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["spread", "texts_in_order"]
-
 
 def spread(dialect: Dialect, rows: str, kept: Sequence[str], columns: Sequence[str]) -> str:
     """Rows ``place, value`` and those kept, from rows with one value in each of some columns."""

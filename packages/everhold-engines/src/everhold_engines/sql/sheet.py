@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from everhold.values.expressions.tree import Node
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["Faces", "Part", "Sheet"]
-
 Part: TypeAlias = str | int
 """Text, or the number of a piece."""
 

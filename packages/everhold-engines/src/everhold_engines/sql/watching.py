@@ -19,8 +19,6 @@ from everhold_engines.sql.reaches import LARGEST, Reach
 if TYPE_CHECKING:
     from everhold_engines.sql.dialects import Dialect
 
-__all__ = ["leaves_doubles", "watched_template"]
-
 _NUMBER = re.compile(r"<([^ <>]+)>")
 _SUM = (
     "(CASE WHEN (abs({0}) < <0x1p1023> AND abs({1}) < <0x1p1023>) OR abs({0}) < <1> OR abs({1}) < <1> THEN {2} "
@@ -81,13 +79,7 @@ def leaves_doubles(operation: Operation, first: Reach, second: Reach) -> bool:
 
 
 def watched_template(node: Node, plain: str, dialect: Dialect) -> str:
-    """One of the four operations as a template of SQL that raises for no operands.
-
-    Args:
-        node: The operation.
-        plain: A template of the operation itself.
-        dialect: Whose text to write.
-    """
+    """One of the four operations as a template of SQL that raises for no operands."""
     constant, place = _constant(node)
     if node.operation in (Operation.ADD, Operation.SUBTRACT):
         template = _SUM.replace("+", "+" if node.operation is Operation.ADD else "-")

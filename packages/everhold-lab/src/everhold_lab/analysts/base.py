@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Analyst", "BatchBoard", "Board", "Claim", "Vote", "best_claim", "scores_of_votes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Vote:
@@ -36,7 +34,6 @@ class Claim:
 
     Attributes:
         questions: Questions asked until then, this one included.
-        vote: The predictor.
         score: The answer for it; nan if it was refused.
     """
 

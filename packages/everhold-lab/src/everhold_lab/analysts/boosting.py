@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BoostingAnalyst"]
-
 _CHANCE = 0.5
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CrowdAnalyst"]
-
 
 @dataclass(frozen=True, slots=True)
 class CrowdAnalyst(Analyst):
@@ -106,12 +104,7 @@ def _in_turns(board: Board, members: Sequence[Analyst]) -> Iterator[Claim]:
 
 
 class _Share:
-    """Some of the rules of a board, as a board of its own.
-
-    Attributes:
-        rules: Number of rules.
-        asked: Questions asked through it.
-    """
+    """Some of the rules of a board, as a board of its own."""
 
     def __init__(self, board: Board, first: int, last: int) -> None:
         self._board, self._first = board, first

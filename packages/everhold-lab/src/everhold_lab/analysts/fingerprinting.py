@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FingerprintingAnalyst"]
-
 
 @dataclass(frozen=True, slots=True)
 class FingerprintingAnalyst(Analyst):
@@ -42,9 +40,7 @@ class FingerprintingAnalyst(Analyst):
     only as a vote, and later questions depend on earlier answers through step 3 and not through accusations.
 
     Attributes:
-        rounds: Number of rounds.
         votes_per_round: Correlated random votes in each round.
-        seed: Of the random votes.
 
     Source: after Hardt and Ullman 2014 and Steinke and Ullman 2015 (interactive fingerprinting codes); the final vote
     is the linear reconstruction of Dinur and Nissim 2003.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["GreedySelectionAnalyst"]
-
 
 @dataclass(frozen=True, slots=True)
 class GreedySelectionAnalyst(Analyst):

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["HillClimbingAnalyst", "log_odds"]
-
 _SUREST = 0.99  # a rule that scored 1 does not outvote all others
 
 

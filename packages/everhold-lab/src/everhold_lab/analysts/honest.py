@@ -12,8 +12,6 @@ from everhold_lab.analysts.base import Analyst, Board, Claim, Vote
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HonestAnalyst"]
-
 
 @dataclass(frozen=True, slots=True)
 class HonestAnalyst(Analyst):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import Trial
 
-__all__ = ["OptimisingAnalyst"]
-
 _VOICES = (-1, 0, 1)
 
 
@@ -34,7 +32,6 @@ class OptimisingAnalyst(Analyst):
         rules_per_study: Rules that are tuned together.
         trials_per_study: Votes that are asked in each study.
         batch: Votes that are asked at once, before the sampler sees their scores.
-        seed: Of the sampler.
 
     Source: Bergstra et al. 2011 (the tree-structured Parzen estimator), as in Optuna; the stages are ours.
     """

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.analysts.base import Vote
 
-__all__ = ["RandomRules", "RunningVote", "row_keys"]
-
 RULES_PER_HASH = 64
 _BITS = 8
 _PATTERNS = ((np.arange(2**_BITS)[:, None] >> np.arange(_BITS)) & 1).astype(np.float32)  # (patterns, rules)

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
 
-__all__ = ["ANALYSTS", "MORE_ANALYSTS", "GameTerms", "audit", "audit_plan", "entry_of"]
-
 ANALYSTS = ("honest", "climbing", "greedy", "fingerprinting", "probing")
 """Analysts that play by default; see `everhold_lab.analysts`. The probing one guesses at the edge of confirmation."""
 

@@ -38,16 +38,6 @@ if TYPE_CHECKING:
     from everhold_lab.analysts import Analyst, Vote
     from everhold_lab.audit.dependent_boards import Population
 
-__all__ = [
-    "CoverageStudy",
-    "CubeBoard",
-    "StudyOutcome",
-    "coverage_study",
-    "edge_of_checks",
-    "play_once",
-    "walsh_transform",
-]
-
 TRUTH = 0.5
 """Population value of every question of a study."""
 
@@ -80,8 +70,6 @@ class StudyOutcome:
         violated: Whether some interval misses 1/2, be it told or unsealed, or some answer is farther from it than the
             promised radius.
         needless: Whether budget was spent on a guess that is nearer to 1/2 than the promise says.
-        questions: Questions asked.
-        refused: Questions that were refused.
     """
 
     worst_error: float
@@ -266,9 +254,6 @@ class CoverageStudy(Display):
     """Many games of one analyst against one mechanism.
 
     Attributes:
-        mechanism: Name of the mechanism.
-        analyst: Name of the analyst.
-        rows: Number of sealed rows.
         radius: Radius that was claimed.
         confidence: Probability with which it was claimed, 1 - beta.
         outcomes: One for each run.

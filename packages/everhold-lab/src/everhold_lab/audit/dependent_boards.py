@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
 
-__all__ = ["CopiedInFamilies", "CopiedInGroups", "CopiedInOrder", "Population", "uniform_copying"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population(ABC):
@@ -69,7 +67,6 @@ class CopiedInGroups(Population):
     """Groups of equal size, each with one record, which every row of the group carries with some probability.
 
     Attributes:
-        size: Rows of a group.
         share: Probability of a row to carry its group's record instead of one of its own; two rows of a group are equal
             with probability ``share^2``, beside chance.
     """

@@ -14,17 +14,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["columns_of"]
-
 _KINDS_OF_ARRAYS: dict[str, Kind] = {"i": "whole", "u": "whole", "b": "number", "f": "number", "M": "time"}
 
 
 def columns_of(table: Mapping[str, ArrayLike]) -> OpenRows:
-    """Open rows from arrays; the kind is that of the NumPy type, nan, NaT and None are missing.
-
-    Raises:
-        ValueError: If there is no column.
-    """
+    """Open rows from arrays; the kind is that of the NumPy type, nan, NaT and None are missing."""
     columns = tuple(_column_of(str(name), np.asarray(values)) for name, values in table.items())
     if not columns:
         raise ValueError("there is no column to look at; expected at least one")

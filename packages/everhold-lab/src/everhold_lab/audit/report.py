@@ -11,16 +11,12 @@ from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Audit", "AuditLine", "NotPlayed"]
-
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
     """One analyst against one mechanism, and against no protection.
 
     Attributes:
-        study: The games against the mechanism.
-        statement: Number of the statement that promises the radius.
         unprotected: The games against the bare averages of the same rows.
     """
 
@@ -63,12 +59,7 @@ class AuditLine:
 
 @dataclass(frozen=True, slots=True)
 class NotPlayed:
-    """A mechanism that was left out.
-
-    Attributes:
-        mechanism: Its name.
-        reason: Why.
-    """
+    """A mechanism that was left out."""
 
     mechanism: str
     reason: str
@@ -79,9 +70,7 @@ class Audit(Display):
     """All mechanisms against all analysts.
 
     Attributes:
-        planned_rows: Rows of the configuration.
         rows: Rows of the simulation: the same, rounded down to a power of 2.
-        queries: Number of adaptive questions.
         confidence: 1 - beta.
         runs: Games of each analyst against each mechanism.
         seed: Of the first game; the others follow.

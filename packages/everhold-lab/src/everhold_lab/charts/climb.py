@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["ClimbPoint", "climb_chart"]
-
 _REPORTED, _BAND, _TRUTH = "#d55e00", "#56b4e9", INK
 _BAND_OPACITY = 0.35
 
@@ -24,9 +22,7 @@ class ClimbPoint:
 
     Attributes:
         panel: Title of the panel it belongs to.
-        questions: Questions asked until then.
         reported: Score that the analyst was told; None if refused.
-        fresh: Score on fresh rows.
         low: Lower end of the stated interval; None without one.
         high: Upper end; None without one.
     """
@@ -40,12 +36,7 @@ class ClimbPoint:
 
 
 def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
-    """*The climb*: what the analyst was told, the stated interval, and the truth, against the questions asked.
-
-    Args:
-        points: Points of one or more panels.
-        score: The title of the vertical axis.
-    """
+    """*The climb*: what the analyst was told, the stated interval, and the truth, against the questions asked."""
     import altair as alt
 
     # room to the right of each label: a reader's font may be wider than the one that was measured

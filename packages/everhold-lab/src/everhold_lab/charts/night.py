@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["Moment", "night_chart"]
-
 _REPORTED, _PROMOTED = "#d55e00", "#009e73"
 _NAMES = ("the score that the agent is told", "the truth, on fresh rows")
 _DOT = "a promotion: proved to be better"
@@ -24,10 +22,7 @@ class Moment:
     """State after some proposals.
 
     Attributes:
-        judge: Whose night it is.
-        proposals: Models proposed until then.
         reported: What the judge's own rows say of the model that is kept; None where it is not told.
-        truth: Its accuracy on fresh rows.
         promoted: Whether this very proposal was taken.
     """
 
@@ -39,11 +34,7 @@ class Moment:
 
 
 def night_chart(moments: Sequence[Moment]) -> alt.FacetChart:
-    """Accuracy against proposals, a panel for each judge; promotions of the gate are dots.
-
-    Args:
-        moments: Of one or more nights.
-    """
+    """Accuracy against proposals, a panel for each judge; promotions of the gate are dots."""
     import altair as alt
 
     # room to the right of each label: a reader's font may be wider than the one that was measured

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.releases.markov_quilt import ActiveQuilt
 
-__all__ = ["quilts_chart"]
-
 _ROLES = {"the row": "#d55e00", "nearby": "#e69f00", "quilt": "#0072b2", "remote": "#999999"}  # Okabe and Ito, grey
 _AROUND = 6  # remote rows shown to either side
 _LEAST_WIDTH, _GAP = 0.012, 0.0012  # of the width of the picture

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["WorthBar", "worth_chart"]
-
 _BAR = "#56b4e9"
 _MOST = 0.5  # a radius of half the range promises nothing
 _WIDTH = 400
@@ -26,7 +24,6 @@ class WorthBar:
 
     Attributes:
         assumption: What it is called.
-        radius: How long it is.
         label: What stands beside it.
     """
 

@@ -18,8 +18,6 @@ from everhold.progress import progress
 if TYPE_CHECKING:
     from everhold_lab.audit.report import Audit
 
-__all__ = ["register"]
-
 _COLUMNS = (
     "mechanism", "analyst", "runs", "violations", "rate_high", "promised", "radius", "worst_error", "tightness",
     "needless", "consistent", "unprotected_violations",

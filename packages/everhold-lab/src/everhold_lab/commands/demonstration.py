@@ -10,8 +10,6 @@ import typer
 from everhold.cli.arguments import FormatOption
 from everhold.cli.output import Format, show_list
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command `demo`."""

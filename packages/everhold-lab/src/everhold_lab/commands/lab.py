@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.running.results import Results
 
-__all__ = ["register"]
-
 _ALL = "all"
 _LISTED = ("name", "title", "source", "repetitions")
 _INTERRUPTED = 130

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 if TYPE_CHECKING:
     from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
-__all__ = ["MOST_LINES", "EveryRow", "short_list"]
-
 MOST_LINES = 200
 """Most lines of a table; a table with more rows is a short list."""
 
@@ -17,11 +15,7 @@ _AT_EACH_END = 50
 
 
 class EveryRow(Sequence[dict[str, Any]]):
-    """One line for each row; nothing is kept, so that a million of them need no memory.
-
-    Args:
-        mechanism: Whose quilts are listed.
-    """
+    """One line for each row; nothing is kept, so that a million of them need no memory."""
 
     def __init__(self, mechanism: MarkovQuiltMechanism) -> None:
         self._mechanism = mechanism

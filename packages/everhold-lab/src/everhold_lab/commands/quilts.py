@@ -19,8 +19,6 @@ from everhold_lab.commands.quilt_lines import EveryRow, short_list
 if TYPE_CHECKING:
     from everhold_lab.releases.markov_quilt import MarkovQuiltMechanism
 
-__all__ = ["register"]
-
 _MOST_JSON_ROWS = 5_000
 _COLUMNS = ("row", "nearby", "quilt", "influence", "scale")
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["influence", "information", "leakage", "rows", "sources"]
-
 TableArgument = Annotated[
     Path,
     typer.Argument(

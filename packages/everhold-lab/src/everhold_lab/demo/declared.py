@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everhold.holdout import Holdout
 
-__all__ = ["FAMILY", "Member", "ask_members"]
-
 COLUMNS = ("carrier", "origin")
 FAMILY = {"carriers and airports": subgroups(COLUMNS, of="late = 1")}
 """The family, by its name."""
@@ -32,8 +30,6 @@ class Member:
     """The answer about one subgroup.
 
     Attributes:
-        subgroup: As people read it.
-        low: Lower end of the interval.
         high: Upper end of the interval.
         fresh: Share of late flights among the fresh ones.
         fresh_flights: Number of fresh flights of the subgroup.

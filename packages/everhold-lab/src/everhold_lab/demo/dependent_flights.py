@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold_lab.demo.flights import FlightRows
 
-__all__ = [
-    "ASSUMPTIONS", "DEPARTURE", "EACH_FLIGHT", "ONE_HOUR", "Assumption", "GroupsWorth", "correlation_left",
-    "correlation_within", "with_departures", "worth_of",
-]  # fmt: skip
-
 DEPARTURE = "departure"
 """Column that names the airport and the hour of a flight; equal values are a group."""
 
@@ -99,11 +94,6 @@ def worth_of(flights: Flights, *, queries: int, overfits: int) -> tuple[GroupsWo
 
     The sealed flights give the sizes of the groups, which are public; whether they are late is looked up for training
     flights alone.
-
-    Args:
-        flights: The split.
-        queries: Number of adaptive questions.
-        overfits: Answers that may come from the holdout.
     """
     return tuple(_worth_under(assumption, flights, queries, overfits) for assumption in ASSUMPTIONS)
 

@@ -14,16 +14,12 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold_lab.demo.tuning import Trial, TunedModel
 
-__all__ = ["GateNight", "UnsealedStudy", "challenge", "unseal"]
-
 
 @dataclass(frozen=True, slots=True)
 class GateNight:
     """A model that challenged the champion of its moment.
 
     Attributes:
-        candidate: The model.
-        champion: The one it challenged.
         promoted: Whether it is proved to be better.
         gain: How much better it is on the fresh flights.
     """
@@ -39,11 +35,9 @@ class UnsealedStudy:
     """An answer whose sealed number was told in the end.
 
     Attributes:
-        candidate: The model.
         told: Half-width of the interval before.
         low: Lower end of the interval after.
         high: Upper end.
-        fresh: Accuracy on the fresh flights.
     """
 
     candidate: TunedModel

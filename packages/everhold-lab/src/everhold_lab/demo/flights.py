@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["CATEGORIES", "KNOWN_BEFORE", "FlightRows", "Flights", "all_flights", "load_flights", "split_flights"]
-
 LATE_MINUTES = 15
 """A flight is late when it arrives more than this many minutes after schedule."""
 

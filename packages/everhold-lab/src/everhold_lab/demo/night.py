@@ -29,15 +29,12 @@ if TYPE_CHECKING:
 
     Judge = Callable[["Model"], Awaitable[bool]]
 
-__all__ = ["Model", "Night", "main", "play"]
-
 
 @dataclass(frozen=True)
 class Model:
     """A weighted sum of features, turned round where a patch applies.
 
     Attributes:
-        weights: By feature.
         patches: Windows of features, each with its ends.
     """
 
@@ -73,7 +70,6 @@ class Night:
         matter: What these add to the score that decides the label.
         proposals: Models that the agent makes up.
         ideas: Share of them that are an idea; all others patch a special case.
-        seed: Of rows and agent.
     """
 
     rows: int = 2_500

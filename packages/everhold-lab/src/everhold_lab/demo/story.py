@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold.answers import Answer
     from everhold.dependence import DependenceModel
 
-__all__ = ["ClimbOutcome", "DemoPlan", "DemoResult", "run_demo"]
-
 _HONEST_OVERFITS = 2
 _STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 
@@ -53,7 +51,6 @@ class DemoPlan:
         rules: Random rules that the hill climber scores.
         rules_per_round: Rules between two of its votes.
         overfits: Surprises that the first holdout is planned for.
-        seed: Which rules.
         candidates: What the honest analyst tries.
     """
 
@@ -84,13 +81,10 @@ class ClimbOutcome:
     """Final report of the hill climber, and its true value.
 
     Attributes:
-        reported: The score in the report.
         fresh: The score of the same vote on the fresh flights.
-        questions: Questions asked.
         low: Lower end of the stated interval; None without one.
         high: Upper end; None without one.
         charged: Answers that were paid for.
-        refused: Questions that were refused.
     """
 
     reported: float
@@ -129,11 +123,7 @@ class DemoResult(Display):
         challenges: What the gate said to the models of act 4.
         unsealed: What was told of the answers of act 2 when that study was unsealed.
         members: Answers to the members of a declared family, on a holdout of their own.
-        climb: Points of the picture.
-        fresh_flights: Number of fresh flights.
-        sealed_flights: Number of sealed flights.
         files: What was written.
-        seconds: How long it took.
     """
 
     bare: ClimbOutcome

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.queries.means import RowwiseQuery
     from everhold_lab.demo.flights import Flights
 
-__all__ = ["BEFORE", "CANDIDATES", "OVERFITTED", "TAKE_OFF", "Trial", "TunedModel", "tune"]
-
 BEFORE, TAKE_OFF = "before the day", "at take-off"
 
 
@@ -47,12 +45,10 @@ class Trial:
     """A candidate that was asked about.
 
     Attributes:
-        candidate: The model.
         guess: Its estimate from training rows.
         answer: What the holdout said.
         fresh: Its accuracy on the fresh flights.
         sealed: What it predicts for the sealed flights, shape (rows,).
-        question: What was asked.
     """
 
     candidate: TunedModel

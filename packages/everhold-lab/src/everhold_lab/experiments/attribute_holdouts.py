@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold_lab.experiments.linear_attributes import AttributeLaw, LinearSample
 
-__all__ = ["AttributeHoldout", "PlainHoldout", "PromisingHoldout", "PublishedThresholdout", "Reported"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reported:
@@ -76,10 +74,6 @@ class PublishedThresholdout(AttributeHoldout):
     plus noise; both noises are normal with standard deviation ``1/sqrt(n)`` and drawn anew for every question. So much
     for the experiment: the algorithm that the paper proves something about has Laplace noise and keeps the noisy
     threshold. Nothing is promised here.
-
-    Attributes:
-        rows: Number of sealed rows n.
-        generator: Draws the noise.
     """
 
     rows: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from everhold.charts import FAINT, INK, styled
+from everhold.charts import INK, styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     import altair as alt
 
     from everhold_lab.experiments.base import Row
-
-__all__ = ["accuracy_bands"]
 
 _BAND_OPACITY = 0.22
 _DRAWN = ("reported", "training", "fresh")  # what has gaps over what has none
@@ -30,7 +28,6 @@ def accuracy_bands(
     horizontal: tuple[str, str],
     panels: str,
     panel_titles: Mapping[str, str],
-    levels: Mapping[str, float] | None = None,
     domain: tuple[float, float] | None = None,
 ) -> alt.FacetChart:
     """Accuracy against something, a panel for each analyst, all with the same vertical scale.
@@ -42,7 +39,6 @@ def accuracy_bands(
         panels: The key that tells the panels from each other.
         panel_titles: Title of each panel by value of that key, in the order in which they stand; rows of others are
             left out.
-        levels: Heights of thin reference lines, by the text that is written at them.
         domain: Lowest and highest accuracy of the vertical axis; by default what the rows need.
     """
     import altair as alt
@@ -68,9 +64,8 @@ def accuracy_bands(
         strokeDash=alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
     )  # fmt: skip
     values = alt.InlineData(values=_points(rows, horizontal=horizontal[0], panels=panels, panel_titles=panel_titles))
-    layers = [*_level_lines(levels or {}), band, line]
     drawn = (
-        alt.layer(*layers, data=values)
+        alt.layer(band, line, data=values)
         .properties(width=340, height=240)
         .facet(
             facet=alt.Facet(
@@ -101,18 +96,3 @@ def _points(
         for key in _DRAWN
         if row[key] is not None
     ]
-
-
-def _level_lines(levels: Mapping[str, float]) -> list[alt.Chart]:
-    """Thin lines over the whole width, each with its text; the rows' data is aggregated to one mark for each panel."""
-    import altair as alt
-
-    lines: list[alt.Chart] = []
-    for text, height in levels.items():
-        one = alt.Chart().transform_aggregate(points="count()", groupby=["panel"])
-        one = one.transform_calculate(height=str(height), text=f"'{text}'")
-        y = alt.Y("height:Q", title="accuracy")
-        lines.append(one.mark_rule(color=FAINT, strokeWidth=1.5).encode(y=y))
-        label = one.mark_text(align="right", baseline="bottom", dx=-4, dy=-2, color=INK, fontSize=11)
-        lines.append(label.encode(x=alt.value("width"), y=y, text="text:N"))
-    return lines

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import everhold as eh
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.base import Experiment, Row, Setting
 from everhold_lab.experiments.promises import promises_kept
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold_competitions.leaderboard import Leaderboard
-
-__all__ = ["Competitions"]
 
 _SURE, _COIN = 0.95, 0.5
 """Chance that the better class is the label: on most rows, and where labels are coins."""
@@ -37,8 +35,6 @@ class Competitions(Experiment):
     """A competition among teams of known quality.
 
     Attributes:
-        rows: Sealed rows.
-        teams: How many there are.
         submissions: Of each team.
         best: True accuracy of the best team.
         step: By how much each team is better than the next one.
@@ -127,10 +123,6 @@ class Competitions(Experiment):
             wide, cost = by_told[_NONE]["widest"], by_told[_NONE]["surprises"]
             found[f"{_NONE}: within {wide:.4f}, at a cost of {cost} surprises"] = wide <= self.widest and cost == 0
         return found
-
-    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """None: a few numbers for each setting say it."""
-        return []
 
 
 class _CompetitionGame:

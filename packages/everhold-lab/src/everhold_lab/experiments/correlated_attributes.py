@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.audit.dependent_boards import Population
 
-__all__ = ["AttributeSample", "Attributes"]
-
 _CHUNK = 8192  # records that are turned to floating-point numbers at once
 _MOST_ROWS = 1 << 24  # whole numbers below are exact in a float32
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
 
-__all__ = ["DependenceExperiment"]
-
 _MECHANISMS = ("guess_and_check", "gaussian")
 _RIGHT, _WRONG = "right model", "independent"
 _FAMILIES = {

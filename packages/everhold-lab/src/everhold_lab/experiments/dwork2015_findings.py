@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from everhold_lab.experiments.base import Row
     from everhold_lab.experiments.linear_attributes import AttributeLaw
 
-__all__ = ["ANALYSTS", "SERIES", "promise_kept", "time_spent", "with_signal", "without_signal"]
-
 ANALYSTS = {
     "common": "plain reuse",
     "thresholdout": "Thresholdout as published",
@@ -69,12 +67,7 @@ def with_signal(lines: Mapping[tuple[bool, str, int], Row], *, law: AttributeLaw
 
 
 def promise_kept(analyst: str, rows: Sequence[Row]) -> dict[str, bool]:
-    """Check that every answer of every repetition is within its radius and its stated interval.
-
-    Args:
-        analyst: One with a promise.
-        rows: All of that analyst.
-    """
+    """Check that every answer of every repetition is within its radius and its stated interval."""
     if not rows:
         return {}
     answered = [row for row in rows if row["low"] is not None]

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.experiments.base import Row
 
-__all__ = ["error_shares"]
-
 _COLOURS = ("#56b4e9", "#0072b2", "#009e73", "#e69f00", "#d55e00", "#cc79a7")  # of Okabe and Ito
 _DASHES = ([7, 3], [1, 0], [1, 0], [2, 3], [2, 3], [7, 3])
 

@@ -13,7 +13,7 @@ from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.mechanisms import GuessAndCheck, Source, State
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.base import Experiment, Row, Setting
 from everhold_lab.experiments.promises import promises_kept
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.int64]
     Judge = Callable[[Sequence[Rows], NDArray[np.int64]], int | None]
-
-__all__ = ["GatesExperiment"]
 
 _SYSTEMATIC, _NOISE, _EASY = 0.2, 0.5, 0.95
 """Chance that the first champion is right: where it errs systematically, where labels are coins, everywhere else."""
@@ -37,7 +35,6 @@ class GatesExperiment(Experiment):
     """An agent challenges a gate all night.
 
     Attributes:
-        rows: Sealed rows.
         challengers: How many there are in a game.
         steps: How many of them are real steps.
         step: By how much a real step is better.
@@ -139,10 +136,6 @@ class GatesExperiment(Experiment):
             f"without the protection {luck:.3g} wrong promotions a game": luck >= 1.0,
         }
 
-    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """None: two numbers for each setting say it."""
-        return []
-
 
 def _evaluations(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np.int64]) -> Evaluations:
     """Sealed evaluations of accuracies that differ where predictions were flipped."""
@@ -170,12 +163,7 @@ def _one_shot(mechanism: GuessAndCheck, turned: Sequence[Rows], wins: NDArray[np
 
 @dataclass
 class _GateGame:
-    """The labels of one night, and the champion as it is on each row.
-
-    Attributes:
-        sizes: Of the experiment.
-        rng: Its randomness.
-    """
+    """The labels of one night, and the champion as it is on each row."""
 
     sizes: GatesExperiment
     rng: np.random.Generator

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold_lab.experiments.correlated_attributes import Attributes, AttributeSample
 
-__all__ = ["Reuse", "reuse_holdout", "select"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
@@ -36,10 +34,8 @@ class Reuse:
         selected: Attributes that voted.
         training: Accuracy on the training rows.
         reported: Accuracy as the holdout answered; nan where it refused.
-        fresh: Accuracy in the population, exact.
         attribute_error: Largest distance of an answer about a single attribute from the population's value.
         releases: Answers for which the holdout was charged.
-        refused: Questions that were refused.
     """
 
     selected: NDArray[np.int64]

@@ -29,8 +29,6 @@ from everhold_lab.experiments.leaderboards import (
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["LadderAttack"]
-
 _BOOSTING, _CLIMBING, _CROWD = "boosting", "hill climbing", "crowd"
 _ATTACKS = (_BOOSTING, _CLIMBING, _CROWD)
 _ROUNDS = 4

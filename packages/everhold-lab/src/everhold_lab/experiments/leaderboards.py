@@ -22,19 +22,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.analysts import Vote
 
-__all__ = [
-    "BARE",
-    "HALF_STEP",
-    "LADDER",
-    "LEADERBOARDS",
-    "TRUTH",
-    "LabellingBoard",
-    "SimulatedLeaderboard",
-    "SubmittedFiles",
-    "leaderboard",
-    "tuned_for",
-]
-
 TRUTH = 0.5
 """True score of every submission."""
 
@@ -176,8 +163,6 @@ class LabellingBoard:
     """A leaderboard as a board for analysts: rule j is labelling j; the training rows make guesses.
 
     Attributes:
-        rules: Number of labellings.
-        asked: Questions asked so far.
         refused: Those that were refused.
     """
 

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "AttributeLaw",
-    "LinearSample",
-    "clipped_mean",
-    "draw_columns",
-    "draw_samples",
-    "grid_totals",
-    "right_votes",
-    "vote_accuracy",
-]
-
 Columns = dict[int, "NDArray[np.float32]"]
 
 _BLOCK = 500  # attributes drawn at a time
@@ -43,7 +32,6 @@ class AttributeLaw:
     """The law of one row of products of attribute and label.
 
     Attributes:
-        attributes: How many there are.
         informative: How many of them, the first ones, are shifted; the others have nothing to do with the label.
         shift: Mean of the product for the informative ones, in standard deviations.
     """

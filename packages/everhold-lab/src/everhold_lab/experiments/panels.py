@@ -10,8 +10,6 @@ from everhold.charts import INK, covered_lines, line_width, styled
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["PanelAxis", "PanelPoint", "panel_chart"]
-
 _DASHES = ([1, 0], [6, 4], [2, 3])
 
 
@@ -20,11 +18,7 @@ class PanelPoint:
     """One point of a line.
 
     Attributes:
-        panel: Title of its panel.
-        series: Whose line it is on.
         kind: What kind of number it is.
-        at: Where on the horizontal axis.
-        value: Height.
         low: Lower end of the bar; None without one.
         high: Upper end of the bar.
     """

@@ -9,8 +9,6 @@ from scipy.stats import binom
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-__all__ = ["promises_kept"]
-
 _CHANCE = 0.999  # of no false alarm
 
 

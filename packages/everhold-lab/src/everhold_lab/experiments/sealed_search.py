@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.demo.flights import FlightRows
 
-__all__ = ["SealedSearch"]
-
 _STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 _KNOWN = {"before the day": KNOWN_BEFORE, "at take-off": None}
 _MOST_OVERHEAD = 0.05
@@ -33,12 +31,8 @@ class SealedSearch(Experiment):
     """Random forests of one search space, drawn once for both searches.
 
     Attributes:
-        models: Configurations.
         trees: Of each forest.
-        sealed: Sealed flights.
         training: Flights that models are fitted and cross-validated on.
-        fresh: Unused flights, for the truth.
-        folds: Of cross-validation.
         jobs: Processes that fit.
     """
 
@@ -150,7 +144,6 @@ _SPACE = _draws()
 
 
 def _table(part: FlightRows, known: slice) -> dict[str, NDArray[Any]]:
-    """Columns to seal or to train on."""
     return {**_columns(part, known), "late": part.late.astype(np.int8)}
 
 
@@ -172,7 +165,6 @@ def _timed(search: Any, rows: Any, labels: Any) -> tuple[Any, float]:
 
 
 def _row(results: Mapping[str, Any], place: int, truth: float, fresh: int) -> Row:
-    """Row of a configuration."""
     line = {name: column[place] for name, column in results.items()}
     allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh)
     answered = bool(line["answer_low"] == line["answer_low"])
@@ -192,7 +184,6 @@ def _folds(line: Mapping[str, Any]) -> list[float]:
 
 
 def _line(mine: Sequence[Row]) -> Row:
-    """The summary of one search."""
     fitting, asking = (sum(row[name] for row in mine) for name in ("fit_seconds", "answer_seconds"))
 
     def selected(name: str) -> float:

@@ -18,7 +18,7 @@ from everhold.errors import DependenceWarning, VacuousGuaranteeWarning
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold_lab.demo.dependent_flights import ASSUMPTIONS, EACH_FLIGHT
 from everhold_lab.demo.flights import LATE_MINUTES, all_flights
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.base import Experiment, Row, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.answers import Answer
-
-__all__ = ["SealedHoldout", "Sharpness"]
 
 _LATE = f"arr_delay > {LATE_MINUTES}"
 _PLANNED = 1_000  # questions; the one that is measured is the last of them
@@ -148,10 +146,6 @@ class Sharpness(Experiment):
         missed, intervals = (sum(line[what] for line in summary) for what in ("missed", "intervals"))
         found[f"{missed:,} of {intervals:,} intervals miss the value that the rows come from"] = missed == 0
         return found
-
-    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Nothing is drawn: the table says it."""
-        return []
 
     def _flights(self, together: str, rng: np.random.Generator) -> list[Row]:
         assumption = next((each for each in ASSUMPTIONS if each.name == together), EACH_FLIGHT)

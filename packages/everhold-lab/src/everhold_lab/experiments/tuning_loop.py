@@ -10,7 +10,7 @@ import numpy as np
 
 import everhold as eh
 from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
-from everhold_lab.experiments.base import Experiment, Picture, Row, Setting
+from everhold_lab.experiments.base import Experiment, Row, Setting
 from everhold_lab.experiments.sharpness import SealedHoldout
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold_lab.demo.flights import FlightRows
-
-__all__ = ["TuningLoop"]
 
 _STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 _KNOWN = {"before the day": KNOWN_BEFORE, "at take-off": None}
@@ -34,10 +32,7 @@ class TuningLoop(Experiment):
     """Models of scikit-learn in a row, each a random one or a variation of the best answer so far.
 
     Attributes:
-        models: How many are asked about.
-        sealed: Sealed flights.
         training: Flights that models are fitted and cross-validated on.
-        fresh: Unused flights, for the truth.
         at_random: Models before the first variation.
     """
 
@@ -122,10 +117,6 @@ class TuningLoop(Experiment):
             found[f"{known}: {line['missed']:,} intervals miss the fresh flights"] = line["missed"] == 0
         return found
 
-    def pictures(self, summary: Sequence[Row], rows: Sequence[Row]) -> list[Picture]:
-        """Nothing is drawn: the table says it."""
-        return []
-
 
 Described = tuple[str, tuple[float, ...]]
 """Kind of a model, and three numbers in [0, 1] that its settings follow from."""
@@ -180,7 +171,6 @@ def _cross_validated(described: Described, part: FlightRows, known: slice) -> tu
 
 
 def _row(number: int, described: Described, answer: Any, truth: float, estimate: float, fresh: int) -> Row:
-    """Row of a model."""
     allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh)
     answered = answer.low is not None
     return {

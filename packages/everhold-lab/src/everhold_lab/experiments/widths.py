@@ -21,8 +21,6 @@ from everhold_lab.published.splitting import hoeffding_radius
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["WidthsExperiment"]
-
 _ATTACKS = ("climbing", "greedy")
 _BARE, _FIXED = "bare averages", "one fixed question"
 _SWEEPS = ("queries", "overfits")
@@ -49,8 +47,6 @@ class WidthsExperiment(Experiment):
         rows: Numbers of sealed rows, powers of 2, each at least 16.
         queries: Numbers of adaptive questions, each at least 16, for the first sweep.
         overfits: Numbers of allowed overfits, for the second sweep.
-        usual_queries: Questions in the second sweep.
-        usual_overfits: Overfits in the first sweep.
         most_played: Sealed rows up to which games are played; beyond, they take long.
         confidence: 1 - beta, in (0, 1).
     """

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold_lab.audit.dependent_boards import Population
     from everhold_lab.experiments.base import Row, Setting
 
-__all__ = ["Figure2", "Figure3"]
-
 _SOURCE = "Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy"
 _NUMBERS = (1, 5, 10, 20, 50, 100, 200, 300, 400, 500)
 _KNOWING = 4  # blocks of attributes that know something of the label, where there is a signal
@@ -73,7 +71,6 @@ class _Reuse(Experiment):
 
     Attributes:
         cases: Populations with their numbers of rows.
-        attributes: Number of attributes.
         numbers: Numbers k of attributes that vote.
         overfits: Releases from the holdout that are planned for.
         tolerance: Half-width that Theorem 2's calibration is after.

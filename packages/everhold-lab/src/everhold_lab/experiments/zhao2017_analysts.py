@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold_lab.audit.dependent_boards import Population
     from everhold_lab.experiments.correlated_attributes import Attributes
 
-__all__ = ["PROTECTED", "Case", "Contender", "Game", "contender", "rows_of_theorem_2"]
-
 PROTECTED = ("thresholdout_tuned", "guess_and_check_tuned")
 """Those whose promise is proven for dependent rows."""
 
@@ -51,8 +49,6 @@ class Game:
     """Game that a mechanism is planned for.
 
     Attributes:
-        case: The population.
-        law: The law of one record.
         queries: m, questions about attributes and about votes.
         overfits: B.
         tolerance: tau, the half-width that Theorem 2's calibration is after.
@@ -72,8 +68,6 @@ class Contender:
     """A mechanism and the claim that is made for it.
 
     Attributes:
-        name: Of the analyst.
-        mechanism: The mechanism.
         radius: Half-width that is claimed for all its answers.
         rows_needed: Rows that the claim needs by Theorem 2; None where another statement stands behind it.
     """

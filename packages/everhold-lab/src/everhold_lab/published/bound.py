@@ -9,8 +9,6 @@ from typing import Protocol
 
 from everhold.arguments import fraction
 
-__all__ = ["BoundOfSource", "SessionBound", "StatementOfSource", "check_count", "check_nonnegative", "check_session"]
-
 
 @dataclass(frozen=True, slots=True)
 class BoundOfSource:

@@ -24,17 +24,6 @@ from everhold_lab.published.bound import (
     whole_rows,
 )
 
-__all__ = [
-    "JUNG_2020",
-    "SampleFailure",
-    "gaussian_sample_failure",
-    "jung_2020",
-    "jung_2020_rows",
-    "jung_pure_radius",
-    "jung_radius",
-    "laplace_sample_failure",
-]
-
 Floats = NDArray[np.float64]
 
 SampleFailure = Callable[[float], float]

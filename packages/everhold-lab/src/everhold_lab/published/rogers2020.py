@@ -30,8 +30,6 @@ from everhold_lab.published.bound import (
     whole_rows,
 )
 
-__all__ = ["ROGERS_2020_MONITOR", "rogers_2020_monitor", "rogers_2020_monitor_rows", "rogers_width"]
-
 _NAME = "rogers_2020_monitor"
 
 

@@ -7,8 +7,6 @@ import math
 from everhold.arguments import fraction
 from everhold_lab.published.bound import BoundOfSource, StatementOfSource, check_count, check_session
 
-__all__ = ["HOEFFDING_SPLITTING", "hoeffding_radius", "hoeffding_splitting", "hoeffding_splitting_rows"]
-
 _NAME = "hoeffding_splitting"
 
 

@@ -25,23 +25,6 @@ from everhold_lab.published.bound import (
     whole_rows,
 )
 
-__all__ = [
-    "DWORK_THEOREM_25",
-    "ZHAO_THEOREM_2",
-    "Calibration",
-    "dwork_lemma_24",
-    "dwork_n_0",
-    "dwork_n_1",
-    "dwork_theorem_25",
-    "dwork_theorem_25_calibration",
-    "dwork_theorem_25_rows",
-    "independent_price",
-    "zhao_theorem_1_rows",
-    "zhao_theorem_2",
-    "zhao_theorem_2_calibration",
-    "zhao_theorem_2_rows",
-]
-
 _ZHAO, _DWORK = "zhao_theorem_2", "dwork_theorem_25"
 _DWORK_SLACK = 0.5
 

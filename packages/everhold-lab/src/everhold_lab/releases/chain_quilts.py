@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.series.markov_chain import MarkovChain
 
-__all__ = ["MOST_ROWS_FROM_A_LAW", "REACH", "ChainSearch", "search"]
-
 MOST_ROWS_FROM_A_LAW = 1000
 """Most rows of a chain that does not start in its stationary law: every row is searched on its own."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from everhold.randomness import Noise
 
-__all__ = ["GaussianFieldMechanism"]
-
 _MOST_ENUMERATED = 12
 _WORST_CONDITION = 1e8
 _WORST_ERROR = 0.01  # of a variance of at least 1

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.randomness import Noise
 
-__all__ = ["MOST_ROWS", "ActiveQuilt", "MarkovQuiltMechanism", "composed_epsilon"]
-
 MOST_ROWS = 1_000_000
 """Most rows of one release: the quilt of every row is found and kept."""
 
@@ -57,7 +55,6 @@ class ActiveQuilt:
 
     Attributes:
         quilt: The row, the rows nearby and the quilt around them.
-        rows: Number of all rows.
         influence: Max-influence of the row on the quilt, with no side information; rounded up.
         scale: ``(nearby rows + 1) / (epsilon - influence)``.
     """

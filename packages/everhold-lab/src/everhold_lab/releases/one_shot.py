@@ -13,8 +13,6 @@ from everhold.randomness import LARGEST_SCALE
 if TYPE_CHECKING:
     from everhold.randomness import Noise
 
-__all__ = ["NoiseGrid", "Release"]
-
 _FINE = 30  # the noise scale is about 2**30 steps of the grid
 _LEAST_STEPS = 2**10
 _ROUNDING = Fraction(1 + 2**-40)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from everhold_lab.experiments.base import Experiment
 
-__all__ = ["Finished", "RunCheckpoint", "Task", "fingerprint_of", "task_seed"]
-
 _FOLDER = "checkpoints"
 _SHOWN_DIGITS = 16
 _SEED_BITS = 63  # so that a seed fits a signed column
@@ -30,12 +28,7 @@ _SEED_BITS = 63  # so that a seed fits a signed column
 
 @dataclass(frozen=True, slots=True, order=True)
 class Task:
-    """One repetition of one setting.
-
-    Attributes:
-        setting: Number of the setting.
-        repetition: Number of the repetition.
-    """
+    """One repetition of one setting."""
 
     setting: int
     repetition: int
@@ -43,13 +36,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Result of a task.
-
-    Attributes:
-        seed: It was played with.
-        seconds: It took.
-        rows: It returned, as plain data.
-    """
+    """Result of a task."""
 
     seed: int
     seconds: float

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from everhold_lab.demo.story import ClimbOutcome, DemoResult
     from everhold_lab.demo.tuning import Trial
 
-__all__ = [
-    "BARE",
-    "EVERHOLD",
-    "closing_of_members",
-    "closing_of_the_study",
-    "closing_of_worth",
-    "closing_paragraph",
-    "print_result",
-    "save_climb",
-    "save_worth",
-]
-
 _HONEST = "An honest analyst, on a holdout of their own over the same sealed flights"
 _UNSEALED = "The end of the study: a gate, and every sealed number"
 _HONEST_BY_HOUR = "The same analyst, where one hour at one airport moves together"

@@ -26,7 +26,6 @@ class SavedPicture:
 
     Attributes:
         title: What it shows.
-        caption: How to read it.
         file: Name of its SVG file in the folder of results.
     """
 
@@ -40,20 +39,13 @@ class Results(Display):
     """Results of an experiment.
 
     Attributes:
-        experiment: Its name.
-        title: For people.
         source: The paper and figure that it follows.
         about: What was done.
-        parameters: Its sizes.
         repetitions: Of each setting.
-        seed: Of everything.
         rows: All measured rows; each carries its setting, its repetition and the seed of its task.
         summary: The lines that are printed.
         findings: What it had to show, and whether it does.
         pictures: That were drawn; None without the extra ``[plots]``.
-        seconds: Of computing, all processes together.
-        machine: Where it ran last.
-        version: Of everhold.
     """
 
     experiment: str

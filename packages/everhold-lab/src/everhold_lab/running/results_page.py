@@ -15,8 +15,6 @@ from everhold_lab.running.results import write_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["report_page", "write_report"]
-
 _NAME = "report.html"
 _STYLE = """<style>
 table { border-collapse: collapse; font-size: .85rem; } .wide { overflow-x: auto; }

@@ -7,17 +7,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-__all__ = ["Call", "ExperimentOf", "Item", "call"]
-
 
 @dataclass(frozen=True)
 class Call:
     """A function with its arguments. What is shown is made from what is called.
 
     Attributes:
-        function: A function or class.
-        arguments: Positional arguments.
-        named: Keyword arguments.
         read: Attribute of the result that holds the number; None if the result is the number.
     """
 

@@ -18,8 +18,6 @@ from everhold_lab.sources.item import ExperimentOf, Item, call
 from everhold_lab.theory import classical
 from everhold_lab.theory.max_information import p_value_threshold
 
-__all__ = ["LECTURE_23", "LECTURE_23_TITLE", "TECHNIQUES", "TECHNIQUES_TITLE"]
-
 LECTURE_23_TITLE = "Lecture 23, Adaptive Data Analysis"
 TECHNIQUES_TITLE = "More DP techniques"
 

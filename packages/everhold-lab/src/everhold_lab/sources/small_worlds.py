@@ -24,13 +24,6 @@ from everhold_privacy.mechanisms.vector_noise import VectorNoise
 from everhold_privacy.minimisation import gradient_regret
 from everhold_privacy.networks.factors import Factor, FactorModel
 
-__all__ = [
-    "CORRELATED", "INDEPENDENT", "answer", "chosen_on_the_sample", "common_child", "doob_steps",
-    "failure_of_one_coin", "first_above", "highest_likelihood_bits", "mean_after_answers", "median_by_gradients",
-    "posterior_ratio", "regret_of_a_choice", "remote_rows_of_a_chain", "resampling_gap", "selected_bias",
-    "sparse_answers", "sum_of_tails", "told_with_odds", "transferred_radius", "tuned_radius", "vector_radius",
-]  # fmt: skip
-
 INDEPENDENT = [[0.25, 0.25], [0.25, 0.25]]
 """Two independent fair bits."""
 

@@ -25,8 +25,6 @@ from everhold_lab.theory.classical import azuma_failure, ladder_radius
 from everhold_privacy.mechanisms.selection import ExponentialMechanism
 from everhold_privacy.networks.factors import Graph
 
-__all__ = ["ITEMS", "TITLE"]
-
 TITLE = "Zhao 2017, Adaptive Statistical Learning with Bayesian Differential Privacy"
 
 _SESSION: dict[str, Any] = {"queries": 1000, "overfits": 10, "confidence": 0.95, "slack": 1 / 3}

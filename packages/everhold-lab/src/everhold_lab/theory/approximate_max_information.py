@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["RogersBound", "max_information_of_curve", "rogers_2016"]
-
 _BITS = 1.0 / math.log(2.0)
 _EXCESSES = np.concatenate([[0.0], np.geomspace(1e-7, 60.0, 160)])  # c - eps
 _SHARES = np.geomspace(1e-6, 0.999, 40)  # of the failure that is left, for Markov's inequality

@@ -18,8 +18,6 @@ from everhold_lab.published import (
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.averages import SampleSplitting
 
-__all__ = ["CandidateLoss", "best_radius"]
-
 
 @dataclass(frozen=True, slots=True)
 class CandidateLoss:

@@ -12,19 +12,6 @@ from scipy.optimize import minimize_scalar
 from everhold.arguments import fraction, positive
 from everhold_lab.published.bound import BoundOfSource, check_count, check_nonnegative
 
-__all__ = [
-    "azuma_failure",
-    "blr_error",
-    "blr_rows",
-    "exponential_utility",
-    "hoeffding_failure",
-    "ladder_excess",
-    "ladder_failure",
-    "ladder_radius",
-    "mcsherry_bias",
-    "small_database_rows",
-]
-
 
 def small_database_rows(queries: int, *, accuracy: float) -> int:
     """Rows of a small data set that answers every query within `accuracy`: ``s = ceil(ln|Q| / alpha^2)`` (P10).

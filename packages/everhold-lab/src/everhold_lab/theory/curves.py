@@ -13,8 +13,6 @@ from everhold.privacy.curves import PrivacyCurve, non_negative, whole
 from everhold.privacy.gaussian_tails import Floats
 from everhold.privacy.pure_composition import log_delta_pure
 
-__all__ = ["AdvancedCompositionCurve", "ApproximateCurve", "Scheme", "SubsampledCurve", "basic_composition"]
-
 Scheme = Literal["without replacement", "poisson"]
 
 

@@ -15,16 +15,6 @@ from numpy.typing import ArrayLike
 from everhold.arguments import fraction
 from everhold_lab.published.bound import check_count, check_nonnegative
 
-__all__ = [
-    "dwork_theorem_17",
-    "dwork_theorem_19",
-    "dwork_theorem_20",
-    "exact_max_information",
-    "p_value_threshold",
-    "theorems_19_and_3_cross_at",
-    "zhao_theorem_3",
-]
-
 _BITS = 1.0 / math.log(2.0)
 
 

@@ -15,8 +15,6 @@ from scipy.special import erfc
 from everhold.privacy.curves import PrivacyCurve
 from everhold_privacy.guarantees.transfer import leakage_bound
 
-__all__ = ["RegretBound", "minimisation_radius"]
-
 Exceedance = Callable[[float], float]
 
 
@@ -29,7 +27,6 @@ class RegretBound:
         alpha: Regret on the sealed rows that is allowed for in full.
         epsilon: Privacy loss that is allowed for in full.
         form: ``"any candidates"``, or ``"fixed candidates"`` where the sharper bound for these was the smaller one.
-        statement: The statement that proves it.
     """
 
     radius: float

@@ -20,20 +20,6 @@ from everhold_lab.published.thresholdout import (
     zhao_theorem_2_calibration,
 )
 
-__all__ = [
-    "blanket_price",
-    "dwork_lemma_23_approximate",
-    "dwork_lemma_23_pure",
-    "quilt_price",
-    "zhao_lemma_1",
-    "zhao_lemma_2",
-    "zhao_lemma_3",
-    "zhao_n_sharp",
-    "zhao_n_star",
-    "zhao_privacy",
-    "zhao_theorem_2_rows_as_printed",
-]
-
 
 def dwork_lemma_23_pure(rows: int, *, overfits: int, scale: float) -> float:
     """Pure privacy loss of Thresholdout about one row: ``2 B / (sigma n)``.

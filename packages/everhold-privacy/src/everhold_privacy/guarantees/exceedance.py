@@ -15,18 +15,6 @@ from numpy.typing import NDArray
 
 from everhold.arguments import positive
 
-__all__ = [
-    "comparison_exceedance",
-    "exponential_exceedance",
-    "gaussian_exceedance",
-    "gaussian_norm_allowance",
-    "gaussian_norm_exceedance",
-    "laplace_exceedance",
-    "laplace_pair_tail",
-    "permute_and_flip_exceedance",
-    "wrong_side_exceedance",
-]
-
 _CELLS, _ROUNDS = 1024, 4
 _BEYOND = 50.0  # scales past the point where a candidate is rare: nothing left to find
 

@@ -18,14 +18,6 @@ from numpy.typing import NDArray
 from everhold.privacy.curves import GaussianCurve, PrivacyCurve, whole
 from everhold_privacy.guarantees.exceedance import gaussian_exceedance
 
-__all__ = [
-    "InformationBound",
-    "SubsampledBitsCurve",
-    "draws_exceedance",
-    "information_per_draw",
-    "information_radius",
-]
-
 _SCANNED = 2**12  # numbers of ones up to which the information is computed; beyond, it is bounded in closed form
 _TRIALS = 60
 _SMALL = 0.01  # up to which a series is more exact than a logarithm

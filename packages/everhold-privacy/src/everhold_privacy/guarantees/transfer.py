@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["LeakageBound", "TransferBound", "leakage_bound", "transfer_radius", "transferred_interval"]
-
 Exceedance = Callable[[float], float]
 _EPSILONS = np.geomspace(1e-9, 60.0, 220)  # tanh(60/4) is 1 to within 1e-12: nothing lies beyond
 _LOOKS, _CLOSER = 4, 65  # ends within 4e-6 of the best eps, where the bound is flat; odd, to keep the best so far
@@ -50,7 +48,6 @@ class TransferBound:
         alpha: Sampling error that is allowed for in full.
         epsilon: Privacy loss that is allowed for in full.
         excess: (r(alpha) + leak(eps)) / beta.
-        statement: The statement that proves it.
     """
 
     radius: float

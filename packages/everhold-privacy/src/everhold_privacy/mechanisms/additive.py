@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
 
-__all__ = ["GaussianMechanism", "LaplaceMechanism", "Transferred", "TransferredPromise"]
-
 _MOST_USEFUL_SCALE = 16.0  # of a mean in [0, 1]
 _FAR_OUT = 40.0  # standard deviations, beyond which lies less than e^-799
 _RANGE, _LOOKS = 1e7, 17  # a factor 2.7 from look to look

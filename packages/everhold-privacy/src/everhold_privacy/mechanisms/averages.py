@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
-__all__ = ["Empirical", "SampleSplitting"]
-
 
 _NO_NOISE = "no noise is added to the answers"
 

@@ -12,8 +12,6 @@ from everhold_privacy.mechanisms.paid_selection import PaidSelection
 if TYPE_CHECKING:
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["former_method"]
-
 
 def former_method(budget: PrivacyBudget, name: str) -> Any:
     """The method as it is called now.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.base import State
     from everhold.randomness import Noise
 
-__all__ = ["Chosen", "PaidSelection"]
-
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -30,7 +28,6 @@ class Chosen:
         index: Its position among the candidates; -1 where the question was refused.
         regret: How much worse it is, at most, than the best candidate for the population, in the units of a mean over
             [0, 1]; holds together with all other answers. nan where refused.
-        charged: Credits.
     """
 
     index: int

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
-__all__ = ["CREDITS", "PrivacyBudget", "allowance", "deviations", "largest_scale", "least_steps", "release"]
-
 CREDITS = 100
 """Price of a mean at the planned scale."""
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
-__all__ = ["RandomRows", "Subsampling", "ones_among"]
-
 Words = Callable[[int], "NDArray[np.uint64]"]
 
 MOST_DRAWS = 2**28

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.randomness import Noise
 
-__all__ = ["Thresholdout"]
-
 Drafted = TypeVar("Drafted", bound="Thresholdout")
 
 

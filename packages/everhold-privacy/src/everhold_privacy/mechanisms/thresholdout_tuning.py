@@ -23,8 +23,6 @@ from everhold_privacy.guarantees.exceedance import (
     wrong_side_exceedance,
 )
 
-__all__ = ["Scales", "best_scales"]
-
 Point = NDArray[np.float64]
 
 _THREE, _FIVE = np.array([-1.0, 0.0, 1.0]), np.array([-1.0, -0.7, 0.0, 0.7, 1.0])

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms.base import State
     from everhold.randomness import Noise
 
-__all__ = ["NoisyVector", "VectorNoise"]
-
 
 @dataclass(frozen=True, slots=True)
 class NoisyVector:
@@ -30,7 +28,6 @@ class NoisyVector:
         lows: Lower ends of the coordinates, in [0, 1].
         highs: Upper ends, in [0, 1].
         within: Half-width of the whole in Euclidean length.
-        charged: Credits.
     """
 
     values: NDArray[np.float64]
@@ -50,7 +47,6 @@ class VectorNoise:
     them. Both are promised, and each may add half of what a question may add to the exceedance r.
 
     Attributes:
-        budget: Pays.
         dimension: Number of coordinates d.
 
     Source: docs/theory, vectors and low sensitivity.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["pgmpy_factors", "pgmpy_nodes", "pyagrum_factors", "pyagrum_nodes"]
-
 
 def _expect(given: Any, what: str, *methods: str) -> None:
     if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):

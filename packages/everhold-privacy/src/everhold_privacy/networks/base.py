@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     States = int | Sequence[Any]
 
-__all__ = ["Network"]
-
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Network(DependenceModel):
@@ -40,10 +38,8 @@ class Network(DependenceModel):
     A row's record given the state of its node is independent of everything else.
 
     Attributes:
-        names: The nodes.
         states: Number of states of each node.
         scopes: The nodes of each table, in the order of its axes; scope i of a Bayesian network has node i last.
-        tables: The different tables.
         table_of: Which table each scope has.
         row: The column whose values are names of nodes; None if rows need not be told apart.
         latent: The nodes without a row, increasing.

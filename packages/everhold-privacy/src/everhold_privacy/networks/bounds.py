@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = [
-    "NetworkParts", "nearby_price",
-    "row_classes",
-]  # fmt: skip
-
 _RADII = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _MOST_CLASSES = 64
 _LARGEST_INFLUENCE = 12.0  # a quilt with more leaves nothing: tanh(12/4) is 0.995

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["bayesian_changes", "dobrushin_changes", "forest_changes", "proxy_variance"]
-
 _ROUNDS = 60  # of the iteration for weak influences
 _MOST_CELLS = 2**12  # of the law of a node given its neighbours
 

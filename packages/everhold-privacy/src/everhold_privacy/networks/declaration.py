@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = [
-    "WORDS_OF_TRAINING", "NodeSettings", "TableRules", "check_column", "components_of", "declare", "index_of",
-    "plain_data", "settings_of", "tables_of",
-]  # fmt: skip
-
 WORDS_OF_TRAINING = {("training", "independent"): "independent of all sealed rows"}
 
 
@@ -110,11 +105,7 @@ def components_of(network: Network) -> tuple[tuple[str, ...], ...]:
 
 
 def check_column(network: Network, column: str, structure: RowStructure) -> None:
-    """Check that a column names nodes, each once among the sealed rows and none among the training rows.
-
-    Raises:
-        DependenceError: If it does not.
-    """
+    """Check that a column names nodes, each once among the sealed rows and none among the training rows."""
     sizes = dict(structure.group_sizes(column))
     if sizes != {1: structure.rows}:
         raise DependenceError(

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FactorList", "NodeTables", "read_bif", "read_uai_bayes", "read_uai_markov", "scaled", "text_of"]
-
 NodeTables = dict[str, tuple[int, tuple[str, ...], "NDArray[np.float64]"]]
 """Node to (number of states, parents, table of shape (states of the parents..., states of the node))."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Logs = NDArray[np.float64]
 
-__all__ = ["MOST_STATES", "SAFETY", "Forest", "ForestLaw", "divided", "forest", "forest_law", "is_forest_model"]
-
 MOST_STATES = 12
 """Nodes with more states are not treated as trees: all pairs of states are looked at along every edge."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 Logs = NDArray[np.float64]
 
-__all__ = ["Junction", "Table", "conditional_logs", "eliminate", "junction"]
-
 Table = tuple[tuple[int, ...], NDArray[np.float64]]
 """Nodes and logarithms, one axis for each node."""
 

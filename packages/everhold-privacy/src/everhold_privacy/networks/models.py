@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     States = int | Sequence[Any]
 
-__all__ = [
-    "BayesianNetwork",
-    "MarkovNetwork",
-]
-
 _SUM_TOLERANCE = 1e-6
 _SUM_ROUNDING = 1e-12  # smaller deviations from 1 are left alone, so that plain data come back as they were
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from everhold_privacy.networks.declaration import NodeSettings
 
-__all__ = ["pedigree"]
-
 
 def pedigree(
     people: Mapping[str, tuple[str | None, str | None]],

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from everhold.dependence.leakage import RowClass
     from everhold_privacy.networks.base import Network
 
-__all__ = ["NetworkBounds"]
-
 
 class NetworkBounds:
     """Bounds of one network, each computed once.

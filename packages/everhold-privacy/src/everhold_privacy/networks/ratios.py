@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Logs = NDArray[np.float64]
 
-__all__ = ["largest_ratios", "over_subsets", "pairs_of_contexts", "projective", "rounded_outward", "worst_sum"]
-
 _ROUNDING = 1e-10  # relative and absolute; a thousand steps along a path are off by about 1e-13
 
 

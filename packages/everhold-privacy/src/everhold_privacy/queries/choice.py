@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from everhold.arguments import brief
 from everhold.display import at_most
 from everhold.errors import QueryRejected
+from everhold.queries.candidates import check_same_units, listed
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import QuerySpec, digest
 from everhold.values.base import BoundQuery
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-
-__all__ = ["BestCandidate", "PricedChoice", "PrivateChoice", "PrivateChoiceQuery", "check_same_units", "private_choose"]
 
 _MOST_CANDIDATES = 100_000
 _MOST_SHOWN = 3
@@ -101,38 +100,19 @@ class PricedChoice(Purchase["NDArray[np.int64]", Result]):
         return sealed.totals(self.bound, unit=unit)[:, 0]
 
 
-def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
-    """Check that means can be compared.
-
-    Raises:
-        QueryRejected: If they are in different units. Nothing is charged.
-    """
-    if len({(question.at_zero, question.at_one) for question in bound}) > 1:
-        raise QueryRejected(
-            f"the {what} are means in different units; expected the same range for all of them; nothing was charged"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class PrivateChoice(PricedChoice[BestCandidate]):
     """Candidates of which the best is chosen.
 
     Attributes:
         best: Whether the "lowest" or the "highest" mean is best.
-
-    Raises:
-        QueryRejected: If they cannot be compared. Nothing is charged.
     """
 
     best: Literal["lowest", "highest"]
 
     def __post_init__(self) -> None:
         if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
-            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'; nothing was charged")
-        if not 1 <= len(self.bound) <= _MOST_CANDIDATES:
-            raise QueryRejected(
-                f"there are {len(self.bound)} candidates; expected 1 to {_MOST_CANDIDATES:,}; nothing was charged"
-            )
+            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'")
         check_same_units(self.bound, "candidates")
 
     @property
@@ -215,10 +195,11 @@ class PrivateChoiceQuery(PricedQuery[BestCandidate]):
         if self.loss is not None and not callable(self.loss):
             raise QueryRejected(
                 f"the loss is a {type(self.loss).__name__}; expected a function from a candidate to its question, such "
-                "as error; nothing was charged"
+                "as error"
             )
-        listed = _listed(self.candidates)  # before the first is looked at: some may share an array that they fill
-        return listed if self.loss is None else [self.loss(candidate) for candidate in listed]
+        # all are made before the first is looked at: some may share an array that they fill
+        found = listed(self.candidates, what="candidates", most=_MOST_CANDIDATES)
+        return found if self.loss is None else [self.loss(candidate) for candidate in found]
 
 
 def private_choose(
@@ -243,20 +224,3 @@ def private_choose(
         100
     """
     return PrivateChoiceQuery(candidates, best, price, loss)
-
-
-def _listed(candidates: Iterable[Any]) -> list[Any]:
-    """The candidates in their order.
-
-    Raises:
-        QueryRejected: If they are none.
-    """
-    try:
-        listed = None if isinstance(candidates, str) else list(candidates)
-    except TypeError:
-        listed = None
-    if listed is None:
-        raise QueryRejected(
-            f"the candidates are {brief(candidates)}; expected a list of 1 to {_MOST_CANDIDATES:,}; nothing was charged"
-        )
-    return listed

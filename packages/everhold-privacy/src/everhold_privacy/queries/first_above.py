@@ -14,6 +14,7 @@ import scipy
 from everhold.arguments import brief
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
+from everhold.queries.candidates import check_same_units, listed
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import QuerySpec, digest
 from everhold.randomness import LARGEST_SCALE
@@ -21,7 +22,7 @@ from everhold.values.base import BoundQuery
 from everhold_privacy.guarantees.exceedance import comparison_exceedance
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.mechanisms.selection import AboveThreshold
-from everhold_privacy.queries.choice import PricedChoice, check_same_units
+from everhold_privacy.queries.choice import PricedChoice
 from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, paying, whole_price
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.randomness import Noise
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
-
-__all__ = ["AbovePurchase", "AboveQuery", "PrivateFirstAbove", "first_above_exceedance", "private_first_above"]
 
 _MOST_QUESTIONS = 100_000
 
@@ -99,16 +98,11 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
     def purchase(self, compiler: QueryCompiler) -> AbovePurchase:
         """The scan of one holdout's rows."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
-        listed = isinstance(self.questions, (Sequence, np.ndarray)) and not isinstance(self.questions, str)
-        listed = listed and getattr(self.questions, "ndim", 1) > 0
-        if not listed or not 1 <= len(self.questions) <= _MOST_QUESTIONS:
-            one = "one text" if isinstance(self.questions, str) else f"a {type(self.questions).__name__}"
-            found = f"{len(self.questions):,} questions" if listed else one
-            raise QueryRejected(f"there is {found}; expected a list of 1 to {_MOST_QUESTIONS:,}; nothing was charged")
-        bound = tuple(compiler.bind(question) for question in self.questions)
+        questions = listed(self.questions, what="questions", most=_MOST_QUESTIONS)
+        bound = tuple(map(compiler.bind, questions))
         prepared = AbovePurchase(bound, price, _checked_threshold(bound, self.threshold))
         if max(prepared.stream(mechanism).query_scale, prepared.stream(mechanism).threshold_scale) > LARGEST_SCALE:
-            raise QueryRejected(f"price is {price}; it buys nothing here; expected a higher one; nothing was charged")
+            raise QueryRejected(f"price is {price}; it buys nothing here; expected a higher one")
         return prepared
 
 
@@ -248,7 +242,5 @@ def _checked_threshold(bound: Sequence[BoundQuery], threshold: float) -> float:
     low, high = sorted((bound[0].at_zero, bound[0].at_one))
     number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
     if not number or not low <= threshold <= high:
-        raise QueryRejected(
-            f"the threshold is {brief(threshold)}; expected a number from {low:g} to {high:g}; nothing was charged"
-        )
+        raise QueryRejected(f"the threshold is {brief(threshold)}; expected a number from {low:g} to {high:g}")
     return float(threshold)

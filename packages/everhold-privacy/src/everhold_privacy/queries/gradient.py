@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from everhold.values.base import RowFunction
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["GradientPurchase", "GradientQuery", "VectorAnswer", "gradient"]
-
 _MOST_DIMENSIONS = 10_000
 _NUMBERS_AT_ONCE = 2**21  # of a function's values; a few copies of them are in memory
 _MOST_TRIED = 10_000  # training rows
@@ -130,8 +128,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         mechanism = paying(compiler.mechanism)
         if mechanism.unit > LARGEST_VECTOR_UNIT:
             raise QueryRejected(
-                f"the holdout's grid has {mechanism.unit} steps; expected at most {LARGEST_VECTOR_UNIT} for vectors; "
-                "nothing was charged"
+                f"the holdout's grid has {mechanism.unit} steps; expected at most {LARGEST_VECTOR_UNIT} for vectors"
             )
         names = compiler.columns_read(self.columns)
         check_label_is_read(names, compiler.schema)
@@ -153,7 +150,7 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         try:
             return largest_scale(noise.budget, self.tolerance, lambda scale: 2.0 * self.clip * noise.radius_at(scale))
         except ValueError as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
+            raise QueryRejected(f"{reason}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +158,6 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
     """A vector that is ready to be asked for.
 
     Attributes:
-        query: What was asked.
-        noise: How it is answered.
         scale: Noise scale of every coordinate, in the units of a mean.
         names: Columns that the function reads.
         code: What tells the function from others (`everhold.queries.identity`).

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Table
 
-__all__ = ["LowSensitivityQuery", "low_sensitivity"]
-
 _PARTS = 8
 
 
@@ -115,7 +113,7 @@ class LowSensitivityQuery(StatisticQuery):
                 f"replacing one row moves the statistic by {found.difference * float(grid.step):.4g} on public rows "
                 f"({found.kind}), and its sensitivity was said to be {grid.sensitivity:.4g}; expected a number that no "
                 "row can exceed, whatever is in it, also where the function fails or gives nan; clip the values, fill "
-                "in missing ones, or claim more; nothing was charged",
+                "in missing ones, or claim more",
                 difference=found.difference * float(grid.step),
                 sensitivity=grid.sensitivity,
             )
@@ -127,12 +125,10 @@ class LowSensitivityQuery(StatisticQuery):
         except (Exception, SystemExit) as fault:
             raise QueryRejected(
                 f"the function fails on public rows with {type(fault).__name__}: {fault}; expected one number for a "
-                f"table with the columns {', '.join(table)}; nothing was charged"
+                f"table with the columns {', '.join(table)}"
             ) from fault
         if value.shape != () or value.dtype.kind not in "biuf" or not np.isfinite(value):
-            raise QueryRejected(
-                f"the function gives {_in_words(value)} on public rows; expected one finite number; nothing was charged"
-            )
+            raise QueryRejected(f"the function gives {_in_words(value)} on public rows; expected one finite number")
 
 
 class _Terms(TypedDict, total=False):

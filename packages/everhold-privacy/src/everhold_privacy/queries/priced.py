@@ -51,7 +51,6 @@ class Drawn:
     Attributes:
         state: The state after it.
         answer: For the ledger, plain JSON data: value, low, high, source, and ``within`` where it has a meaning.
-        charged: Credits.
     """
 
     state: State
@@ -69,7 +68,6 @@ class Price:
     """Price and width of a purchase.
 
     Attributes:
-        charged: Credits.
         within: Its regret or error, in the question's units.
     """
 
@@ -129,11 +127,7 @@ class PricedQuery(Query[Result]):
 
     @abstractmethod
     def purchase(self, compiler: QueryCompiler) -> Purchase[Any, Result]:
-        """The question for one holdout.
-
-        Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
-        """
+        """The question for one holdout."""
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -143,7 +137,7 @@ class PricedQuery(Query[Result]):
         if guess is not None or tolerance is not None:
             raise QueryRejected(
                 "a question with a price of its own takes no guess and no tolerance here; expected ask(question), with "
-                "what sharpens the answer in the question itself; nothing was charged"
+                "what sharpens the answer in the question itself"
             )
         purchase = self.purchase(compiler)
         if not compiler.before.answered(purchase.question):
@@ -157,7 +151,6 @@ class Bought(QueryPlan[Result]):
 
     Attributes:
         purchase: What is bought.
-        schema: What is known of the rows.
         mechanism: What it is paid from.
     """
 
@@ -212,11 +205,7 @@ class Bought(QueryPlan[Result]):
 
 
 def paying(mechanism: Mechanism) -> PrivacyBudget:
-    """The mechanism as a privacy budget.
-
-    Raises:
-        QueryRejected: If it is another one.
-    """
+    """The mechanism as a privacy budget."""
     if not isinstance(mechanism, PrivacyBudget):
         question.paying(mechanism)
         raise QueryRejected(
@@ -226,17 +215,13 @@ def paying(mechanism: Mechanism) -> PrivacyBudget:
 
 
 def whole_price(price: int) -> int:
-    """Price of a purchase, as a plain whole number.
-
-    Raises:
-        QueryRejected: If it is none.
-    """
+    """Price of a purchase, as a plain whole number."""
     try:
         number = 0 if isinstance(price, bool) else operator.index(price)
     except TypeError:
         number = 0
     if not 1 <= number <= _MOST_PRICE:
-        raise QueryRejected(f"price is {brief(price)}; expected a whole number of credits; nothing was charged")
+        raise QueryRejected(f"price is {brief(price)}; expected a whole number of credits")
     return number
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["PrivateQuantileAnswer", "PrivateQuantileQuery", "private_quantile"]
-
 _MOST_BINS = 10_000
 
 
@@ -106,21 +104,17 @@ class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
     def _search(self, mechanism: PrivacyBudget, price: int) -> QuantileBins:
         bins = self.bins
         if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= _MOST_BINS:
-            raise QueryRejected(
-                f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged"
-            )
+            raise QueryRejected(f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}")
         for name in ("quantile", "low", "high"):
             if not math.isfinite(as_float(getattr(self, name))):
-                raise QueryRejected(
-                    f"{name} is {brief(getattr(self, name))}; expected a finite number; nothing was charged"
-                )
+                raise QueryRejected(f"{name} is {brief(getattr(self, name))}; expected a finite number")
         try:
             return QuantileBins(
                 quantile=self.quantile, low=self.low, high=self.high, bins=bins, rows=mechanism.rows,
                 unit=mechanism.unit,
             )  # fmt: skip
         except (ValueError, TypeError, OverflowError) as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
+            raise QueryRejected(f"{reason}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +122,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
     """A quantile that is ready to be searched for.
 
     Attributes:
-        query: What was asked.
-        search: How a bin is chosen.
-        number: Identity of the number.
         below: Which share of rows lies below each inner edge, as questions.
-        credits: What it costs.
     """
 
     query: PrivateQuantileQuery

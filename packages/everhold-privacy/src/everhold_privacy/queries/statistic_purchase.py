@@ -24,17 +24,11 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["StatisticPurchase", "bought", "half_width"]
-
 
 def bought(
     query: StatisticQuery, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
 ) -> QueryPlan[Answer]:
-    """The query as one draw of the privacy budget.
-
-    Raises:
-        QueryRejected: If it cannot be asked. Nothing is charged.
-    """
+    """The query as one draw of the privacy budget."""
     return _PricedStatistic(query).compile(compiler, guess=guess, tolerance=tolerance)
 
 
@@ -57,7 +51,7 @@ class _PricedStatistic(PricedQuery[Answer]):
                     mechanism, float(self.query.tolerance), lambda scale: half_width(statistic.grid, mechanism, scale)
                 )
             except ValueError as reason:
-                raise QueryRejected(f"{reason}; nothing was charged") from None
+                raise QueryRejected(f"{reason}") from None
         self.query.check(compiler)
         return StatisticPurchase(statistic, scale)
 
@@ -67,7 +61,6 @@ class StatisticPurchase(Purchase[int, Answer]):
     """A statistic that is ready to be asked for.
 
     Attributes:
-        statistic: The statistic.
         scale: Noise scale, in the units of a mean.
     """
 

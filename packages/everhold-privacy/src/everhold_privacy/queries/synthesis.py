@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 
-__all__ = ["SynthesisPurchase", "SynthesisQuery", "SyntheticAnswer", "private_synthesize"]
-
 _MOST_BYTES = 1_000_000  # of an entry of the ledger
 _MOST_ROUNDS = 2_000
 _MOST_WORK = 2**31  # values of questions that are read while a table is made: some ten seconds
@@ -92,8 +90,6 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
     """A table of made-up rows whose means are close to the population's; made by `private_synthesize`.
 
     Attributes:
-        universe: The cells.
-        queries: The family.
         method: "mwem" or "blr".
         price: Credits that it costs.
         rounds: Rounds of MWEM; None for the best number.
@@ -112,7 +108,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         if self.marginals is None:
             raise QueryRejected(
                 "a family of questions does not travel, because it is code or as large as its table; expected a number "
-                "k, for all counts of k columns at a time; or ask where the rows are; nothing was charged"
+                "k, for all counts of k columns at a time; or ask where the rows are"
             )
         given = {"questions": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
         return QuerySpec("private_synthesize", self.universe, given)
@@ -128,7 +124,7 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
             allowance = mechanism.own_exceedance
             alphas = [(draft.allowance(allowance), draft) for draft in map(drafts, counts)]
         except (ValueError, TypeError, OverflowError) as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
+            raise QueryRejected(f"{reason}") from None
         alpha, maker = min(alphas, key=lambda found: found[0])
         prepared = SynthesisPurchase(maker, alpha, price, family.fingerprint(), mechanism)
         _check_size(prepared, 0 if self.method == "blr" else max(counts))
@@ -159,9 +155,6 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
     Attributes:
         maker: MWEM or BLR, for the privacy that the credits pay.
         alpha: Distance from the sealed rows that is allowed for in full.
-        credits: What it costs.
-        family: Fingerprint of the questions.
-        mechanism: Whose promise the table shares.
     """
 
     maker: MWEM | BLR
@@ -267,7 +260,7 @@ def _marginals(universe: Universe, width: int) -> QueryFamily:
     try:
         return universe.marginals(width)
     except ValueError as reason:
-        raise QueryRejected(f"marginals is {width}: {reason}; nothing was charged") from None
+        raise QueryRejected(f"marginals is {width}: {reason}") from None
 
 
 def _kept(queries: QueryFamily) -> QueryMatrix:
@@ -315,10 +308,10 @@ def _check_size(prepared: SynthesisPurchase, rounds: int) -> None:
     try:
         described = len(canonical(prepared.description).encode())
     except ValueError as reason:
-        raise QueryRejected(f"the universe cannot be written down: {reason}; nothing was charged") from None
+        raise QueryRejected(f"the universe cannot be written down: {reason}") from None
     each = len(str(len(prepared.maker.queries))) + 24  # a question, a sum of up to 20 digits, brackets and commas
     if described + rounds * each > _MOST_BYTES:
         raise QueryRejected(
             f"the universe and what is released fill {described + rounds * each:,} bytes of the ledger; expected at "
-            f"most {_MOST_BYTES:,}; list fewer values or ask for fewer rounds; nothing was charged"
+            f"most {_MOST_BYTES:,}; list fewer values or ask for fewer rounds"
         )

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.values.universe import Universe
     from everhold_privacy.mechanisms.selection import ExponentialMechanism
 
-__all__ = ["ROUNDING", "Synthesizer", "checked_count"]
-
 ROUNDING = 3.0 / UNIT
 """Questions, means of public weights and measurements are each rounded by less than one step of the grid."""
 
@@ -38,7 +36,6 @@ class Synthesizer(ABC):
     Attributes:
         universe: The cells, listed without a look at the sealed rows.
         queries: The family of questions that the table shall answer.
-        rows: Number of sealed rows n.
 
     Raises:
         ValueError: If an attribute is out of its range or the questions are about other cells.

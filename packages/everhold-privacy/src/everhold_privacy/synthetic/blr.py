@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.privacy.curves import BoundedRangeCurve
     from everhold.randomness import Noise
 
-__all__ = ["BLR", "MOST_CANDIDATES", "candidate_tables", "small_table_error"]
-
 MOST_CANDIDATES = 2**20
 """Candidate tables up to which the distribution is enumerated unless another limit is stated."""
 
@@ -70,7 +68,6 @@ class BLR(Synthesizer):
     integers on the grid and one row moves them by ``s`` units, so that the law is exact.
 
     Attributes:
-        epsilon: Privacy loss of one table.
         size: s, the number of rows of a table.
         limit: Largest number of candidate tables that is enumerated.
 

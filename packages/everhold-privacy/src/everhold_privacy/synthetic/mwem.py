@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.privacy.curves import PrivacyCurve
     from everhold.randomness import Noise
 
-__all__ = ["EXCESSES", "MWEM", "mean_under", "taught"]
-
 EXCESSES = np.geomspace(1e-4, 1e4, 240)
 """The v at which ``E(V - v)_+`` is looked at, in units of the squared scale of a measurement."""
 

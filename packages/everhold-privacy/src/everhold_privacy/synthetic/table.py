@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["SyntheticTable"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticTable(WeightedCells):
@@ -29,12 +27,9 @@ class SyntheticTable(WeightedCells):
     of every mixture of these questions and their complements. Nothing is promised about other questions.
 
     Attributes:
-        method: How it was made.
-        rows: Number of sealed rows.
         questions: Number of questions of the family.
         radius: Half-width, in the units of a mean in [0, 1].
         confidence: Probability with which it holds.
-        statement: The statement that proves it.
         assumptions: In plain words, what has to be true.
         privacy: (epsilon, delta) of differential privacy towards every sealed row; None where no noise was added.
         margin: Part of the radius that is the same for all values (S2); the rest is largest in the middle.

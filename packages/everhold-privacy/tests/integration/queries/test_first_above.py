@@ -186,8 +186,8 @@ def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (AboveQuery([], 0.5), "there is 0 questions"),
-        (AboveQuery("delay > 5", 0.5), "there is one text"),
+        (AboveQuery([], 0.5), "there are 0 questions"),
+        (AboveQuery("delay > 5", 0.5), "expected a list of 1 to 100,000"),
         (AboveQuery(["late = 1"] * 100_001, 0.5), "100,001 questions"),
         (AboveQuery(["late = 1"], 1.5), "threshold is 1.5; expected a number from 0 to 1"),
         (AboveQuery(["late = 1"], math.nan), "threshold is nan"),

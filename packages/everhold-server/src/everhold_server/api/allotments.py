@@ -14,8 +14,6 @@ from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Steward
 from everhold_server.uploads import document_of
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/holdouts/{name}/allotments", tags=["allotments"])
 
 _PART = {"result": "allotment", "analyst": "reports", "asked": 0, "questions": 200, "charged": 0, "charges": 5}

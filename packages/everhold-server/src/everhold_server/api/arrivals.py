@@ -26,8 +26,6 @@ from everhold_server.wire.table_parts import PARQUET_TYPE
 if TYPE_CHECKING:
     from everhold_server.uploads import Received
 
-__all__ = ["append_rows", "arrivals_of", "router"]
-
 router = APIRouter(prefix="/holdouts/{name}", tags=["arrivals"])
 
 _ACT = "append rows"

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from everhold_server.principals import Principal
     from everhold_server.uploads import Received
 
-__all__ = ["Guess", "questions_of", "router"]
-
 router = APIRouter(prefix="/holdouts/{name}", tags=["asking"])
 
 _MOST_AT_ONCE = 10_000
@@ -141,11 +139,7 @@ def _check_predictions(written: Sequence[Any], holdout: Holdout, principal: Prin
 
 
 def _check_expressions(written: Sequence[Any], most: int) -> None:
-    """Refuse expressions that are too long altogether, before one of them is read.
-
-    Raises:
-        QueryRejected: If they are. Nothing is charged.
-    """
+    """Refuse expressions that are too long altogether, before one of them is read."""
     found, left = 0, list(written)
     while left:
         one = left.pop()
@@ -159,18 +153,14 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
     if found > most:
         raise QueryRejected(
             f"the expressions of the request are too long: {found:,} characters, with {_COUNTED_FOR_ONE} more for each "
-            f"of them; expected at most {most:,}; send shorter expressions, or fewer at once; nothing was charged"
+            f"of them; expected at most {most:,}; send shorter expressions, or fewer at once"
         )
 
 
 def questions_of(
     written: Sequence[Any], holdout: Holdout, principal: Principal, received: Received, *, most: int = _MOST_ASKED
 ) -> list[AnyQuery[Any]]:
-    """Queries of a request, checked; the files beside them are their predictions.
-
-    Raises:
-        QueryRejected: If one of them cannot be asked. Nothing is charged.
-    """
+    """Queries of a request, checked; the files beside them are their predictions."""
     _check_predictions(written, holdout, principal)
     _check_expressions(written, most)
     tables = received.tables(holdout.schema)

@@ -9,8 +9,6 @@ from fastapi import APIRouter, Query, Request
 from everhold_server.api.contract import refusals, said
 from everhold_server.principals import Steward
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["people"])
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from everhold.asking.open_challenge import OpenChallenge
     from everhold_server.principals import Principal
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/holdouts/{name}", tags=["gates"])
 
 _RESULTS = (
@@ -183,7 +181,7 @@ def report(
     """Report the results of exactly the cases that were handed out last."""
     wished = received.document(SentResults)
     if wished.challenger is None:
-        raise QueryRejected("a report names its challenger; expected challenger; nothing was charged")
+        raise QueryRejected("a report names its challenger; expected challenger")
     with warned_of() as warned:
         reply = _opened(holdouts, name, principal, gate, wished.challenger).report(
             results_from(wished.results), champion=_new(wished.champion), baseline=_new(wished.baseline)
@@ -237,9 +235,7 @@ def complete(
 def _gate(holdouts: Holdouts, name: str, principal: Principal, gate: str) -> CaseGate:
     found: Any = holdouts.asked_by(name, principal).gate(name=gate)
     if not hasattr(found, "open"):
-        raise QueryRejected(
-            f"gate {gate!r} is not about cases; expected a candidate at its address /challenges; nothing was charged"
-        )
+        raise QueryRejected(f"gate {gate!r} is not about cases; expected a candidate at its address /challenges")
     return found  # type: ignore[no-any-return]
 
 
@@ -247,7 +243,7 @@ def _opened(holdouts: Holdouts, name: str, principal: Principal, gate: str, chal
     """A challenge that is open, or was; none is opened here."""
     found = _gate(holdouts, name, principal, gate).find_open(challenger)
     if found is None:
-        raise QueryRejected("no such challenge is or was open; expected one to be opened first; nothing was charged")
+        raise QueryRejected("no such challenge is or was open; expected one to be opened first")
     return found
 
 

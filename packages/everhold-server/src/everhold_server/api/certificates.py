@@ -14,8 +14,6 @@ from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Forbidden, Role, Viewer
 from everhold_server.uploads import BroughtFile
 
-__all__ = ["chosen", "router"]
-
 router = APIRouter(tags=["certificates"])
 
 _SHORTEST_HASH = 8

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold_server.principals import Principal
     from everhold_server.uploads import Received
 
-__all__ = ["HandedIn", "router", "submission_of"]
-
 router = APIRouter(prefix="/holdouts/{name}", tags=["competitions"])
 
 _PREDICTIONS, _TRAINING = "predictions", "training"

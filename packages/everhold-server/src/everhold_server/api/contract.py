@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_server.principals import Principal
 
-__all__ = [
-    "AnalystName", "Asking", "GateName", "HoldoutName", "MalformedRequest", "Plain", "Predictions", "Problem", "Strict",
-    "arguments_checked", "body_of", "check_predictions_allowed", "json_of", "refusals", "result", "said", "warned_of",
-]  # fmt: skip
-
 _DEEPEST, _MOST_ITEMS = 40, 2 * MOST_VALUES  # of which names are one half
 
 HoldoutName = Annotated[
@@ -157,16 +152,13 @@ def check_predictions_allowed(schema: Schema, principal: Principal, *predictions
         schema: What is known of the rows.
         principal: Who hands them in.
         predictions: As they are written; None and rules are no predictions.
-
-    Raises:
-        QueryRejected: If they are not taken. Nothing is charged.
     """
     handed_in = any(written is not None and not isinstance(written, str) for written in predictions)
     if handed_in and not schema.features_public and principal.role is not Role.STEWARD:
         raise QueryRejected(
             "the features of the sealed rows are sealed, too, so nobody can have made predictions for them without "
             "having seen what must not be seen; expected a rule, which is computed where the rows are, or a holdout "
-            "created with features 'public'; nothing was charged"
+            "created with features 'public'"
         )
 
 
@@ -232,11 +224,7 @@ def body_of(
 
 
 def json_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The body of a request that is one small JSON document, as the API's page shows it.
-
-    Args:
-        model: The document.
-    """
+    """The body of a request that is one small JSON document, as the API's page shows it."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": _whole_schema(model)}}}}
 
 

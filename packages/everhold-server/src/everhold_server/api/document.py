@@ -15,8 +15,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["described_routes", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 _STYLE = Path(__file__).parent.parent / "static" / "document.css"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from everhold.asking.event_feed import LedgerEvent
     from everhold_server.principals import Principal
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/holdouts/{name}", tags=["events"])
 
 _KINDS = {"holdout": "answer.released", PROMOTED: "leader.changed", UNSEALING: "study.unsealed"}

@@ -16,8 +16,6 @@ from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Steward, Viewer
 from everhold_server.uploads import document_of
 
-__all__ = ["FAMILIES", "families_of", "router"]
-
 router = APIRouter(prefix="/holdouts/{name}/families", tags=["families"])
 
 _MOST, _MOST_LISTED = 100, 1_000

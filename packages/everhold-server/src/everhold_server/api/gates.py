@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold_server.principals import Principal
     from everhold_server.uploads import Received
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/holdouts/{name}/gates", tags=["gates"])
 
 _METRICS, _OF_RISK, _OF_SCORE = GATE_METRICS, {"loss", "low", "high"}, {"name", "low", "high", "clip"}

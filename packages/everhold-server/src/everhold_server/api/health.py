@@ -16,8 +16,6 @@ from everhold_server.principals import Forbidden, Role, current_principal
 if TYPE_CHECKING:
     from everhold_server.tables import Records
 
-__all__ = ["HEALTH"]
-
 HEALTH = APIRouter(include_in_schema=False)
 
 

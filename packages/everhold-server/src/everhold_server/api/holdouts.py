@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from everhold.display import Facts
     from everhold_server.uploads import Received
 
-__all__ = [
-    "HoldoutSettings",
-    "described",
-    "listed",
-    "named_by_content",
-    "one_more_sealing",
-    "router",
-    "seal",
-    "status_for",
-]
-
 router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 
 _PARQUET, _PACKED = b"PAR1", (b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
@@ -129,11 +118,7 @@ class HoldoutSettings(PromiseSettings):
     @model_validator(mode="before")
     @classmethod
     def _no_engine(cls, given: Any) -> Any:
-        """A service connects to no address from a request.
-
-        Raises:
-            Unusable: If one is sent.
-        """
+        """A service connects to no address from a request."""
         if isinstance(given, dict) and not _OF_ENGINES.isdisjoint(given):
             raise Unusable(
                 "rows that stay in an engine are not sealed over HTTP, because connections are the operator's "
@@ -323,5 +308,5 @@ def named_by_content(path: Path, what: str) -> Path:
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(_PACKED):
-        raise HoldoutRejected(f"the {what} file is packed; expected CSV as it is, or Parquet; nothing was created")
+        raise HoldoutRejected(f"the {what} file is packed; expected CSV as it is, or Parquet")
     return path.rename(path.with_name(f"{what}.{'parquet' if head.startswith(_PARQUET) else 'csv'}"))

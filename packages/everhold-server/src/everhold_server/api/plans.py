@@ -17,8 +17,6 @@ from everhold_server.planners import Planner
 from everhold_server.principals import Viewer
 from everhold_server.uploads import document_of
 
-__all__ = ["PlanSettings", "StudySettings", "router"]
-
 router = APIRouter(tags=["planning"])
 
 _MOST = 2**40

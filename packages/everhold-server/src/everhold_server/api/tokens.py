@@ -19,8 +19,6 @@ from everhold_server.uploads import document_of
 if TYPE_CHECKING:
     from everhold_server.principals import Principal
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["people"])
 
 _TOKEN = {

@@ -24,8 +24,6 @@ from everhold_server.open_holdouts import Holdouts
 from everhold_server.principals import Steward
 from everhold_server.uploads import document_of
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/holdouts/{name}/unseal", tags=["unsealing"])
 
 

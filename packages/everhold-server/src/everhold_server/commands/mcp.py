@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.queries.predictions import PredictionTable
     from everhold.values.base import Schema
 
-__all__ = ["register"]
-
 _HTTP = "Over HTTP"
 
 

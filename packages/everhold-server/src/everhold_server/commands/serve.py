@@ -16,8 +16,6 @@ from everhold.cli.output import note
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["register", "service_package"]
-
 _REACH = "Who reaches it"
 _LIMITS = "Limits"
 

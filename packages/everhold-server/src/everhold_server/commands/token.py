@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold_server.token_store import TokenStore
     from everhold_server.wire.connection import Connection
 
-__all__ = ["register"]
-
 COLUMNS = ("id", "role", "name", "holdouts", "made", "expires", "used", "state")
 
 group = typer.Typer(cls=CommandGroup, rich_markup_mode="rich")
@@ -215,7 +213,6 @@ class _Here:
         return revoked.to_dict()
 
     def _write(self, act: str, **facts: str) -> None:
-        """Into the log of acts, as the service does it."""
         row = {
             "at": service_package().stamp(self._token_store.records.clock()), "request": "", "name": _HERE, "token": "",
             "act": act, "holdout": None, "outcome": "done", "facts": json.dumps(facts, sort_keys=True),

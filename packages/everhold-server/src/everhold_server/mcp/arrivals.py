@@ -27,8 +27,6 @@ from everhold_server.mcp.tools import (
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
-__all__ = ["ArrivalTools", "StewardTools", "has_arrivals"]
-
 
 class WindowsTold(TypedDict):
     """Answers to one query, window by window."""
@@ -51,11 +49,7 @@ class DriftTold(TypedDict):
 
 
 class ArrivalTools:
-    """Tools of a holdout to which rows were appended.
-
-    Args:
-        holdout: On whose behalf it was opened, the agent asks.
-    """
+    """Tools of a holdout to which rows were appended."""
 
     def __init__(self, holdout: Holdout) -> None:
         self._holdout = holdout

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = ["Label", "PredictionsFolder", "candidate", "predictions_wanted"]
-
 Label = int | float | str
 
 _MOST_BYTES = 2**28
@@ -170,4 +168,4 @@ def _array(values: list[Label]) -> Any:
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}; nothing was charged")
+    return QueryRejected(f"{problem}; {advice}")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from everhold.asking.open_challenge import OpenChallenge
     from everhold.holdout import Holdout
 
-__all__ = ["CaseTools", "has_cases"]
-
 Challenger = Annotated[
     str, Field(description="Name of your version, such as its commit. It must be finished before it is opened.")
 ]
@@ -36,11 +34,7 @@ def has_cases(holdout: Holdout) -> bool:
 
 
 class CaseTools:
-    """Tools of an agent for gates about cases.
-
-    Args:
-        holdout: On whose behalf it was opened, the agent asks.
-    """
+    """Tools of an agent for gates about cases."""
 
     def __init__(self, holdout: Holdout) -> None:
         self._holdout = holdout
@@ -56,7 +50,7 @@ class CaseTools:
         """Say which cases to run next; the same ones until they are reported. Free."""
         found = self._gate(gate)
         if not found.status()["open"]:
-            raise QueryRejected("no challenge is open; expected open_challenge first; nothing was charged")
+            raise QueryRejected("no challenge is open; expected open_challenge first")
         return self._told(found.open(challenger))
 
     def report(
@@ -71,7 +65,7 @@ class CaseTools:
         """
         found = self._gate(gate)
         if not found.status()["open"]:
-            raise QueryRejected("no challenge is open; expected open_challenge first; nothing was charged")
+            raise QueryRejected("no challenge is open; expected open_challenge first")
         reply = found.open(challenger).report(results, champion=champion, baseline=baseline)
         told = reply.verdict
         word = "go on" if told is None else "refused" if told.refused else "promoted" if told.promoted else "kept"
@@ -88,5 +82,5 @@ class CaseTools:
     def _gate(self, name: str) -> CaseGate:
         gate: Any = self._holdout.gate(name=name)
         if not hasattr(gate, "open"):
-            raise QueryRejected(f"gate {name!r} is not about cases; expected challenge for it; nothing was charged")
+            raise QueryRejected(f"gate {name!r} is not about cases; expected challenge for it")
         return gate  # type: ignore[no-any-return]

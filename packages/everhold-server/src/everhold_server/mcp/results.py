@@ -7,18 +7,6 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-__all__ = [
-    "AnswerTold",
-    "CasesTold",
-    "CertificateTold",
-    "CompletedTold",
-    "Described",
-    "QuoteTold",
-    "ReportTold",
-    "StatusTold",
-    "VerdictTold",
-]
-
 
 class _Led(TypedDict):
     """Fields of every result."""

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold_server.mcp.candidates import PredictionsFolder
 
-__all__ = ["LOOPBACK", "count_values", "http_app", "listening", "make_server", "serve_http", "serve_stdio"]
-
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts that cannot be reached from another machine."""
 
@@ -52,11 +50,7 @@ _FREE = "nothing was charged"
 
 
 class _Server(MCPServer[Any]):
-    """The SDK's server, whose errors are everhold's own words.
-
-    Args:
-        tools: What agents can call.
-    """
+    """The SDK's server, whose errors are everhold's own words."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         from everhold import __version__
@@ -174,11 +168,7 @@ def count_values(written: bytes) -> int:
 
 
 class _BodyCount:
-    """Refuses a body of too many bytes or values before it becomes objects.
-
-    Args:
-        app: What comes after it.
-    """
+    """Refuses a body of too many bytes or values before it becomes objects."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from everhold.queries.conditional_mean import ConditionalMean
     from everhold.queries.mean import MeanQuery
 
-__all__ = [
-    "File", "GateName", "Given", "Guess", "High", "Low", "Predictions", "Rule", "Text", "Tools", "gate_named",
-    "mean_of",
-]  # fmt: skip
-
 Text = Annotated[
     str,
     Field(description="A condition over the columns, such as \"delay > 15 and carrier = 'UA'\": its share is asked. "
@@ -207,7 +202,7 @@ def gate_named(holdout: Holdout, name: str) -> Gate:
     except EverholdError:
         raise
     except ValueError as fault:  # of the name
-        raise QueryRejected(f"{fault}; nothing was charged") from None
+        raise QueryRejected(f"{fault}") from None
 
 
 def mean_of(question: str, low: float | None, high: float | None, given: str | None) -> MeanQuery | ConditionalMean:

@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from everhold.queries.verdict import Verdict
     from everhold.values.base import Schema
 
-__all__ = [
-    "INSTRUCTIONS", "LANGUAGE", "examples", "next_after_answer", "next_after_quote", "next_after_verdict", "next_step",
-]  # fmt: skip
-
 INSTRUCTIONS = (
     "A sealed holdout answers questions about a population, thousands of times; every interval stays true, however you "
     "choose your questions. Call `describe` first. Work on your own training rows, make a guess there, and ask with "

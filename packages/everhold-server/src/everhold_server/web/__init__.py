@@ -55,12 +55,7 @@ class _Files(StaticFiles):
 
 
 def add_pages(app: FastAPI, *, api: str) -> None:
-    """Add the pages to an app beside its API.
-
-    Args:
-        app: With its state and middleware.
-        api: Path of the API.
-    """
+    """Add the pages to an app beside its API."""
     app.state.published = Publications(app.state.token_store.records)
     for router in (assets, *_ROUTERS):
         app.include_router(router, include_in_schema=False)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.asking.over_time import OverTime
     from everhold_server.principals import Principal
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _SHOWN = 24

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.queries.predictions import PredictionTable
     from everhold.values.base import Schema
 
-__all__ = ["file_of", "router", "tables_of"]
-
 router = APIRouter()
 
 _ASKABLE = tuple(kind for kind in KINDS if kind.form not in (Written.CODE, Written.CELLS))
@@ -96,7 +94,7 @@ def _kind(name: str) -> Kind:
     found = next((kind for kind in _ASKABLE if kind.name == name), None)
     if found is None:
         listed = ", ".join(kind.name for kind in _ASKABLE)
-        raise QueryRejected(f"there is no such kind of question; expected one of {listed}; nothing was charged")
+        raise QueryRejected(f"there is no such kind of question; expected one of {listed}")
     return found
 
 
@@ -104,7 +102,6 @@ def _facts(
     view: View, fields: Fields, name: str, *, answer: Any = None, fault: str = "",
     warned: Sequence[EverholdWarning] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """Facts of the page."""
     kind = _kind(name)
     return {
         "view": view, "kinds": _ASKABLE, "kind": kind, "about": _said(kind.help), "details": _inputs(kind),

@@ -8,8 +8,6 @@ from typing import Any
 
 from everhold.display import at_most
 
-__all__ = ["Budget"]
-
 _OUTLOOK = 2  # widths of a confirmed guess: now and later
 _WORDS = {"overfits": "surprises"}
 
@@ -19,7 +17,6 @@ class Budget:
     """Remaining budget and its worth.
 
     Attributes:
-        status: Public facts of the holdout.
         planned: What was there, by name; None for analysts without an allotment.
     """
 

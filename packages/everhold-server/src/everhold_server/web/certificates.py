@@ -17,8 +17,6 @@ from everhold_server.web.forms import Fields, Form
 from everhold_server.web.rendering import page
 from everhold_server.web.views import View
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _KEY = re.compile("[0-9a-f]{64}")
@@ -44,7 +42,7 @@ def file(name: HoldoutName, form: str, holdouts: Holdouts, principal: Viewer) ->
         made = view.whole.certificate(queries=view.steward)
     kinds = {"json": ("application/json", made.to_json), "html": ("text/html; charset=utf-8", made.to_html)}
     if form not in kinds:
-        raise QueryRejected("there is no such form of a certificate; expected .json or .html; nothing was charged")
+        raise QueryRejected("there is no such form of a certificate; expected .json or .html")
     media, write = kinds[form]
     headers = {
         "Content-Disposition": f'attachment; filename="{name}.certificate.{form}"', "Cache-Control": "no-store",
@@ -73,8 +71,8 @@ def verify(request: Request, _: Viewer, fields: Form) -> Response:
 def _report(fields: Fields, key: str) -> CertificateReport:
     path = fields.file("certificate")
     if path is None:
-        raise QueryRejected("there is no file; expected a certificate, .json or .html; choose one")
+        raise QueryRejected("There is no file. Choose a certificate, .json or .html.")
     if key and not _KEY.fullmatch(key):
-        raise QueryRejected("the public key is no key; expected 64 hexadecimal digits, as the steward told you")
+        raise QueryRejected("The public key is not a key. Pass 64 hexadecimal digits, as the steward gave them to you.")
     with warned_of():
         return verify_certificate(path, public_key=key or None)

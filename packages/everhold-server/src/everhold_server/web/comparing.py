@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from everhold.errors import EverholdWarning
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _SIDES = ("first", "second")
@@ -59,16 +57,14 @@ def _written(fields: Fields, tables: Any) -> dict[str, Any]:
     """
     metric = fields.text("metric")
     if metric not in COMPARED:
-        raise QueryRejected(
-            f"there is no such score; expected one of {', '.join(COMPARED)}; nothing was charged", known=[*COMPARED]
-        )
+        raise QueryRejected(f"there is no such score; expected one of {', '.join(COMPARED)}", known=[*COMPARED])
     where, sides = fields.some("where"), []
     for name in _SIDES:
         rule, file = fields.some(f"{name}_rule"), file_of(fields, name, tables)
         if (rule is None) is (file is None):
             raise QueryRejected(
                 f"the {name} predictions are {'missing' if rule is None else 'a file and a rule'}; expected a file or "
-                "a rule for each; nothing was charged"
+                "a rule for each"
             )
         of = file if rule is None else rule
         sides.append({"kind": "metric", "score": metric, "of": of, **({} if where is None else {"where": where})})

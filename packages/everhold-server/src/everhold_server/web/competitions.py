@@ -23,8 +23,6 @@ from everhold_server.web.views import FEEDBACK_IN_WORDS, SAID_OF, View
 if TYPE_CHECKING:
     from everhold_competitions.leaderboard import Leaderboard
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["FaultPages"]
-
 _TITLES = {
     400: "This cannot be read",
     401: "Please log in",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from everhold_server.uploads import Received
 
-__all__ = ["ENDINGS", "Fields", "Form"]
-
 ENDINGS = ".csv,.tsv,.parquet,.arrow"
 """File name endings that a browser offers for a table; the kind of a file is seen in the file."""
 
@@ -48,11 +46,7 @@ class Fields:
         return bool(self.text(name))
 
     def number(self, name: str, otherwise: float | None = None) -> float | None:
-        """A number; what else there is where nothing was written.
-
-        Raises:
-            QueryRejected: If it is none.
-        """
+        """A number; what else there is where nothing was written."""
         written = self.text(name).replace(",", "")
         if not written:
             return otherwise

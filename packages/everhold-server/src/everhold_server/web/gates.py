@@ -17,8 +17,6 @@ from everhold_server.web.forms import ENDINGS, Fields, Form
 from everhold_server.web.rendering import page
 from everhold_server.web.views import SAID_OF, View
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _FILE, _TRAINING, _RESULTS = "predictions", "training", "results"
@@ -73,7 +71,7 @@ def challenge_with_results(
         with warned_of():
             gate: Any = holdouts.asked_by(name, principal).gate(name=fields.text("gate"))
             if not hasattr(gate, "open"):
-                raise QueryRejected("the gate is not about cases; expected a rule or predictions; nothing was charged")
+                raise QueryRejected("the gate is not about cases; expected a rule or predictions")
             verdict = gate.challenge(_results(fields), challenger=fields.some("challenger"))
         noted(request, "challenge", gate=gate.name, outcome=verdict.to_dict()["verdict"], question=verdict.question)
     except EverholdError as reason:
@@ -102,7 +100,7 @@ def _results(fields: Fields) -> dict[str, list[Any]]:
     """The results in a file; its format is seen in its first character."""
     file = fields.file(_RESULTS)
     if file is None:
-        raise QueryRejected("no file of results; expected JUnit XML, promptfoo JSON or CSV; nothing was charged")
+        raise QueryRejected("no file of results; expected JUnit XML, promptfoo JSON or CSV")
     with file.open("rb") as opened:
         begins = opened.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     return read_case_file(file, kind={b"<": ".xml", b"{": ".json"}.get(begins, ".csv"))
@@ -115,7 +113,7 @@ def _candidate(view: View, fields: Fields) -> Any:
     table = chosen.tables(schema).get(_FILE)
     if (rule is None) == (table is None):
         found = "neither of them" if rule is None else "both"
-        raise QueryRejected(f"there is {found}; expected a rule or a file of predictions; nothing was charged")
+        raise QueryRejected(f"there is {found}; expected a rule or a file of predictions")
     return rule if table is None else table
 
 

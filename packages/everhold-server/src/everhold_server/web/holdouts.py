@@ -25,8 +25,6 @@ from everhold_server.web.published import Publications, Published
 from everhold_server.web.rendering import page, place
 from everhold_server.web.views import SAID_OF, View, dependence_of, handed_in
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _LATEST = 25
@@ -81,11 +79,7 @@ def _form(request: Request, fields: Fields, *, fault: str = "", status: int = 20
 
 
 def _settings(fields: Fields) -> HoldoutSettings:
-    """Settings of a new holdout in a form.
-
-    Raises:
-        HoldoutRejected: If it cannot be meant. Nothing was created.
-    """
+    """Settings of a new holdout in a form."""
     texts = {name: fields.some(name) for name in _TEXTS}
     wholes = {name: fields.whole(name) for name in _WHOLES}
     wish: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
@@ -105,16 +99,12 @@ def _settings(fields: Fields) -> HoldoutSettings:
     except ValidationError as fault:
         wrong = ", ".join(dict.fromkeys(str(error["loc"][0]) for error in fault.errors()))
         raise HoldoutRejected(
-            f"the form cannot be used: see {wrong}; expected what it says beside each field; nothing was created"
+            f"the form cannot be used: see {wrong}; expected what it says beside each field"
         ) from None
 
 
 def _declared(fields: Fields) -> dict[str, Any]:
-    """Families of a protocol in a form, and their part of the probability of failure.
-
-    Raises:
-        QueryRejected: If it is no protocol. Nothing was created.
-    """
+    """Families of a protocol in a form, and their part of the probability of failure."""
     if (written := fields.some("declared")) is None:
         return {}
     said = from_toml(written)

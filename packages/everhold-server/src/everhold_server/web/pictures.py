@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["intervals", "sawtooth"]
-
 _WIDE, _LEFT, _RIGHT = 360.0, 40.0, 350.0
 _TOP, _BOTTOM, _BARS = 12.0, 112.0, 160.0  # of the line, and the foot of the bars
 _LABELS = 4
@@ -15,9 +13,6 @@ _LABELS = 4
 
 def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Half-widths before and after each arrival, above the queries and surprises between two of them.
-
-    Args:
-        rows: Of a timeline, in order.
 
     Returns:
         Coordinates; None where there is nothing to draw.
@@ -52,9 +47,6 @@ def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 def intervals(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """One interval for each window.
-
-    Args:
-        rows: Of a query over time, in order.
 
     Returns:
         Coordinates; None where there is nothing to draw.

@@ -17,8 +17,6 @@ from everhold_server.planners import Planner, Planners
 from everhold_server.principals import Viewer
 from everhold_server.web.rendering import page
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _LINES = 6
@@ -80,7 +78,6 @@ def _studied(written: str, rows: int) -> StudyPlan:
     """The plan of a protocol.
 
     Raises:
-        EverholdError: If it cannot be planned.
         ValueError: If its numbers make no sense.
     """
     said = from_toml(written)

@@ -13,8 +13,6 @@ from everhold_server.tables import stamp
 if TYPE_CHECKING:
     from everhold_server.tables import Records
 
-__all__ = ["Publications", "Published", "published"]
-
 published = sa.Table(
     "published",
     metadata,
@@ -26,11 +24,7 @@ published = sa.Table(
 
 
 class Publications:
-    """Published pages of a storage; safe to share between threads.
-
-    Args:
-        records: The database.
-    """
+    """Published pages of a storage; safe to share between threads."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -41,13 +35,7 @@ class Publications:
             return connection.execute(sa.select(published).where(published.c.holdout == holdout)).first() is not None
 
     def put(self, holdout: str, *, public: bool, by: str) -> None:
-        """Publish it, or take it back.
-
-        Args:
-            holdout: Its name.
-            public: Whether everybody may see it from now on.
-            by: Name of the steward who says so.
-        """
+        """Publish it, or take it back."""
         moment = stamp(self.records.clock())
         with self.records.writing() as connection:
             connection.execute(sa.delete(published).where(published.c.holdout == holdout))

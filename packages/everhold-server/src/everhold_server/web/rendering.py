@@ -14,8 +14,6 @@ from everhold.display import at_least, at_most, left_in_words, printable, rounde
 if TYPE_CHECKING:
     from fastapi import Request
 
-__all__ = ["STATIC", "page", "place"]
-
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 

@@ -22,8 +22,6 @@ from everhold_server.web.published import Published
 from everhold_server.web.rendering import page, place
 from everhold_server.web.views import View
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _ACTS = 50

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.principals import Principal
 
-__all__ = ["FEEDBACK_IN_WORDS", "SAID_OF", "View", "dependence_of", "handed_in"]
-
 _SHOWN = ("sequence", "asked_at", "asked", "value", "low", "high", "source", "charged", "analyst", "estimate")
 _DISTANCES = (1, 2, 5, 10, 20, 50, 100)
 _MOST_SETS = 10
@@ -62,7 +60,6 @@ class View:
     Attributes:
         whole: As the steward has it; of it nothing is shown that is not public or theirs.
         status: Its public facts; for analysts what is left is theirs.
-        principal: Whose view it is.
         mine: What they ask; None for viewers, and for analysts without an allotment.
         lacking: Why there is none, in words; empty for viewers.
     """

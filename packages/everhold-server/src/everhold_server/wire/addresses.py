@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["INSECURE_VARIABLE", "TOKEN_VARIABLE"]
-
 TOKEN_VARIABLE = "EVERHOLD_TOKEN"
 INSECURE_VARIABLE = "EVERHOLD_INSECURE"
 """Environment variable; ``1`` lets a token travel without TLS to another machine."""

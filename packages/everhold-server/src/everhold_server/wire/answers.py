@@ -31,8 +31,6 @@ from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold_competitions.leaderboard import Comparison, Standing
 
-__all__ = ["RESULT", "result_from", "told"]
-
 RESULT = "result"
 """Names the class of an object."""
 
@@ -57,11 +55,7 @@ _OTHERS = (Comparison, Schema, Standing)
 
 
 def told(result: Any) -> dict[str, Any]:
-    """A result as plain data that `json` can write, without infinite numbers.
-
-    Raises:
-        TypeError: If it is no result.
-    """
+    """A result as plain data that `json` can write, without infinite numbers."""
     infinite: dict[str, str] = {}
     document = _told(result, "", infinite)
     if not isinstance(document, dict) or RESULT not in document:

@@ -17,27 +17,20 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.case_results import runs_by_case
 
-__all__ = ["results_from", "written_results"]
-
 _PAIR = 2
 
 
 def results_from(written: Any) -> dict[Any, list[Any]]:
-    """Read results.
-
-    Raises:
-        QueryRejected: If they are none. Nothing was charged.
-    """
+    """Read results."""
     pairs = list(written.items()) if isinstance(written, dict) else written
     if not isinstance(pairs, list) or not all(isinstance(pair, (list, tuple)) and len(pair) == _PAIR for pair in pairs):
         raise QueryRejected(
-            f"the results are {brief(written)}; expected an object from case id to runs, or a list of pairs; nothing "
-            "was charged"
+            f"the results are {brief(written)}; expected an object from case id to runs, or a list of pairs"
         )
     found: dict[Any, list[Any]] = {}
     for case, runs in pairs:
         if not isinstance(case, (str, int)):
-            raise QueryRejected(f"a case is named {brief(case)}; expected a text or a number; nothing was charged")
+            raise QueryRejected(f"a case is named {brief(case)}; expected a text or a number")
         found.setdefault(case, []).extend(runs if isinstance(runs, list) else [runs])
     return found
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["Connection", "Part"]
-
 Part = Callable[[ExitStack], Any]
 """Opens the content of a part of a form anew for each time that it is sent: bytes, or a file."""
 
@@ -54,7 +52,6 @@ class Connection:
         transport: How httpx sends requests; for tests, and for proxies of one's own.
 
     Raises:
-        ValueError: If it is no address.
         AuthError: If the token would travel in the clear.
         ModuleNotFoundError: If httpx is not installed.
     """

@@ -19,8 +19,6 @@ from everhold_server.wire.scalars import a_text, a_truth, refuse
 if TYPE_CHECKING:
     from everhold.values.base import Schema
 
-__all__ = ["FILE", "Tables", "predictions_from", "written_predictions"]
-
 FILE = "file"
 """Names the table that predictions are in; beside it only the column may be named."""
 
@@ -105,10 +103,6 @@ def _number(name: str) -> int | float:
 def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) -> Any:
     """The inverse of `predictions_from`: what is written, and tables that travel beside it.
 
-    Args:
-        predictions: As a maker of questions takes them.
-        tables: A table of predictions is put here.
-
     Raises:
         QueryRejected: If it is an estimator, which does not travel. Nothing is charged.
     """
@@ -118,7 +112,7 @@ def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) ->
         raise QueryRejected(
             "an estimator does not travel: unpacking one runs whatever code is in it, beside the sealed rows; expected "
             "its predictions with their row ids, where features are public, or a rule as a text, such as "
-            "accuracy('dep_delay > 10'); or ask where the rows are; nothing was charged"
+            "accuracy('dep_delay > 10'); or ask where the rows are"
         )
     if isinstance(predictions, PredictionColumn | LocatedPredictions):
         refuse(

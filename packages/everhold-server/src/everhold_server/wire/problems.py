@@ -8,8 +8,6 @@ from typing import Any
 from everhold import errors
 from everhold.errors import AuthError, EverholdError, HoldoutNotFound, QueryRejected
 
-__all__ = ["error_from"]
-
 _CLASSES = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower(): kind
     for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, EverholdError)
@@ -29,8 +27,9 @@ def error_from(status: int, document: Any) -> EverholdError:
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
         return _BY_STATUS.get(status, EverholdError)(
             f"the service answered with the status {status} and without a reason; expected everhold's API; check the "
-            "address; if a question was asked, ask it again: what was answered already is free"
+            "address; if a question was asked, ask it again: what was answered already is free",
+            whole=True,
         )
     kind = _CLASSES.get(str(document.get("title")), _BY_STATUS.get(status, EverholdError))
     facts = {name: value for name, value in document.items() if name not in (*_ABOUT_IT, "message")}
-    return kind(document["detail"], **facts)
+    return kind(document["detail"], **{**facts, "whole": True})

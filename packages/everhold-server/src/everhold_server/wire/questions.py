@@ -23,8 +23,6 @@ from everhold.queries.question import Query
 from everhold_server.wire.predictions import written_predictions
 from everhold_server.wire.scalars import a_list, a_number, a_scalar, a_text, a_truth, a_whole_number, plain, refuse
 
-__all__ = ["SCALARS", "TOLERANCE", "kind_of", "spelled", "written"]
-
 TOLERANCE = "tolerance"
 SCALARS: Mapping[Form, Callable[[Any, str], Any]] = {
     Form.NUMBER: a_number, Form.WHOLE: a_whole_number, Form.TEXT: a_scalar, Form.BEST: a_text, Form.LIST: a_list,
@@ -66,7 +64,7 @@ def kind_of(name: Any) -> Kind:
     if found.form is Form.CODE:
         raise QueryRejected(
             f"{found.name} needs a Python function, and the service takes none, because it would run beside the sealed "
-            "rows; expected another kind of question; or ask where the rows are; nothing was charged"
+            "rows; expected another kind of question; or ask where the rows are"
         )
     return found
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import Query
     from everhold.values.base import Schema
 
-__all__ = ["QUERY", "query_schemas", "question_from", "referring"]
-
 _REFERENCE = "#/components/schemas/"
 QUERY = {"x-query": True}
 """Stands for a reference to the union in the schemas of models: pydantic takes none to what it does not define."""
@@ -219,7 +217,7 @@ def _make(kind: Kind, subjects: list[Any], details: Mapping[str, Any]) -> Query[
     except QueryRejected:
         raise
     except (ValueError, TypeError, ArithmeticError) as reason:
-        raise QueryRejected(f"{reason}; nothing was charged") from None
+        raise QueryRejected(f"{reason}") from None
     return made
 
 
@@ -235,4 +233,4 @@ def _refusal(kind: Kind, fault: ValidationError) -> QueryRejected:
     else:
         problem = f"lacks {' and '.join(str(error['loc'][0]) for error in errors)}"
         expected = "a value for each"
-    return QueryRejected(f"a question of the kind {kind.name!r} {problem}; expected {expected}; nothing was charged")
+    return QueryRejected(f"a question of the kind {kind.name!r} {problem}; expected {expected}")

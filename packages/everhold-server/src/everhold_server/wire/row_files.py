@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from everhold.sealing.reading import RowSource
     from everhold_server.wire.connection import Part
 
-__all__ = ["row_files"]
-
 
 @contextmanager
 def row_files(**sources: RowSource | None) -> Iterator[dict[str, Part]]:

@@ -9,8 +9,6 @@ from typing import Any, NoReturn
 from everhold.arguments import as_float, as_whole, brief
 from everhold.errors import QueryRejected
 
-__all__ = ["MOST_ITEMS", "a_list", "a_number", "a_scalar", "a_text", "a_truth", "a_whole_number", "plain", "refuse"]
-
 MOST_ITEMS = 10_000
 """Of a list of edges, categories or groups."""
 
@@ -24,7 +22,7 @@ def refuse(problem: str, expected: str) -> NoReturn:
     Raises:
         QueryRejected: Always. Nothing is charged.
     """
-    raise QueryRejected(f"{problem}; expected {expected}; nothing was charged")
+    raise QueryRejected(f"{problem}; expected {expected}")
 
 
 def a_text(value: Any, name: str) -> str:

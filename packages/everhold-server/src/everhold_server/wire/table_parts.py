@@ -14,8 +14,6 @@ from everhold_server.wire.scalars import refuse
 if TYPE_CHECKING:
     from everhold.queries.predictions import PredictionTable
 
-__all__ = ["PARQUET_TYPE", "parquet_of"]
-
 PARQUET_TYPE = "application/vnd.apache.parquet"
 """Media type of Parquet files."""
 

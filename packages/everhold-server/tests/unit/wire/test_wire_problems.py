@@ -20,7 +20,7 @@ def test_an_error_arrives_as_what_it_was(kind):
     sent = kind("what was wrong", name="flights", left=3)
     response = problem(sent.http_status, kind.__name__, sent.message, **sent.data)
     arrived = error_from(response.status_code, json.loads(response.body))
-    assert (type(arrived), str(arrived), arrived.data) == (kind, "what was wrong", {"name": "flights", "left": 3})
+    assert (type(arrived), str(arrived), arrived.data) == (kind, str(sent), {"name": "flights", "left": 3})
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,9 @@ def test_what_says_nothing_is_no_answer_of_the_service(document):
     arrived = error_from(502, document)
     assert type(arrived) is EverholdError
     assert "status 502" in str(arrived)
+
+
+def test_nothing_is_said_of_the_charge_where_the_service_says_nothing():
+    assert "nothing was charged" in str(QueryRejected("there is no such column"))
+    assert "nothing was" not in str(error_from(422, None))
+    assert str(error_from(422, {"title": "query rejected", "detail": "it ended early"})) == "it ended early"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
 
-__all__ = ["account_block"]
-
 _ALLOTTED = (
     "The steward let named analysts spend parts of the budget, and the ledger kept them to it. One transcript and one "
     "promise hold for all of them together. A name says on whose behalf a question was asked; it does not prove who "

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
 
-__all__ = ["account_findings", "query_findings", "summary_findings"]
-
 _NO_FEEDBACK = "none"
 _FEEDBACK = (_NO_FEEDBACK, "leader", "score")  # a certificate is verified without the extension that made the section
 _ANYTHING = (-math.inf, math.inf)

@@ -9,12 +9,6 @@ from everhold.certificate.numbers import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = [
-    "ARRIVED", "FAMILIES_ARRIVED",
-    "about_findings", "about_rows", "arrival_findings", "arrival_items", "arrivals_of", "completion_findings",
-    "rows_that_arrived",
-]  # fmt: skip
-
 ARRIVED = (
     "Rows were appended after the holdout had been created. The half-width at the top is that of the rows of its "
     "creation; what is answered later is about more rows, or about the rows since an arrival, and each answer says "

@@ -10,8 +10,6 @@ from everhold.certificate.numbers import shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Block", "brief_value", "labelled", "value_text"]
-
 _LABELS = {
     "id": "identifier of the holdout",
     "rows": "sealed rows",

@@ -9,8 +9,6 @@ from everhold.certificate.estimand_words import by_labels, value_in_words
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["competition_in_words", "gates_in_words"]
-
 _GATES_OF_CASES = (
     "At a gate about cases, a version is named by the SHA-256 of its name there. Each champion also fulfils the guards "
     "that the metric names, against the baseline, which is fixed. Where the metric says that it is about new runs of "

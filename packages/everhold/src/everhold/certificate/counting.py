@@ -10,8 +10,6 @@ from everhold.certificate.numbers import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["counting_words", "group_items", "rows_and_groups"]
-
 _GROUPS = "groups"
 _MISSING = (
     "A condition whose value is missing counts as not met. A missing number counts as the low end of its range. A row "

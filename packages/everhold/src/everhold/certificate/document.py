@@ -44,23 +44,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism, Promise, State
     from everhold.sealing.keys import StewardKey
 
-__all__ = [
-    "ALGORITHM",
-    "SOFTWARE",
-    "Certificate",
-    "CertifiedAccount",
-    "digest",
-    "earlier_left_of",
-    "entering_numbers",
-    "left_of",
-    "make_certificate",
-    "privacy_facts",
-    "promise_in_words",
-    "signed_message",
-    "software_version",
-    "stamped_digest",
-]
-
 SOFTWARE = "everhold"
 ALGORITHM = "Ed25519 over the canonical JSON of the sections' SHA-256 digests"
 
@@ -179,7 +162,6 @@ class CertifiedAccount:
     """Account of a holdout, as a certificate states it.
 
     Attributes:
-        head: Where the ledger stands.
         tally: What the entries up to the head add up to.
         since: The checkpoint after which entries were read; None if all of them were.
         also_sealed_as: Other holdouts of the same storage with the same rows.

@@ -9,8 +9,6 @@ from everhold.answers import with_shares
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OF_POPULATION", "by_labels", "value_in_words"]
-
 OF_POPULATION = "the population's value"
 
 

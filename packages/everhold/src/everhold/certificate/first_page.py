@@ -17,8 +17,6 @@ from everhold.display import escaped
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["FIRST_PAGE_STYLE", "TITLE", "first_page", "summary_rows"]
-
 TITLE = "In plain words"
 _HEX_SHOWN = 16
 

@@ -13,25 +13,6 @@ from typing import Any
 from everhold.estimand import FEATURES
 from everhold.values.measures import MEASURES
 
-__all__ = [
-    "DATA_BEGIN",
-    "DATA_END",
-    "FORMAT",
-    "FORMAT_FIELD",
-    "RARE_SOURCES",
-    "SECTIONS",
-    "SIGNATURE",
-    "SOURCES",
-    "SUMMARY",
-    "TIMESTAMP",
-    "WORDS",
-    "edition_of",
-    "facts_of",
-    "is_hex",
-    "misshapen",
-    "sections_of",
-]
-
 FORMAT_FIELD = "everhold_certificate"
 FORMAT = 1
 """Version of the document, its words and its page included; a change of any of them is a new version."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism, Promise
 
-__all__ = ["mechanism_of", "promise_findings", "state_of", "unreachable_findings"]
-
 
 def mechanism_of(document: Mapping[str, Any]) -> Mechanism:
     """The mechanism that a certificate describes, built anew."""

@@ -6,8 +6,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 from everhold.display import LEAST_SHOWN
 
-__all__ = ["at_least", "at_most", "counted", "percent", "plain", "shown"]
-
 _LEAST_SHOWN = Decimal(repr(LEAST_SHOWN))
 
 

@@ -24,15 +24,6 @@ from everhold.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "ARTICLE_STYLE",
-    "in_the_style_of_today",
-    "outline",
-    "render_article",
-    "render_fragment",
-    "render_page",
-]
-
 
 def outline(document: Mapping[str, Any]) -> tuple[Block, ...]:
     """The blocks of a certificate, in order."""

@@ -11,8 +11,6 @@ from everhold.display import escaped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["QUERIES_STYLE", "query_items", "render_queries"]
-
 _PAGE = 100
 _HEAD = ("entry", "query", "answer", "interval", "source", "charged")
 _SOURCES = {

@@ -9,8 +9,6 @@ from typing import Any
 from everhold.certificate.form import DATA_BEGIN, DATA_END
 from everhold.ledger.chain import canonical
 
-__all__ = ["MOST_BYTES", "Malformed", "read_document"]
-
 MOST_BYTES = 4 * 2**20
 _MOST_DEPTH = 16
 

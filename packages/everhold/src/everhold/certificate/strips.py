@@ -17,8 +17,6 @@ from everhold.values.measures import POINTS, RATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["strips"]
-
 _ROOM = 0.07  # of the width, on either side
 _TICKS = 5
 
@@ -28,9 +26,6 @@ class _Axis:
     """A scale that several answers share.
 
     Attributes:
-        low: Where it begins.
-        high: Where it ends.
-        step: From tick to tick.
         unit: What stands behind a tick.
     """
 

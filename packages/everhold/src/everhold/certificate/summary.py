@@ -22,8 +22,6 @@ from everhold.values.measures import POINTS, RATES
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
 
-__all__ = ["Bounds", "bounds_of", "confirmed", "margin_of", "summary_words", "unit_of"]
-
 _TOO_LARGE = 1e15
 _MOST_DECIMALS = 12
 _DECIMALS_OF_A_POINT = 6
@@ -114,8 +112,6 @@ class Bounds:
     """A number with its interval as a sentence has it: to the digits that the interval allows, ends outwards.
 
     Attributes:
-        value: The number.
-        low: Lower end, rounded down.
         high: Upper end, rounded up.
     """
 
@@ -160,13 +156,7 @@ def confirmed(fact: Mapping[str, Any]) -> bool:
 
 
 def summary_words(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, simulation: bool) -> dict[str, Any]:
-    """The words of the first page.
-
-    Args:
-        facts: Section by name, without their words.
-        kind: The mechanism that answers.
-        simulation: Whether its noise could be predicted.
-    """
+    """The words of the first page."""
     answers = facts["summary"]["answers"]
     before = "Simulation only: " if simulation else ""
     return {

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate as Root
     from rfc3161_client import TimeStampResponse
 
-__all__ = ["TimestampAuthority", "Timestamper", "roots_from", "stamp_findings", "stamp_of"]
-
 Timestamper = Callable[[bytes], bytes]
 """From a SHA-256 digest, 32 bytes, to a token of RFC 3161 about it, in DER."""
 
@@ -46,7 +44,6 @@ class TimestampAuthority:
 
     Attributes:
         url: Where it answers, ``http`` or ``https``; a token needs no secrecy and cannot be altered on the way.
-        timeout: Seconds to wait for it.
     """
 
     url: str
@@ -143,11 +140,7 @@ def stamp_findings(stamp: Mapping[str, str], digest: bytes, roots: Sequence[Root
 
 
 def roots_from(pem: bytes) -> list[Root]:
-    """The root certificates in a PEM file.
-
-    Raises:
-        ValueError: If there are none.
-    """
+    """The root certificates in a PEM file."""
     from cryptography.x509 import load_pem_x509_certificates
 
     try:
@@ -160,11 +153,7 @@ def roots_from(pem: bytes) -> list[Root]:
 
 
 def _client() -> Any:
-    """The package that reads tokens.
-
-    Raises:
-        EverholdError: If it is missing.
-    """
+    """The package that reads tokens."""
     try:
         import rfc3161_client
     except ModuleNotFoundError:
@@ -175,11 +164,7 @@ def _client() -> Any:
 
 
 def _read(token: object) -> TimeStampResponse:
-    """A token, as if an authority had just granted it.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """A token, as if an authority had just granted it."""
     client = _client()
     if not isinstance(token, (bytes, bytearray)) or not token or len(token) > _MOST_BYTES:
         raise ValueError("no token")
@@ -192,7 +177,6 @@ def _read(token: object) -> TimeStampResponse:
 
 
 def _length(count: int) -> bytes:
-    """A length in DER."""
     if count < 0x80:
         return bytes([count])
     digits = count.to_bytes((count.bit_length() + 7) // 8)

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from cryptography.x509 import Certificate as Root
 
-__all__ = ["CertificateReport", "verify_certificate"]
-
 _LONGEST_VERSION = 40
 _SECTION_BEGINS = re.compile(r'<section id="everhold-(\w+)">')
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from everhold.mechanisms import Mechanism
 
-__all__ = ["add_words", "engine_name", "is_endless", "promise_sentence"]
-
 _LARGE_EPSILON = 10.0
 _USELESS_RADIUS = 0.5
 _ROUNDING = 1e-9
@@ -182,9 +180,6 @@ _BANNER = (
 
 def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The sections of a certificate: the facts, and what they mean in words.
-
-    Args:
-        facts: Section by name, without their words.
 
     Raises:
         KeyError: If the facts are not those of a mechanism that everhold knows.

@@ -109,7 +109,7 @@ def line_width(names: Sequence[str], covered: Set[str], *, field: str) -> alt.St
 def coloured_lines(
     points: list[dict[str, Any]], looks: Mapping[str, tuple[str, list[int]]], *,
     labels: str = "datum.label", covered: Set[str] = frozenset(),
-    legend_at: Literal["right", "top", "bottom"] = "right",
+    legend_at: Literal["right", "bottom"] = "right",
 ) -> alt.Chart:  # fmt: skip
     """Lines that differ in colour and dash.
 

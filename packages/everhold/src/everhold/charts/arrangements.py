@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import Links
 
-__all__ = ["links_chart", "placed", "sets_chart"]
-
 _HEIGHT = 220
 _ROW, _SET = "#0072b2", "#009e73"
 _SIZES = 30  # of sets, that have a bar of their own
@@ -28,11 +26,7 @@ _FULL = 60  # dots, of which more are drawn smaller
 
 
 def links_chart(links: Links) -> alt.LayerChart:
-    """Rows as dots, with a line between two that tell about each other; latent nodes are hollow.
-
-    Args:
-        links: Of a model of dependence.
-    """
+    """Rows as dots, with a line between two that tell about each other; latent nodes are hollow."""
     import altair as alt
 
     dots = [

@@ -11,8 +11,6 @@ from everhold.charts import styled
 if TYPE_CHECKING:
     from everhold.planning.case_steps import CasePlan
 
-__all__ = ["case_plan_chart"]
-
 
 def case_plan_chart(plan: CasePlan) -> alt.LayerChart:
     """Smallest steps of a plan against runs: new cases, and new runs of these; nothing where none is provable."""

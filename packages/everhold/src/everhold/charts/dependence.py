@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
 
-__all__ = ["Portrait", "correlation_chart", "influence_chart", "portrait_of"]
-
 _DISTANCES = 40
 _MOST_DOTS = 120
 
@@ -53,7 +51,6 @@ class Portrait:
         title: What stands above it.
         alt: What it shows, for those who do not see it.
         caption: What stands below it.
-        draw: Draws it.
     """
 
     title: str
@@ -181,7 +178,6 @@ def correlation_chart(
     rows: int,
     queries: int,
     overfits: int = 10,
-    confidence: float = 0.95,
     model: DependenceModel | None = None,
 ) -> alt.LayerChart:
     """Radius against the correlation of neighbouring rows, for symmetric chains of two states.
@@ -190,12 +186,11 @@ def correlation_chart(
         rows: Number of sealed rows.
         queries: Number of adaptive questions.
         overfits: Answers that may come from the holdout.
-        confidence: 1 - beta.
         model: A model to be marked by what its rows are worth: it stands where a chain has as many effective rows.
     """
     import altair as alt
 
-    wish = PlanRequest(rows=rows, queries=queries, overfits=min(overfits, queries), confidence=confidence)
+    wish = PlanRequest(rows=rows, queries=queries, overfits=min(overfits, queries))
     chains = {strength: _two_states(strength) for strength in _CORRELATIONS}
     points = [
         {"correlation": strength, "radius": radius, "by": name}
@@ -207,7 +202,7 @@ def correlation_chart(
         x=alt.X("correlation:Q", title="correlation of neighbouring rows", axis=alt.Axis(format=".1f")),
         y=alt.Y(
             "radius:Q",
-            title=f"radius at {confidence:.4g} confidence",
+            title=f"radius at {wish.confidence:.4g} confidence",
             scale=alt.Scale(type="log"),
             axis=alt.Axis(format="~g"),
         ),

@@ -11,8 +11,6 @@ from everhold.charts import styled
 if TYPE_CHECKING:
     from everhold.planning.growing import GrowthPlan
 
-__all__ = ["growth_plan_chart"]
-
 _LINES = {"within": "guess confirmed", "unsealed": "unsealed", "static": "unsealed, no arrivals"}
 _COLOURS = ("#009e73", "#0072b2", "#7b8994")
 

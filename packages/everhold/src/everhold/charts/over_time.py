@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["over_time_chart"]
-
 _TOLD, _SURPRISE = "#009e73", "#d55e00"
 
 

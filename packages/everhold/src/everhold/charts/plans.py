@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.charts import INK, NARROW, coloured_lines, covered_lines, mechanism_labels, styled
+from everhold.charts import INK, coloured_lines, covered_lines, mechanism_labels, styled
 from everhold.dependence import Independent
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, answering
 from everhold.planning.bounds import BOUNDS
@@ -22,52 +22,38 @@ if TYPE_CHECKING:
     from everhold.planning.plan import Plan
     from everhold.planning.request import PlanRequest
 
-__all__ = ["plan_by_queries", "plan_by_rows", "plan_by_values"]
-
 _REACH = 30.0  # how far the picture looks to either side of the wish
 _POINTS = 13
 _MOST_QUERIES = 10**7
 _VALUES = 51
 _ANSWERS = {"confirmed": "#009e73", "released": "#d55e00", "unsealed": "#0072b2"}
 _EXPECTED = "guess_and_check_expected"
+_WIDTH, _HEIGHT = 560, 380
 
 
-def plan_by_queries(plan: Plan, *, narrow: bool = False) -> alt.LayerChart:
+def plan_by_queries(plan: Plan) -> alt.LayerChart:
     """Radius against the number of questions, for the plan's rows; the wish is a cross.
 
     A picture point with fewer questions than overfits is planned with one overfit for each question.
-
-    Args:
-        plan: The plan.
-        narrow: For a page: as wide as a phone, the legend below.
     """
     wish = _drawn_wish(plan)
     numbers = _around(plan.queries, most=_MOST_QUERIES)
     points = [_point_of(wish.with_queries(number), number, plan.at) for number in numbers]
     title = f"adaptive questions, for {wish.rows:,} rows"
-    return _picture(plan, _flat(points), at=plan.queries, title=title, narrow=narrow)
+    return _picture(plan, _flat(points), at=plan.queries, title=title)
 
 
-def plan_by_rows(plan: Plan, *, narrow: bool = False) -> alt.LayerChart:
-    """Radius against the number of sealed rows, for the plan's questions; the wish is a cross.
-
-    Args:
-        plan: The plan.
-        narrow: As for `plan_by_queries`.
-    """
+def plan_by_rows(plan: Plan) -> alt.LayerChart:
+    """Radius against the number of sealed rows, for the plan's questions; the wish is a cross."""
     wish = _drawn_wish(plan)
     numbers = _around(wish.rows, most=MOST_ROWS)
     points = [_point_of(wish.with_rows(number), number, plan.at) for number in numbers]
     title = f"sealed rows, for {plan.queries:,} adaptive questions"
-    return _picture(plan, _flat(points), at=wish.rows, title=title, narrow=narrow)
+    return _picture(plan, _flat(points), at=wish.rows, title=title)
 
 
-def plan_by_values(plan: Plan, *, narrow: bool = False) -> alt.LayerChart:
+def plan_by_values(plan: Plan) -> alt.LayerChart:
     """Half-widths of guess-and-check against the true value of a yes-or-no question, by what happened before.
-
-    Args:
-        plan: The plan.
-        narrow: As for `plan_by_queries`.
 
     Raises:
         ValueError: If guess-and-check cannot serve the wish.
@@ -81,8 +67,7 @@ def plan_by_values(plan: Plan, *, narrow: bool = False) -> alt.LayerChart:
     counts = sorted({point["surprises"] for point in points})
     dashes = [[1, 0], [6, 4]][: len(counts)]
     said = ["no surprise before" if not count else f"{count:,} before" for count in counts]
-    at: Any = "bottom" if narrow else alt.Undefined
-    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5, orient=at)
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=350, symbolStrokeWidth=2.5)
     lines = (
         alt.Chart({"values": [point | {"before": said[counts.index(point["surprises"])]} for point in points]})
         .mark_line(strokeWidth=2.2)
@@ -90,19 +75,13 @@ def plan_by_values(plan: Plan, *, narrow: bool = False) -> alt.LayerChart:
             x=alt.X("value:Q", title="true value of a yes-or-no question", axis=alt.Axis(format="~g")),
             y=alt.Y("width:Q", title=f"half-width at question {tuned.queries:,} of {tuned.queries:,}"),
             color=alt.Color(
-                "answer:N",
-                scale=alt.Scale(domain=list(_ANSWERS), range=list(_ANSWERS.values())),
-                legend=legend,
+                "answer:N", scale=alt.Scale(domain=list(_ANSWERS), range=list(_ANSWERS.values())), legend=legend
             ),
-            strokeDash=alt.StrokeDash(
-                "before:N",
-                scale=alt.Scale(domain=said, range=dashes),
-                legend=legend,
-            ),
+            strokeDash=alt.StrokeDash("before:N", scale=alt.Scale(domain=said, range=dashes), legend=legend),
             tooltip=["answer:N", "surprises:Q", "value:Q", alt.Tooltip("width:Q", format=".4f")],
         )
     )
-    layered: alt.LayerChart = styled(alt.layer(lines).properties(**_size(narrow=narrow)))
+    layered: alt.LayerChart = styled(alt.layer(lines).properties(width=_WIDTH, height=_HEIGHT))
     return layered
 
 
@@ -150,11 +129,7 @@ def _labels(at: float, incomplete: dict[str, str]) -> str:
     return f"datum.label == '{_EXPECTED}' ? '{expected}' : " + mechanism_labels(**incomplete)
 
 
-def _size(*, narrow: bool) -> dict[str, int]:
-    return {"width": NARROW, "height": 260} if narrow else {"width": 560, "height": 380}
-
-
-def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str, narrow: bool) -> alt.LayerChart:
+def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -> alt.LayerChart:
     import altair as alt
 
     looks = {name: (kind.presentation.colour, [1, 0]) for name, kind in answering().items()}
@@ -170,7 +145,6 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str, n
         {name: looks[name] for name in heights},
         labels=_labels(plan.at, incomplete),
         covered=covered_lines(heights, log=True),
-        legend_at="bottom" if narrow else "right",
     ).encode(
         x=alt.X("number:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")),
         y=alt.Y(
@@ -191,7 +165,7 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str, n
         .mark_text(text="your plan", dy=-16, color=INK, fontSize=12)
         .encode(x="number:Q", y="radius:Q")
     )
-    layered: alt.LayerChart = styled(alt.layer(lines, cross, said).properties(**_size(narrow=narrow)))
+    layered: alt.LayerChart = styled(alt.layer(lines, cross, said).properties(width=_WIDTH, height=_HEIGHT))
     return layered
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["search_chart"]
-
 _SOURCES = {"a confirmed guess": "#009e73", "what the sealed rows said": "#d55e00"}
 _TRUTH = "the truth"
 _OPAQUE = 40  # bars beside each other, beyond which they are drawn thinner and fainter

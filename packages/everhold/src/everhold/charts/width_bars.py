@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everhold.charts import NARROW, styled
+from everhold.charts import styled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import altair as alt
 
-__all__ = ["width_bars"]
-
 _COLOURS = ("#0072b2", "#e69f00")
 
 
-def width_bars(
-    widths: Mapping[str, Sequence[float]], *, values: Sequence[float], rows: int, narrow: bool = False
-) -> alt.LayerChart:
+def width_bars(widths: Mapping[str, Sequence[float]], *, values: Sequence[float], rows: int) -> alt.LayerChart:
     """Half-widths by kind of query and by true value.
 
     Args:
         widths: Half-widths of each kind of query, one for each value.
         values: True values of a share, at most two.
         rows: Number of sealed rows.
-        narrow: For a page: as wide as a phone.
     """
     import altair as alt
 
@@ -46,5 +41,5 @@ def width_bars(
     )  # fmt: skip
     numbers = bars.mark_text(align="left", dx=4).encode(text="label:N", color=alt.value("#57606a"))
     drawn = alt.layer(bars.mark_bar(), numbers)
-    layered: alt.LayerChart = styled(drawn.properties(width=NARROW if narrow else 420, height=alt.Step(15)))
+    layered: alt.LayerChart = styled(drawn.properties(width=420, height=alt.Step(15)))
     return layered

@@ -11,8 +11,6 @@ from everhold.cli.failures import arguments_checked
 from everhold.cli.holdouts import ALLOTTED
 from everhold.cli.output import Format, note, show_list, show_record
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""

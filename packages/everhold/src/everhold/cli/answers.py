@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from everhold.answers import Answer
 
-__all__ = ["check_output", "save_table", "show_answer", "show_columns"]
-
 _ENDINGS = (".csv", ".parquet")
 
 

@@ -14,8 +14,6 @@ from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 
-__all__ = ["register"]
-
 _NamedArgument = Annotated[str, typer.Argument(metavar="NAME", help="The holdout's name.")]
 _WINDOWS = ["window", "rows", "value", "low", "high", "source", "charged"]
 

@@ -9,8 +9,6 @@ import typer
 
 from everhold.cli.commands import ExtensibleGroup
 
-__all__ = ["app"]
-
 app = typer.Typer(cls=ExtensibleGroup, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
 
 

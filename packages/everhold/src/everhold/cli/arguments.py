@@ -18,24 +18,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
 
-__all__ = [
-    "ENGINE_VARIABLE",
-    "STORAGE_VARIABLE",
-    "AnalystOption",
-    "FormatOption",
-    "HoldoutPlace",
-    "ModelOption",
-    "NameArgument",
-    "StorageArgument",
-    "StorageHereArgument",
-    "address_of",
-    "model_from",
-    "opened",
-    "opened_here",
-    "place_of",
-    "storage_of",
-]
-
 STORAGE_VARIABLE = "EVERHOLD_STORAGE"
 ENGINE_VARIABLE = "EVERHOLD_ENGINE"  # as `everhold_engines` has it, which takes a while to import
 
@@ -72,7 +54,6 @@ def model_from(path: Path) -> DependenceModel:
 
     Raises:
         DependenceError: If the file holds no model.
-        OSError: If it cannot be read.
     """
     from everhold.dependence import dependence_from_dict
     from everhold.errors import DependenceError

@@ -12,8 +12,6 @@ from everhold.cli.failures import CommandGroup, Misuse, arguments_checked
 from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format, note, show_list, show_record
 
-__all__ = ["register"]
-
 _INTEGRITY, _UNCHECKED = 7, 10
 _ROWS = ("section", "item", "value")
 _SUFFIXES = (".json", ".html")

@@ -22,8 +22,6 @@ from everhold.extensions import Registry, extra_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["OWN", "ExtensibleGroup"]
-
 _FORMER = {"--again": "--allow-resealing", "--called": "--name", "--overfits": "--surprises"}
 """Options that have another name now, with it; the former one works in this version."""
 

@@ -15,8 +15,6 @@ from everhold.cli.failures import Misuse, arguments_checked
 from everhold.cli.option_groups import with_option_groups
 from everhold.cli.output import Format
 
-__all__ = ["register"]
-
 
 class RowMetric(StrEnum):
     """Metrics by which two files are compared."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.sealing.row_store import SealableTable
 
-__all__ = ["FurtherOptions", "register"]
-
 
 class FurtherOptions(Protocol):
     """Options that a distribution adds to `everhold create`: a dataclass, see `everhold.cli.option_groups`.

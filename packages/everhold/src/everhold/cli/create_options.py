@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.sealing.row_store import SealableTable
 
-__all__ = ["DependenceOptions", "PlanOptions", "RowOptions"]
-
 _ROWS, _PLAN = "The rows", "What is planned"
 
 

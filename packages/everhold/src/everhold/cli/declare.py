@@ -11,8 +11,6 @@ from everhold.cli.arguments import FormatOption, NameArgument, StorageArgument, 
 from everhold.cli.failures import arguments_checked
 from everhold.cli.output import Format, note, show_list
 
-__all__ = ["register"]
-
 _COLUMNS = ["name", "holds", "declared", "bits", "within"]
 
 _ProtocolOption = Annotated[

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
 
-__all__ = ["ChartOption", "ModelArgument", "group", "register", "save_picture"]
-
 _SIZES = (100, 1_000, 10_000, 100_000)
 _ROW_LOSS = 0.01
 _DELTA = 1e-6

@@ -7,8 +7,6 @@ import typer
 from everhold.cli.arguments import FormatOption, NameArgument, StorageHereArgument, opened_here
 from everhold.cli.output import Format, note, show_list
 
-__all__ = ["register"]
-
 _TABLE = (
     "column", "role", "alike_in", "correlation", "error", "clear", "groups", "design_effect", "effective_rows",
     "radius",

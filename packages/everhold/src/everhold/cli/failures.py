@@ -22,8 +22,6 @@ from everhold.errors import EverholdError, EverholdWarning
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["EXTRAS", "CommandGroup", "Misuse", "arguments_checked"]
-
 _UNEXPECTED = (
     "everhold stopped because of a fault of its own, which is not shown because it could quote sealed rows; "
     "check the ledger with 'everhold ledger verify' and report the command that you typed"

@@ -16,8 +16,6 @@ from everhold.errors import QueryRejected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["read_document", "read_function"]
-
 _MOST_BYTES = 10_000_000
 
 
@@ -26,7 +24,6 @@ def read_document(path: Path) -> dict[str, Any]:
 
     Raises:
         QueryRejected: If it holds none.
-        OSError: If it cannot be read.
     """
     if path.stat().st_size > _MOST_BYTES:
         raise _rejected(f"{path.name} is too large", f"expected at most {_MOST_BYTES:,} bytes")
@@ -70,4 +67,4 @@ def read_function(place: str) -> Callable[..., Any]:
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}; nothing was charged")
+    return QueryRejected(f"{problem}; {advice}")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = ["register"]
-
 _METRICS = (
     "accuracy", "error", "brier", "neg_brier_score", "neg_log_loss", "balanced_accuracy", "f1", "f1_macro",
     "f1_weighted", "precision", "recall", "matthews_corrcoef", "roc_auc", "r2", "neg_mean_absolute_error",

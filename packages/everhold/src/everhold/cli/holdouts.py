@@ -33,8 +33,6 @@ from everhold.remote import is_address, remote_storage
 if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
-__all__ = ["ALLOTTED", "register", "show_transcript"]
-
 _TRANSCRIPT = ("sequence", "asked_at", "question", "asked", "value", "low", "high", "source", "charged")
 ALLOTTED = ("analyst", "asked", "questions", "charged", "charges")
 """Columns of a table of allotments."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.ledger import HoldoutRecord, LedgerStore, VerificationReport
     from everhold.sealing.keys import StewardKey
 
-__all__ = ["register", "verified"]
-
 _INTEGRITY = 7
 _NEEDED = {"folder", "public_key", "fingerprint", "training_fingerprint"}
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from everhold.ledger import LedgerStore
 
-__all__ = ["register"]
-
 _INTEGRITY = 7
 _CHECKS = ["check", "holdout", "ok", "found"]
 _LEAST_ROOM = 2**30  # bytes
@@ -212,7 +210,6 @@ def _sealed(url: str) -> list[str]:
 
 
 def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[dict[str, Any]]:
-    """The checks of one holdout."""
     from everhold.sealing.resealing import COMPARED_FILE, untold_matches
 
     record = store.record(name)

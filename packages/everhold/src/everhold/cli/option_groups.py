@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["given_options", "with_option_groups"]
-
 
 def with_option_groups(
     command: Callable[..., None], extensions: Mapping[str, type] | None = None

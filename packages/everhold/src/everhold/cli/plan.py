@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.planning.case_steps import CasePlan
     from everhold.planning.growing import GrowthPlan
 
-__all__ = ["register"]
-
 _USUAL_VALUE = 0.9  # that of the planner, which is imported only when it is needed
 
 
@@ -86,11 +84,7 @@ class SessionTerms:
         )  # fmt: skip
 
     def needed_queries(self) -> int:
-        """The number of questions.
-
-        Raises:
-            Misuse: If it is missing.
-        """
+        """The number of questions."""
         if self.queries is None:
             raise Misuse("the number of questions is missing; expected --queries, --cases for a suite, or --protocol")
         return self.queries

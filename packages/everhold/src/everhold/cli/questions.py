@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import Query
     from everhold.values.base import Schema
 
-__all__ = ["Spelled", "with_question_options"]
-
 _SUBJECT, _DETAILS = "The question, exactly one of", "More about the question"
 _TYPES = {Form.FLAG: bool, Form.NUMBER: float, Form.WHOLE: int, Form.PREDICTIONS: Path, Form.CELLS: Path}
 _ROWWISE = tuple(kind for kind in KINDS if kind.rowwise)
@@ -112,7 +110,7 @@ class Spelled:
         if trained and (lacking := [name for name in sealed if name not in training]):
             raise QueryRejected(
                 f"the predictions for the training rows have no column {lacking[0]!r}; expected the same columns in "
-                "both files; nothing was charged"
+                "both files"
             )
         return {
             name: self._made(kind, column, {**details, **({"training": training[name]} if trained else {})})
@@ -152,7 +150,7 @@ class Spelled:
         except QueryRejected:
             raise
         except ValueError as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
+            raise QueryRejected(f"{reason}") from None
         return made
 
     def _details(self, kind: Kind, schema: Schema, *, but: str = "") -> dict[str, Any]:

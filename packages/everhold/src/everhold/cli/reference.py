@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["command_paths", "help_text", "reference_page"]
-
 _WIDTH = "88"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _HEAD = """\

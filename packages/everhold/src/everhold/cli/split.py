@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.sealing.splitting import Parts, SplitRule
 
-__all__ = ["register"]
-
 _APART, _SEALING = "What belongs together, at most one of", "The command that is printed"
 
 

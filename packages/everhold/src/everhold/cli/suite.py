@@ -18,8 +18,6 @@ from everhold.errors import BudgetExhausted, EverholdError
 if TYPE_CHECKING:
     from everhold.asking.case_gate import CaseGate
 
-__all__ = ["register"]
-
 _KEPT, _FAULT, _SPENT = 1, 2, 3
 
 FileArgument = Annotated[

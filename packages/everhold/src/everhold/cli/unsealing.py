@@ -14,8 +14,6 @@ from everhold.cli.failures import Misuse
 from everhold.cli.output import Format, note, show_list
 from everhold.errors import EverholdWarning
 
-__all__ = ["register"]
-
 _FOR_EVER = (
     "unsealing releases the sealed value of every query and closes the study: no new query is answered afterwards. "
     "This cannot be undone."

@@ -64,11 +64,7 @@ if not TYPE_CHECKING:
 
 
 def require_listed(model: DependenceModel) -> None:
-    """Refuse a model that could not be read again.
-
-    Raises:
-        DependenceError: If it is not registered.
-    """
+    """Refuse a model that could not be read again."""
     if MODELS.get(getattr(model, "kind", "")) is not type(model):
         raise DependenceError(
             f"The dependence model {type(model).__name__} is not registered, so its ledger could not be opened again. "

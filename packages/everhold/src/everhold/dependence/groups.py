@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from everhold.dependence.base import RowStructure
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["Groups"]
-
 
 @dataclass(frozen=True, slots=True, init=False)
 class Groups(DependenceModel):

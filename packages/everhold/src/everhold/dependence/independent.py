@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["Independent"]
-
 _SHOWN = 24  # rows of a picture
 
 

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import DependenceModel
 
-__all__ = [
-    "BlockVarianceTest", "bits_of_stretch", "sizes_of_stretches", "stretch_of_rows", "wandering_of_means",
-    "wandering_of_sums", "wandering_of_values", "warn_of_long_memory",
-]  # fmt: skip
-
 _MOST_STRETCHES = 256
 _FEWEST_STRETCHES = 8
 _LIKE_NORMAL = 3.0  # rows of a stretch for each unit of kurtosis, below which its sum is not treated as normal

@@ -15,6 +15,4 @@ if TYPE_CHECKING:
     from everhold.diagnosis.findings import Finding
     from everhold.diagnosis.groups_and_orders import Look
 
-__all__ = ["ALL_CHECKS"]
-
 ALL_CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (*CHECKS, places, near_copies, crossed)

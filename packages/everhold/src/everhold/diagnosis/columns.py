@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
 
-__all__ = [
-    "FILE_ORDER",
-    "ExaminedColumn",
-    "ExaminedOutcome",
-    "Kind",
-    "OpenFile",
-    "OpenRows",
-    "Order",
-    "is_order",
-    "orders_of",
-    "outcomes_of",
-]  # fmt: skip
-
 FILE_ORDER = "(order of the file)"
 _MOST_COLUMNS = 60
 _MOST_COMMON = 5

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from everhold.diagnosis.groups_and_orders import Look
 
-__all__ = ["NEAR_COPIES", "CopiesFinding", "near_copies"]
-
 NEAR_COPIES = "(rows that are nearly equal)"
 
 _MOST_ROWS, _FEWEST_ROWS = 30_000, 200

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome
     from everhold.diagnosis.groups_and_orders import Look
 
-__all__ = ["CrossedFinding", "crossed"]
-
 _FEWEST_VALUES, _MOST_VALUES = 8, 29  # fewer describe rows; of more, every column of groups is looked at
 _FEWEST_GROUPS = 30
 _DECIMALS = 9  # of averages that are compared by rank

@@ -25,8 +25,6 @@ from everhold.dependence.stretches import stretch_of_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Crossing", "Shared", "along"]
-
 _MOST_DENSE = 2_000_000  # entries of a matrix that is multiplied as a dense one
 _LENGTHS, _FEWEST_STRETCHES = 8, 8
 _NO_SKEW, _MOST_SKEW = 1e-6, math.sqrt(8.0)  # of a normal law, and of the square of one

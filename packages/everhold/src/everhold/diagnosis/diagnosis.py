@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.diagnosis.columns import ExaminedColumn, OpenRows
     from everhold.mechanisms import Mechanism
 
-__all__ = ["Diagnosis", "diagnose_file", "diagnose_rows", "informed", "warn_of_dependence"]
-
 _MOST_ROWS = 100_000
 _MOST_OUTCOMES = 8  # in long files, besides the label
 _MOST_RADII = 6  # some mechanisms take a second to be tuned for groups

@@ -14,8 +14,6 @@ from everhold.diagnosis.columns import FILE_ORDER
 if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
 
-__all__ = ["FEWEST_GROUPS", "LESS_WORTH", "LEVEL", "Finding", "GroupFinding", "SeriesFinding"]
-
 LEVEL = 1e-3  # of p-values, all columns and outcomes together
 FEWEST_GROUPS = 30  # with fewer a column is an attribute; with larger groups than the root of the rows, if unclear
 _CLEAR = 0.05
@@ -35,11 +33,9 @@ class Finding(ABC):
             values, or so many rows of each that are hardly alike, that it rather describes rows; ``"series"`` if it may
             put rows in order.
         outcome: In what rows resemble each other: a column, or one of the label's classes.
-        state: The column of the outcome.
         of_label: Whether that is the label.
         correlation: Of two rows of one group (intra-class correlation, one-way analysis of variance), or of neighbours
             in the order (lag-1 autocorrelation); of ranks, so that a few huge values cannot decide.
-        standard_error: Of the correlation.
         p_value: Chance of as much where rows are worth what is promised, times the number of columns looked at.
         design_effect: How many rows are worth one; for a series, where stretches of rows show it most clearly.
         promised: How many rows are worth one as the rows are declared.

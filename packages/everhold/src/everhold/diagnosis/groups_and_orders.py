@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome, OpenRows, Order
     from everhold.diagnosis.resemblance import Resemblance
 
-__all__ = ["CHECKS", "Look", "corrected", "informative_sizes", "lie_together", "repeats"]
-
 _MOST_OUTCOMES = 40  # looked at in every order
 _MOST_IN_GROUPS = 8  # looked at in every column of groups that lie together
 _TOGETHER = 0.5
@@ -141,7 +139,6 @@ class _Compared:
     `between_neighbours`.
 
     Attributes:
-        column: The column.
         units: The declared group of each row; None if there are none.
         crossing: Rows of different units with the same value.
         pairs: Rows of different units with the same value or the one beside it.

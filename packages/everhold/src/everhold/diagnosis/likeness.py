@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from everhold.diagnosis.columns import OpenRows
 
-__all__ = ["UNKNOWN", "declared_likeness", "likeness", "likeness_of_rows"]
-
 UNKNOWN = 1.0
 """Rows of one group are taken to be all alike where training rows do not show otherwise: the widest expectation."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome, OpenRows
     from everhold.diagnosis.groups_and_orders import Look
 
-__all__ = ["PlaceFinding", "places"]
-
 _NAMES = (
     *product(("lat", "latitude"), ("lon", "lng", "long", "longitude")),
     ("x_coord", "y_coord"), ("coord_x", "coord_y"), ("pos_x", "pos_y"), ("easting", "northing"),

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
-__all__ = ["LEVEL", "DependenceMonitor", "QuestionWorth", "dependence_monitor", "to_look_at", "warn_of_questions"]
-
 LEVEL = 5e-3
 """Of a false alarm on independent rows, all questions of a plan, all orders and all groups together."""
 
@@ -76,7 +74,6 @@ class DependenceMonitor:
     """Holds the values of questions on the training rows against what is declared.
 
     Attributes:
-        rows: Number of training rows.
         order_by: Columns that put the training rows in the declared order; none for the order of the file.
         rows_for_one: How many rows are worth one as they are declared; None where no average is bounded.
         sizes: Rows of each stretch.

@@ -17,8 +17,6 @@ import scipy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Resemblance", "autocorrelation", "between_neighbours", "scores", "within_groups"]
-
 
 @dataclass(frozen=True, slots=True)
 class Resemblance:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["as_times", "may_be_time"]
-
 _CLOCK = r"(?:[ T](?P<clock>\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)(?P<zone>Z|[+-]\d{2}:?\d{2})?)?"
 _YEAR = r"(?P<y>(?:1[5-9]|20|21)\d{2})"  # others are hardly years
 _SHAPES = tuple(

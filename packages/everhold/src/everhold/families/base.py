@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
-__all__ = ["MOST_SHARE", "SHARE", "BoundFamily", "Categories", "Family", "categories_of", "share_of"]
-
 SHARE = 0.5
 """Part of the probability of failure that declared families have, by default."""
 
@@ -44,11 +42,7 @@ class Family(ABC):
         """
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """ln(1 / weight) of its least likely member, as far as that is known without any rows; else None.
-
-        Args:
-            training: Whether there are to be training rows.
-        """
+        """ln(1 / weight) of its least likely member, as far as that is known without any rows; else None."""
         return None
 
 
@@ -70,11 +64,7 @@ class BoundFamily(ABC):
         """
 
     def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:  # noqa: B027  # most have none
-        """Refuse a member with other predictions for the training rows than it was declared with.
-
-        Raises:
-            QueryRejected: Nothing is charged.
-        """
+        """Refuse a member with other predictions for the training rows than it was declared with."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

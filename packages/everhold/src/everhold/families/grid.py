@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["BoundGrid", "GridFamily", "PointQuery", "grid"]
-
 _METRICS = ("accuracy", "error", "brier", "precision", "recall", "f1")
 _COMPARED = 2_000  # training rows on which two fits are compared
 _KEPT = 4  # fitted models: a quote and the answer after it need one fit
@@ -68,8 +66,7 @@ class GridFamily(Family):
         if len(fits) > 1:
             raise QueryRejected(
                 f"two fits at {brief(first)} differ, so something besides the point decides the model; expected an "
-                "estimator that is deterministic given its parameters, with random_state= for all randomness; nothing "
-                "was charged"
+                "estimator that is deterministic given its parameters, with random_state= for all randomness"
             )
         self.bound(compiler, models[0])  # refused where the label has no such metric
         return BoundGrid(self.facts)
@@ -87,8 +84,7 @@ class GridFamily(Family):
         if found is None:
             raise QueryRejected(
                 f"the {self.metric} of a search space is a ratio, which this holdout does not take as one query; "
-                "expected guess_and_check with training rows and without a slack, or metric='accuracy'; nothing was "
-                "charged"
+                "expected guess_and_check with training rows and without a slack, or metric='accuracy'"
             )
         return found
 
@@ -102,11 +98,7 @@ class GridFamily(Family):
         }  # fmt: skip
 
     def fit(self, compiler: QueryCompiler, point: Mapping[str, Any]) -> Any:
-        """The model at a point, fitted on all training rows with one thread.
-
-        Raises:
-            QueryRejected: If it cannot be fitted. Nothing is charged.
-        """
+        """The model at a point, fitted on all training rows with one thread."""
         from sklearn.base import clone
         from threadpoolctl import threadpool_limits
 
@@ -119,7 +111,7 @@ class GridFamily(Family):
         except Exception as fault:
             raise QueryRejected(
                 f"the estimator cannot be fitted at {brief(dict(point))}: {brief(str(fault))}; expected a space of "
-                "parameters that it takes; nothing was charged"
+                "parameters that it takes"
             ) from None
 
     def _pinned(self, model: Any, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,11 +148,7 @@ class GridFamily(Family):
 
 @dataclass(frozen=True)
 class BoundGrid(BoundFamily):
-    """The space of one holdout, all of its points alike likely.
-
-    Attributes:
-        facts: Whatever decides the models.
-    """
+    """The space of one holdout, all of its points alike likely."""
 
     kind: ClassVar[str] = "grid"
     facts: dict[str, Any] = field(repr=False)
@@ -211,7 +199,7 @@ class PointQuery(RowwiseQuery):
         """Refused: it needs the training rows, and is no part of another query."""
         raise QueryRejected(
             "a point of a declared space is asked for itself, not as a part of another question; expected "
-            "ask(space.at(...)) or ask_many([...]); nothing was charged"
+            "ask(space.at(...)) or ask_many([...])"
         )
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
@@ -233,7 +221,7 @@ class PointQuery(RowwiseQuery):
         if level(made) is None and not compiler.before.answered(made.question):
             raise QueryRejected(
                 "this space is not declared on this holdout as it is now: estimator, parameters, seeds, code and "
-                "versions of packages count. Declare it with holdout.declare(name, space); nothing was charged"
+                "versions of packages count. Declare it with holdout.declare(name, space)"
             )
         return made
 
@@ -258,7 +246,7 @@ def _versions(estimator: Any) -> dict[str, str]:
         if (content := content_digest(kind)) is None:
             raise QueryRejected(
                 f"the code of {kind.__qualname__} cannot be told from other code, so it cannot be declared; expected a "
-                "class of an installed package, or one whose code uses functions and plain values; nothing was charged"
+                "class of an installed package, or one whose code uses functions and plain values"
             )
         found[f"{kind.__module__}.{kind.__qualname__}"] = content
     return dict(sorted(found.items()))
@@ -302,23 +290,19 @@ def grid(
     """
     require_sklearn("declaring a search space")
     if as_whole(seed) is None or not 0 <= seed < 2**32:
-        raise QueryRejected(f"seed is {brief(seed)}; expected a whole number of at least 0; nothing was charged")
+        raise QueryRejected(f"seed is {brief(seed)}; expected a whole number of at least 0")
     if metric not in _METRICS:
-        raise QueryRejected(
-            f"the metric is {brief(metric)}; expected one of {', '.join(map(repr, _METRICS))}; nothing was charged"
-        )
+        raise QueryRejected(f"the metric is {brief(metric)}; expected one of {', '.join(map(repr, _METRICS))}")
     listed = space_of(space)
     usable = not isinstance(estimator, type) and hasattr(estimator, "get_params") and hasattr(estimator, "fit")
     known = estimator.get_params(deep=True) if usable else {}
     if not known:
         raise QueryRejected(
-            f"{brief(estimator)} is no estimator with parameters; expected one of scikit-learn, unfitted; nothing was "
-            "charged"
+            f"{brief(estimator)} is no estimator with parameters; expected one of scikit-learn, unfitted"
         )
     if any(isinstance(value, np.random.RandomState | np.random.Generator) for value in known.values()):
         raise QueryRejected(
-            "a random_state of the estimator is a generator, which changes with every fit; expected a whole number; "
-            "nothing was charged"
+            "a random_state of the estimator is a generator, which changes with every fit; expected a whole number"
         )
     from sklearn.base import clone
 

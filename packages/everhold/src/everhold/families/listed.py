@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["BoundList", "ListedFamily", "listed"]
-
 _MOST = 100_000
 
 
@@ -41,7 +39,7 @@ class ListedFamily(Family):
             if not isinstance(plan, OneMean):
                 raise QueryRejected(
                     f"{brief(query)} is made of several queries; expected queries that are one mean or ratio each, "
-                    "such as 'delay > 15' or accuracy(model); nothing was charged"
+                    "such as 'delay > 15' or accuracy(model)"
                 )
             bound = plan.prepared[0].bound
             if bound.question in members:
@@ -71,24 +69,21 @@ class ListedFamily(Family):
         """
         queries, weights = self.queries, self.weights
         if isinstance(queries, (str, bytes)) or not isinstance(queries, Sequence) or not 1 <= len(queries) <= _MOST:
-            raise QueryRejected(
-                f"queries is {brief(queries)}; expected a list of 1 to {_MOST:,} queries; nothing was charged"
-            )
+            raise QueryRejected(f"queries is {brief(queries)}; expected a list of 1 to {_MOST:,} queries")
         if weights is None:
             return [1.0 / len(queries)] * len(queries)
         given = [as_float(weight) for weight in items_of(weights) or ()]
         if len(given) != len(queries) or not all(0.0 < weight <= 1.0 for weight in given) or sum(given) > 1.0 + 1e-9:
             raise QueryRejected(
                 f"weights is {brief(weights)}; expected a positive number for each of the {len(queries)} queries, "
-                "which sum to at most 1; nothing was charged"
+                "which sum to at most 1"
             )
         return [weight / max(sum(given), 1.0) for weight in given]
 
 
 def _listed_twice(query: object) -> QueryRejected:
     return QueryRejected(
-        f"{brief(query)} is listed twice; expected each query once, whatever its spelling; leave one of them out; "
-        "nothing was charged"
+        f"{brief(query)} is listed twice; expected each query once, whatever its spelling; leave one of them out"
     )
 
 
@@ -116,7 +111,7 @@ class BoundList(BoundFamily):
         if bound.question in self.members and self.trained.get(bound.question) != _values_digest(bound, training):
             raise QueryRejected(
                 f"{bound.shown} was declared with other predictions for the training rows; expected the same ones, "
-                "because they say how its interval is made; nothing was charged"
+                "because they say how its interval is made"
             )
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,16 +13,10 @@ from everhold.families.base import BoundFamily, Family
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
 
-__all__ = ["PlannedFamily"]
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedFamily(Family):
     """So many members, all alike likely; for plans, before anybody knows which.
-
-    Attributes:
-        what: Name for messages.
-        members: Their number.
 
     Raises:
         QueryRejected: If that is no number of members.

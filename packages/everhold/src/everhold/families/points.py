@@ -20,8 +20,6 @@ from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.ledger.chain import canonical
 
-__all__ = ["Space", "described", "space_of"]
-
 _MOST_VALUES = 100_000  # in all lists together
 
 
@@ -66,7 +64,7 @@ class Space:
                     return found
         raise QueryRejected(
             f"{brief(dict(given))} is no point of the declared space; expected one of the listed values for each of "
-            f"{', '.join(self.names)}; nothing was charged"
+            f"{', '.join(self.names)}"
         )
 
     def read(self, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,20 +92,16 @@ def space_of(given: Any) -> Space:
     grids = [given] if isinstance(given, Mapping) else given
     if isinstance(grids, str) or not isinstance(grids, Sequence) or not grids:
         raise QueryRejected(
-            f"the space is {brief(given)}; expected lists of values by parameter, such as {{'max_depth': [3, 5, 8]}}; "
-            "nothing was charged"
+            f"the space is {brief(given)}; expected lists of values by parameter, such as {{'max_depth': [3, 5, 8]}}"
         )
     listed = []
     for grid in grids:
         if not isinstance(grid, Mapping) or not grid or not all(isinstance(name, str) for name in grid):
-            raise QueryRejected(
-                f"the space holds {brief(grid)}; expected lists of values by parameter; nothing was charged"
-            )
+            raise QueryRejected(f"the space holds {brief(grid)}; expected lists of values by parameter")
         listed.append({name: _values(name, values) for name, values in grid.items()})
     if sum(len(values) for grid in listed for values in grid.values()) > _MOST_VALUES:
         raise QueryRejected(
-            f"the space lists more than {_MOST_VALUES:,} values; expected fewer for each parameter, with larger steps; "
-            "nothing was charged"
+            f"the space lists more than {_MOST_VALUES:,} values; expected fewer for each parameter, with larger steps"
         )
     return Space(listed)
 
@@ -117,12 +111,11 @@ def _values(name: str, values: Any) -> list[Any]:
     if hasattr(values, "rvs"):
         values = _steps(name, values)
     if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
-        raise QueryRejected(f"{name} is {brief(values)}; expected a list of its values; nothing was charged")
+        raise QueryRejected(f"{name} is {brief(values)}; expected a list of its values")
     found = [value.item() if isinstance(value, np.generic) else value for value in values]
     if not found or len({canonical({"": described(value)}) for value in found}) < len(found):
         raise QueryRejected(
-            f"{name} lists {'no value' if not found else 'a value twice'}; expected each of its values once; nothing "
-            "was charged"
+            f"{name} lists {'no value' if not found else 'a value twice'}; expected each of its values once"
         )
     return found
 
@@ -133,7 +126,7 @@ def _steps(name: str, distribution: Any) -> Any:
     if not hasattr(getattr(distribution, "dist", None), "pmf") or not math.isfinite(most - least):
         raise QueryRejected(
             f"{name} is a distribution without steps, of which no list can be declared; expected its values, such as "
-            f"numpy.geomspace(0.01, 1.0, 50).round(4); nothing was charged"
+            "numpy.geomspace(0.01, 1.0, 50).round(4)"
         )
     return range(int(least), min(int(most), int(least) + _MOST_VALUES) + 1)
 
@@ -164,11 +157,11 @@ def described(value: Any) -> Any:
         if fitted:
             raise QueryRejected(
                 f"a {type(value).__name__} is fitted already (it has {fitted[0]}), and may know the rows; expected "
-                "unfitted estimators; nothing was charged"
+                "unfitted estimators"
             )
         parameters = value.get_params(deep=False)
         return {"class": described(type(value))["class"], "parameters": described(parameters)}
     raise QueryRejected(
         f"{brief(value)} cannot be declared: it has no description that would tell it from others; expected numbers, "
-        "texts, lists, arrays and estimators; nothing was charged"
+        "texts, lists, arrays and estimators"
     )

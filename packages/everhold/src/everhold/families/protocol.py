@@ -58,7 +58,6 @@ class Protocol(NamedTuple):
     """The contents of a protocol.
 
     Attributes:
-        families: By name.
         share: Part of the probability of failure that they have.
         queries: Planned queries that are no members; None where it is not said.
         surprises: Planned surprises among them; None where it is not said.
@@ -89,11 +88,7 @@ def protocol(path: Path | str) -> Protocol:
 
 
 def from_toml(text: str) -> dict[str, Any]:
-    """Plain data of a protocol in TOML.
-
-    Raises:
-        QueryRejected: If it is no TOML. Nothing is changed.
-    """
+    """Plain data of a protocol in TOML."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as fault:
@@ -134,11 +129,7 @@ def protocol_from(said: object) -> Protocol:
 
 
 def checked_share(share: object) -> float:
-    """The part of the probability of failure that a protocol sets apart.
-
-    Raises:
-        QueryRejected: If it is none. Nothing is changed.
-    """
+    """The part of the probability of failure that a protocol sets apart."""
     part = share_of(share)
     if part is None:
         raise QueryRejected(
@@ -158,15 +149,7 @@ def _count(said: Mapping[str, Any], name: str) -> int | None:
 
 
 def family_from(table: object, *, what: str) -> Family:
-    """A family from plain data, such as ``{"texts": 40}``.
-
-    Args:
-        table: The data.
-        what: Name for messages.
-
-    Raises:
-        QueryRejected: If it is none. Nothing is changed.
-    """
+    """A family from plain data, such as ``{"texts": 40}``."""
     kinds = [kind for kind in _KEYS if isinstance(table, Mapping) and kind in table]
     if not isinstance(table, Mapping) or len(kinds) != 1:
         raise QueryRejected(f"{what} is {brief(table)}; expected one of {', '.join(_KEYS)} in it; nothing was changed")

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from everhold.families.base import Family
 
-__all__ = ["VALUES", "StudyLine", "StudyPlan", "plan", "plan_study"]
-
 VALUES = (0.5, 0.9)
 """True values of shares at which widths are planned."""
 
@@ -64,8 +62,6 @@ class StudyPlan(Display):
     before it, and on how many members were told before it.
 
     Attributes:
-        rows: Number of sealed rows.
-        training_rows: Number of training rows.
         confidence: Probability with which all intervals hold at once.
         share: Part of the probability of failure that declared families have.
         lines: Families in the order of the protocol, then other queries.
@@ -105,16 +101,12 @@ class StudyPlan(Display):
             )
         return "\n".join(said)
 
-    def chart(self, *, narrow: bool = False) -> alt.LayerChart:
-        """The picture: a bar for each line and value. Needs the extra ``[plots]``.
-
-        Args:
-            narrow: For a page: as wide as a phone.
-        """
+    def chart(self) -> alt.LayerChart:
+        """The picture: a bar for each line and value. Needs the extra ``[plots]``."""
         from everhold.charts.width_bars import width_bars
 
         widths = {line.queries: line.widths for line in self.lines}
-        return width_bars(widths, values=VALUES, rows=self.rows, narrow=narrow)
+        return width_bars(widths, values=VALUES, rows=self.rows)
 
     def __str__(self) -> str:
         return self.to_text()

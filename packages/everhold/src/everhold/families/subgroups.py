@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["BoundSubgroups", "SubgroupFamily", "subgroups"]
-
 _MOST_TOGETHER = 4
 
 
@@ -46,7 +44,7 @@ class SubgroupFamily(Family):
         if not within and value.expression.kind is not ColumnKind.BOOLEAN:
             raise QueryRejected(
                 f"{brief(self.of.text)} is a number, whose mean within a subgroup needs guess_and_check with training "
-                "rows; expected a condition, such as 'arr_delay > 15'; nothing was charged"
+                "rows; expected a condition, such as 'arr_delay > 15'"
             )
         return BoundSubgroups(
             (self.of.text, value.low, value.high), self._categories(compiler), together, within, value
@@ -65,14 +63,14 @@ class SubgroupFamily(Family):
         for name in self.checked_columns():
             if name not in schema.asked:
                 known = ", ".join(schema.asked)
-                raise QueryRejected(f"there is no column {brief(name)}; expected one of {known}; nothing was charged")
+                raise QueryRejected(f"there is no column {brief(name)}; expected one of {known}")
             if name in given:
                 _check_kind(name, given[name], schema.asked[name])
             values = given.get(name) or categories_of(compiler, [name]).get(name)
             if not values:
                 raise QueryRejected(
-                    f"the categories of {name!r} are unknown: it is no column of at most 1,000 texts in training "
-                    f"rows; expected them as values={{{name!r}: [...]}}; nothing was charged"
+                    f"the categories of {name!r} are unknown: it is no column of at most 1,000 texts in training rows; "
+                    f"expected them as values={{{name!r}: [...]}}"
                 )
             found[name] = values
         return found
@@ -86,8 +84,7 @@ class SubgroupFamily(Family):
         together = as_whole(self.together) or 0
         if not 1 <= together <= _MOST_TOGETHER:
             raise QueryRejected(
-                f"together is {brief(self.together)}; expected a whole number from 1 to {_MOST_TOGETHER}; nothing was "
-                "charged"
+                f"together is {brief(self.together)}; expected a whole number from 1 to {_MOST_TOGETHER}"
             )
         return together
 
@@ -101,8 +98,7 @@ class SubgroupFamily(Family):
         listed = isinstance(columns, Sequence) and not isinstance(columns, str)
         if not listed or not columns or not all(isinstance(name, str) for name in columns):
             raise QueryRejected(
-                f"columns is {brief(columns)}; expected a list of names of columns, such as ['carrier']; nothing was "
-                "charged"
+                f"columns is {brief(columns)}; expected a list of names of columns, such as ['carrier']"
             )
         return list(dict.fromkeys(columns))
 
@@ -124,13 +120,13 @@ class SubgroupFamily(Family):
             if name not in columns:
                 raise QueryRejected(
                     f"values names {brief(name)}, which is no column of these subgroups; expected some of "
-                    f"{', '.join(columns)}; nothing was charged"
+                    f"{', '.join(columns)}"
                 )
             items = [value.item() if isinstance(value, np.generic) else value for value in items_of(values) or ()]
             if not items or not all(isinstance(item, (str, bool)) or math.isfinite(as_float(item)) for item in items):
                 raise QueryRejected(
                     f"values of {name} is {brief(values)}; expected a list of its categories, each a text, a number or "
-                    f"a truth value, such as {{{name!r}: ['AA', 'UA']}}; nothing was charged"
+                    f"a truth value, such as {{{name!r}: ['AA', 'UA']}}"
                 )
             found[name] = tuple(dict.fromkeys(items))
         return found
@@ -142,7 +138,6 @@ class BoundSubgroups(BoundFamily):
 
     Attributes:
         of: The expression, and the ends of its range.
-        categories: By column.
         together: A subgroup is named by at most so many columns.
         within: Whether a mean within a subgroup is one query; else it is two shares.
         value: The expression as it is parsed.
@@ -238,7 +233,7 @@ def _check_kind(name: str, values: Sequence[Any], kind: ColumnKind) -> None:
         if not isinstance(value, usable) or (kind is ColumnKind.NUMBER and isinstance(value, bool)):
             raise QueryRejected(
                 f"values of {name} holds {brief(value)}, and the column is a {kind.value}; expected categories that it "
-                "can have; nothing was charged"
+                "can have"
             )
 
 

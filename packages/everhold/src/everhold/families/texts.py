@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Pair, Schema
 
-__all__ = ["BoundTexts", "TextFamily", "expression_nats", "number_nats", "texts"]
-
 _VERSION = 1
 _BITS = 60.0
 _MOST_BITS = 1_000.0
@@ -177,13 +175,7 @@ _ONE_WAY, _OTHER_WAY = -math.log(0.9), -math.log(0.1)  # a column with values, o
 
 
 def expression_nats(expression: Expression, columns: Mapping[str, ColumnKind], categories: Categories) -> float:
-    """ln(1 / weight) of an expression over named columns, in nats.
-
-    Args:
-        expression: Any of the language.
-        columns: Kind of each column, by name.
-        categories: Values of columns that are known to have few.
-    """
+    """ln(1 / weight) of an expression over named columns, in nats."""
     kinds = list(columns.values())
     return _Code({kind: kinds.count(kind) for kind in set(kinds)}, categories).nats(expression)
 
@@ -211,9 +203,7 @@ class TextFamily(Family):
         """
         bits = as_float(self.bits)
         if not 1.0 <= bits <= _MOST_BITS:
-            raise QueryRejected(
-                f"bits is {brief(self.bits)}; expected a number from 1 to {_MOST_BITS:g}; nothing was charged"
-            )
+            raise QueryRejected(f"bits is {brief(self.bits)}; expected a number from 1 to {_MOST_BITS:g}")
         return bits
 
 
@@ -224,7 +214,6 @@ class BoundTexts(BoundFamily):
     Attributes:
         bits: The most that a member takes.
         categories: Values of columns that are known to have few.
-        schema: The columns.
     """
 
     kind: ClassVar[str] = "texts"

@@ -14,8 +14,6 @@ import scipy
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["bernoulli_divergence", "binomial_interval", "hoeffding_radius"]
-
 _BISECTIONS = 60  # each halves the bracket; 2^-60 is below one step of the grid
 
 

@@ -17,8 +17,6 @@ import scipy
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LadderTree", "QuestionTree", "log_ladder_size"]
-
 
 def log_ladder_size(*, queries: int, levels: int) -> float:
     """Ln N of the tree of a ladder with ``queries`` questions and ``levels`` scores it can show (S3).

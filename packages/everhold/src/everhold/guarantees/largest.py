@@ -14,8 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["ChoiceLevels", "largest_upper"]
-
 
 @dataclass(frozen=True, slots=True)
 class ChoiceLevels:

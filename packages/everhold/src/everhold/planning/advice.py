@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from everhold.planning.lines import PlanLine
     from everhold.planning.plan import Plan
 
-__all__ = ["explanation"]
-
 _HARDEST = 0.5
 _FEW_ROWS = 500
 

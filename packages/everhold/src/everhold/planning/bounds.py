@@ -7,8 +7,6 @@ from typing import Any, Protocol
 
 from everhold.extensions import Registry
 
-__all__ = ["BOUNDS", "PublishedBound", "PublishedStatement"]
-
 
 class PublishedBound(Protocol):
     """Result of a statement: a radius, the rows it holds for, both possibly infinite, and the reason."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import altair as alt
     from numpy.typing import NDArray
 
-__all__ = ["CasePlan", "plan_cases", "sign_power", "smallest_step", "step_with_power"]
-
 _POWER_80 = 0.8416  # standard normal quantile of 80 %
 NOT_PROVABLE = "not provable"
 
@@ -124,9 +122,7 @@ def smallest_step(units: int, floor: float, nats: float) -> float | None:
     return None if gain > 1.0 or most_nats(units, floor) < nats else gain
 
 
-def step_with_power(
-    *, cases: int, runs: int, nats: float, disagreement: float, new_runs: bool, between: float = 0.0
-) -> float | None:
+def step_with_power(*, cases: int, runs: int, nats: float, disagreement: float, new_runs: bool) -> float | None:
     """The smallest gain that is promoted with a probability of 80 %, nearly; None if none is.
 
     Args:
@@ -135,7 +131,6 @@ def step_with_power(
         nats: ln(1 / level).
         disagreement: Share of runs in which challenger and champion differ.
         new_runs: True for these cases and new runs; False for new cases.
-        between: Share of the variance of run differences that lies between cases, in [0, 1].
 
     Examples:
         >>> step_with_power(cases=100, runs=16, nats=8.4, disagreement=0.2, new_runs=False)
@@ -143,13 +138,13 @@ def step_with_power(
     """
     units = cases * runs if new_runs else cases
     for gain in np.arange(0.005, disagreement + 0.0025, 0.005).tolist():
-        if runs == 1 and not new_runs and not between:
+        if runs == 1 and not new_runs:
             if sign_power(cases=cases, gain=gain, disagreement=disagreement, nats=nats) >= 0.8:
                 return float(round(gain, 3))
             continue
         spread = max(disagreement - gain * gain, 0.0)
         if not new_runs:
-            spread *= between + (1.0 - between) / runs
+            spread /= runs
         if _reaches(units, gain, math.sqrt(spread), nats):
             return float(round(gain, 3))
     return None

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence import RowStructure
 
-__all__ = ["FEWER_QUERIES", "bound_mechanism", "check_worth", "chosen_mechanism", "is_worth", "warn_of_weak_promise"]
-
 FEWER_QUERIES = (300, 100, 30, 10, 3, 1)
 """Numbers of questions that are tried where rows are worth too little for a plan."""
 
@@ -61,17 +59,17 @@ def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: D
     if MECHANISMS.get(mechanism.name) is not type(mechanism):
         raise HoldoutRejected(
             f"the mechanism {type(mechanism).__name__} is not one that a ledger can name; expected one of "
-            f"{', '.join(sorted(MECHANISMS))}; nothing was created"
+            f"{', '.join(sorted(MECHANISMS))}"
         )
     if mechanism.rows != structure.rows:
         raise HoldoutRejected(
-            f"the mechanism is planned for {mechanism.rows} rows and the holdout has {structure.rows}; expected "
-            "the same number; tune the mechanism for these rows; nothing was created"
+            f"the mechanism is planned for {mechanism.rows} rows and the holdout has {structure.rows}; expected the "
+            "same number; tune the mechanism for these rows"
         )
     if dependence is not None and dependence != mechanism.dependence:
         raise HoldoutRejected(
-            "the mechanism was planned for another dependence of the rows than the one declared; expected the "
-            "same; tune the mechanism with dependence=...; nothing was created"
+            "the mechanism was planned for another dependence of the rows than the one declared; expected the same; "
+            "tune the mechanism with dependence=..."
         )
     return replace(mechanism, dependence=_bound(mechanism.dependence, structure))
 
@@ -80,7 +78,7 @@ def _bound(dependence: DependenceModel, structure: RowStructure) -> DependenceMo
     if not isinstance(dependence, DependenceModel):
         raise HoldoutRejected(
             f"the dependence is a {type(dependence).__name__}; expected a model such as eh.Groups('patient') or "
-            "eh.Independent(); nothing was created"
+            "eh.Independent()"
         )
     try:
         require_listed(dependence)
@@ -110,8 +108,7 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
     raise HoldoutRejected(
         f"{mechanism.name} planned for queries={mechanism.queries} promises nothing:{guesses} answers around "
         f"{USUAL_VALUE:g} are expected within ±{expected:.2f}, and the guaranteed radius is {radius:.2f}, half the "
-        f"range or more; choose one of: {'; '.join(f'({place}) {way}' for place, way in enumerate(ways, 1))}; nothing "
-        "was created",
+        f"range or more; choose one of: {'; '.join(f'({place}) {way}' for place, way in enumerate(ways, 1))}",
         radius=radius,
         expected=expected,
         rows=mechanism.rows,

@@ -16,8 +16,6 @@ from everhold.planning.request import USUAL_VALUE, check_value
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["GrowthPlan", "plan_growth"]
-
 _MOST_MONTHS = 1_200
 
 

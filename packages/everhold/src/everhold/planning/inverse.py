@@ -32,20 +32,6 @@ if TYPE_CHECKING:
 
 Planned = TypeVar("Planned")
 
-__all__ = [
-    "LEAST_SLACK",
-    "by_mechanism",
-    "published_bound",
-    "published_rows_needed",
-    "published_statements",
-    "queries_allowed",
-    "queries_allowed_by",
-    "radius_of",
-    "reaches",
-    "rows_needed",
-    "rows_needed_by",
-]
-
 LEAST_SLACK = 1e-9
 """Zhao's Theorem 2 needs a positive slack and gets better as it falls: a wish without slack is given this one."""
 

@@ -22,8 +22,6 @@ from everhold.planning.widths import least_vacuous
 if TYPE_CHECKING:
     pass
 
-__all__ = ["VACUOUS", "PlanLine", "PublishedLine", "line_of", "published_line_of"]
-
 VACUOUS = 0.5
 _SAYS_NOTHING = "says nothing: half the range or more"
 _ONLY_WORST = "the worst case says nothing: half the range or more"
@@ -36,8 +34,6 @@ class PlanLine(Display):
     """Capability of one mechanism for the wish.
 
     Attributes:
-        mechanism: Its name.
-        statement: Number of the statement that promises the radius.
         adaptive: Whether it promises anything to questions that depend on earlier answers.
         radius: Its smallest half-width, in the units of a mean over [0, 1], which holds whatever happens, after every
             planned surprise; None where it cannot serve the wish.
@@ -78,8 +74,6 @@ class PublishedLine(Display):
     """Promise of a published statement, for comparison.
 
     Attributes:
-        statement: Name of the statement.
-        source: Authors, year and number.
         radius: Its half-width, with what rounding to the grid costs; None where it promises none below 1.
         rows_needed: Rows that it asks for; None where it was not asked for or no number of rows will do.
         note: What else is to be known.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     import altair as alt
 
-__all__ = ["Plan", "plan"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Display):

@@ -84,7 +84,6 @@ class PlanRequest:
     """A session that is being planned.
 
     Attributes:
-        rows: Number of sealed rows n.
         queries: Number of adaptive questions m.
         overfits: Answers B that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta, in (0, 1).

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["largest_within", "smallest_within"]
-
 _SHORTEST_STEP, _LONGEST_STEP = math.log(2.0), math.log(1000.0)  # in the logarithm of the number
 
 Radius = Callable[[int], float]

@@ -16,8 +16,6 @@ from everhold.planning.request import LEAST_RADIUS, MOST_QUERIES, MOST_ROWS
 if TYPE_CHECKING:
     from everhold.planning.request import PlanRequest
 
-__all__ = ["USUAL_DISAGREEMENT", "Step", "Steps", "least_step", "step_at", "steps_of"]
-
 USUAL_DISAGREEMENT = 0.2
 """The share of rows on which two language models or prompts often disagree; for words about small holdouts."""
 
@@ -141,7 +139,6 @@ class Steps(Display):
     """The least steps that a gate can see in the course of a plan.
 
     Attributes:
-        rows: Number of sealed rows.
         challenges: Planned questions, all of them challenges.
         disagreement: Share of the rows on which challenger and champion differ.
         lines: One line for each number of promotions so far.

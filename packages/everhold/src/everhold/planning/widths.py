@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from everhold.dependence import DependenceModel
     from everhold.mechanisms import Mechanism
 
-__all__ = [
-    "SPREADS", "TRUE_VALUES", "Width", "Widths", "few_rows", "least_vacuous", "sealed_units", "step_in_words",
-    "surprises_until", "vacuous_in_words", "width_at", "widths_of",
-]  # fmt: skip
-
 TRUE_VALUES = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Of yes-or-no questions; at 1 minus such a value the widths are the same."""
 
@@ -54,7 +49,6 @@ class Width:
         surprises: Surprises before it.
         confirmed: If its guess holds.
         released: If it is a surprise.
-        unsealed: When the study is over.
     """
 
     question: str
@@ -73,8 +67,6 @@ class Widths(Display):
     values that seldom lie near 0 or 1 reach about a tenth less, and with few large groups up to a third less.
 
     Attributes:
-        rows: Number of sealed rows.
-        queries: Planned questions.
         training_rows: Rows that guesses are made from.
         lines: By kind of question, then by surprises, then by true value or spread.
     """

@@ -15,8 +15,6 @@ from everhold.dependence import dependence_from_dict
 from everhold.errors import DependenceError, warnings_collected
 from everhold.planning.plan import plan
 
-__all__ = ["CPU_SECONDS", "answer", "work"]
-
 CPU_SECONDS = 10
 """Processor time of one plan; an ordinary one takes about one second."""
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from everhold.privacy.curves import PrivacyCurve, PureCurve, whole
 
-__all__ = ["ComposedCurve", "GroupCurve", "composed"]
-
 Floats = NDArray[np.float64]
 Part = tuple[PrivacyCurve, int]
 
@@ -31,9 +29,6 @@ def composed(parts: Iterable[Part]) -> PrivacyCurve:
 
     Args:
         parts: Pairs of a curve and how many times it is used.
-
-    Raises:
-        ValueError: If there is no part.
 
     Examples:
         >>> from everhold.privacy.curves import GaussianCurve

@@ -27,11 +27,6 @@ from everhold.privacy.gaussian_tails import (
 )
 from everhold.privacy.pure_composition import log_delta_pure
 
-__all__ = [
-    "BoundedRangeCurve", "GaussianCurve", "PrivacyCurve", "PureCurve", "ZeroConcentratedCurve", "non_negative",
-    "whole",
-]  # fmt: skip
-
 
 class PrivacyCurve(ABC):
     """An upper bound, exact where the class says so, on the hockey-stick divergence of neighbours.

@@ -8,8 +8,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-__all__ = ["FAR", "Floats", "best_order", "log_gaussian_large", "log_gaussian_small"]
-
 Floats = NDArray[np.float64]
 FAR = 1e8
 """Standard deviations beyond which Mills' ratio is ``1/x`` to the last digit of the logarithm."""

@@ -20,8 +20,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-__all__ = ["log_delta_pure"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = [
-    "AreaQuery", "OneArea", "ScoresLook", "area_of", "check_area", "check_split", "has_pairs", "share_of_label",
-]  # fmt: skip
-
 _ALL, _HALF = Fraction(1), 0.5
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
 
@@ -85,7 +81,8 @@ class AreaQuery(RankingQuery):
             described, f"AUC of {seen.whose}", reads=seen.names, by_position=seen.bound.by_position
         )  # fmt: skip
         bound = among(bound, inside, self.where, schema)
-        return OneArea([compiler.planner.of_statistic(bound, guess, known, procedure)], schema, mechanism, look)
+        prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
+        return OneNumber([prepared], schema, mechanism, look.sealed)
 
     def _inside(self, schema: Schema, *, by_rank: bool) -> BoundQuery | None:
         """The condition for one holdout.
@@ -98,7 +95,7 @@ class AreaQuery(RankingQuery):
         if by_rank:
             raise QueryRejected(
                 "AUC among some rows is promised for models, and scores in an array or public features make the scores "
-                "known; expected a fitted model of sealed features, or no condition; nothing was charged"
+                "known; expected a fitted model of sealed features, or no condition"
             )
         return condition(self.where, schema)
 
@@ -112,7 +109,6 @@ class ScoresLook:
     """Scores and labels as a procedure looks at them; public.
 
     Attributes:
-        seen: Scores and labels.
         share: Planned share of label 1 where ranks are bet on; None for blocks.
         inside: The condition of rows that count; None for all rows.
     """
@@ -128,14 +124,15 @@ class ScoresLook:
             pairs = pairs[rows_that_meet(training, self.inside)]
         return pairs if pairs is not None and has_pairs(pairs) else None
 
-    def sealed(self, rows: StoredRows) -> SeenScores:
-        """The numbers that are bet on, of the sealed rows that count, dealt in the order of the key."""
-        order = rows.code.dealing_order()
-        if self.inside is None:
-            return self.at(self.seen.sealed(rows), order)
-        counting = rows_that_meet(rows, self.inside)
-        places = np.cumsum(counting) - 1
-        return self.at(self.seen.sealed(rows)[counting], places[order[counting[order]]])
+    def sealed(self, rows: StoredRows) -> tuple[float, SeenScores]:
+        """The AUC of the sealed rows, and the numbers that are bet on. Secret."""
+        found, order = self.seen.sealed(rows), rows.code.dealing_order()
+        if self.inside is not None:
+            counting = rows_that_meet(rows, self.inside)
+            places = np.cumsum(counting) - 1
+            found, order = found[counting], places[order[counting[order]]]
+        seen = self.at(found, order)
+        return seen.area, seen
 
     def at(self, found: NDArray[Any], order: NDArray[np.intp]) -> SeenScores:
         """The numbers that are bet on.
@@ -162,22 +159,6 @@ class ScoresLook:
             return BlockBetting(rarer * rows, trained, guess=guess)
         at = None if guess is None else rank_from_area(guess, rarer)
         return RankBetting(rarer * rows, trained, int(rows), rarer, guess=at)
-
-
-@dataclass(frozen=True)
-class OneArea(OneNumber):
-    """An AUC that is held against its guess.
-
-    Attributes:
-        look: At the sealed rows.
-    """
-
-    look: ScoresLook
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The AUC of all pairs, and the numbers that are bet on."""
-        seen = self.look.sealed(sealed)
-        return seen.area, seen
 
 
 def area_of(pairs: NDArray[np.float64]) -> float:
@@ -214,35 +195,18 @@ def share_of_label(compiler: QueryCompiler, inside: BoundQuery | None = None) ->
 
 
 def check_area(mechanism: Mechanism, *, name: str = "AUC without class counts") -> None:
-    """Refuse rows and mechanisms for which nothing is promised without counts.
-
-    Args:
-        mechanism: The one that would answer.
-        name: How messages call the query.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse rows and mechanisms for which nothing is promised without counts."""
     instead = "auc(scores, positives=..., negatives=...)"
     check_confirms_statistics(mechanism, name, instead=instead)
     check_independent(mechanism, name, instead=f"{instead}, which takes groups")
 
 
 def check_split(name: str, schema: Schema, *, by_rank: bool) -> None:
-    """Refuse class shares that were fixed by the split where the proof needs them free, or needs one law.
-
-    Args:
-        name: How messages call the query.
-        schema: The rows.
-        by_rank: Whether scores are known and labels are drawn anew.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse class shares that were fixed by the split where the proof needs them free, or needs one law."""
     if schema.stratified is None or (schema.stratified == schema.label) is not by_rank:
         return
     raise QueryRejected(
         f"the rows were split by {schema.stratified!r}, and {name} of "
         f"{'known scores needs labels' if by_rank else 'a model needs rows'} that the split left to chance; expected "
-        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts; nothing was charged"
+        f"{'the model itself' if by_rank else 'scores in an array'}, or AUC with counts"
     )

@@ -11,7 +11,7 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.queries.area import check_area, check_split, share_of_label
 from everhold.queries.area_difference import PairLook, largest_step
-from everhold.queries.gains import Gained
+from everhold.queries.gains import Gain, Gained
 from everhold.queries.gate_candidates import Candidate, check_metric, of_any_rows
 from everhold.queries.gate_metrics import SCORE
 from everhold.queries.ranking_scores import BoundPairs
@@ -20,27 +20,18 @@ from everhold.values.base import BoundQuery
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms import Mechanism
     from everhold.queries.area import AreaQuery
-    from everhold.queries.gains import Gain
     from everhold.queries.gate_metrics import GateMetric
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.model_store import Champion
     from everhold.sealing.table import StoredRows
-
-__all__ = ["AreaCandidate", "GainOfAreas"]
 
 _NAME = "a gain in AUC"
 
 
 @dataclass(frozen=True, slots=True)
 class AreaCandidate(Candidate):
-    """A candidate that is compared by its AUC.
-
-    Attributes:
-        pairs: Reader of scores and labels.
-    """
+    """A candidate that is compared by its AUC."""
 
     pairs: BoundPairs
 
@@ -52,10 +43,7 @@ class AreaCandidate(Candidate):
             QueryRejected: If it cannot be compared, or the metric is another one. Nothing is charged.
         """
         if query.where is not None:
-            raise QueryRejected(
-                "a gate compares all rows, and this AUC is that of some; expected it without where=...; nothing was "
-                "charged"
-            )
+            raise QueryRejected("a gate compares all rows, and this AUC is that of some; expected it without where=...")
         check_area(compiler.mechanism, name=_NAME)
         pairs = query.looked_at(compiler)
         by_position = pairs.bound.by_position
@@ -90,33 +78,16 @@ class AreaCandidate(Candidate):
                 *(_with_labels(each, compiler.training, schema.label) for each in (self.training, champion.training))
             )
         procedure = look.procedure(trained, schema.rows, share, guess=None)
-        return GainOfAreas(procedure, look, compiler.mechanism, schema.label or "")
+
+        def gain(sealed: StoredRows, challenger: NDArray[Any], leader: NDArray[Any]) -> Gained:
+            first, second = (_with_labels(scores, sealed, schema.label) for scores in (challenger, leader))
+            seen = look.at(first, second, sealed.code.dealing_order())
+            return Gained.of(seen.area, seen, compiler.mechanism)
+
+        return Gain(procedure, gain)
 
 
 def _with_labels(scores: NDArray[Any], rows: StoredRows, label: str | None) -> NDArray[np.float64]:
     """Scores and labels, shape (rows, 2); both are nan where a model fails."""
     labels = np.asarray(rows.table((label or "",))[label or ""], dtype=np.float64)
     return np.column_stack([scores, np.where(np.isnan(scores), np.nan, labels)])
-
-
-@dataclass(frozen=True, slots=True)
-class GainOfAreas:
-    """The difference of two AUCs.
-
-    Attributes:
-        procedure: As for `Gain`.
-        pairing: The numbers that are bet on.
-        mechanism: The mechanism that answers.
-        label: The label column.
-    """
-
-    procedure: Procedure
-    pairing: PairLook
-    mechanism: Mechanism
-    label: str
-
-    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        """See `Gain.look`."""
-        first, second = (_with_labels(scores, sealed, self.label) for scores in (challenger, champion))
-        seen = self.pairing.at(first, second, sealed.code.dealing_order())
-        return Gained.of(seen.area, seen, self.mechanism)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from everhold.guarantees.intervals.ranking import SeenScores, block_averages
 from everhold.guarantees.intervals.ranking_difference import BlockDifference, RankDifference
 from everhold.queries.area import area_of, check_area, check_split, has_pairs, share_of_label
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
-from everhold.queries.ranking_scores import BoundPairs, faults_last
+from everhold.queries.ranking_scores import faults_last
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.queries.area import AreaQuery
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
-
-__all__ = ["AreaDifference", "OneAreaDifference", "PairLook", "largest_step"]
 
 _HALF = 0.5
 _NAME = "a difference of AUCs"
@@ -61,7 +59,7 @@ class AreaDifference(Query["Answer"]):
         if self.first.where is not None or self.second.where is not None:
             raise QueryRejected(
                 "a difference of AUCs is about all rows, and one of these is about some; expected both without a "
-                "condition; nothing was charged"
+                "condition"
             )
         if tolerance is not None:
             paying(mechanism)
@@ -84,9 +82,13 @@ class AreaDifference(Query["Answer"]):
         own = None if guess is None else min(max(bound.to_mean(as_float(guess)), 0.0), 1.0)
         procedure = look.procedure(trained, schema.rows, share, guess=own)
         known = None if trained is None else Fraction(trained.area)
-        return OneAreaDifference(
-            [compiler.planner.of_statistic(bound, guess, known, procedure)], schema, mechanism, look, both
-        )
+        prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
+
+        def sealed(rows: StoredRows) -> tuple[float, SeenScores]:
+            seen = look.at(both[0].sealed(rows), both[1].sealed(rows), rows.code.dealing_order())
+            return seen.area, seen
+
+        return OneNumber([prepared], schema, mechanism, sealed)
 
     def _reach(self, compiler: QueryCompiler) -> float | None:
         """The largest difference of two ranks of a row, where both scores are handed in and so are public."""
@@ -158,22 +160,3 @@ class PairLook:
         own = None if guess is None else (1.0 + (2.0 * guess - 1.0) * (1.0 - rarer) / self.reach) / 2.0
         at = None if own is None else min(max(own, 0.0), 1.0)
         return RankDifference(rarer * rows, trained, rows, rarer, self.reach, guess=at)
-
-
-@dataclass(frozen=True)
-class OneAreaDifference(OneNumber):
-    """A difference of AUCs that is held against its guess.
-
-    Attributes:
-        look: At the sealed rows.
-        both: Scores and labels of either model.
-    """
-
-    look: PairLook
-    both: tuple[BoundPairs, BoundPairs]
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The difference of all pairs, and the numbers that are bet on."""
-        first, second = (seen.sealed(sealed) for seen in self.both)
-        seen = self.look.at(first, second, sealed.code.dealing_order())
-        return seen.area, seen

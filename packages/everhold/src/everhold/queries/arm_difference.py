@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     InArm = tuple[NDArray[np.float64], NDArray[np.float64]]
     """Values of rows within an arm, and 1 for its rows; shape (rows,) each."""
 
-__all__ = ["OneArmDifference", "difference_of_arms"]
-
 
 def difference_of_arms(
     compiler: QueryCompiler, arms: Sequence[BoundQuery], *, shown: str, width: float, guess: float | None
-) -> OneArmDifference | None:
+) -> OneNumber | None:
     """The one question; None where the arms are asked for one by one.
 
     They are where an engine counts groups of rows, where a declared family has them, and without training rows in an
@@ -45,9 +43,6 @@ def difference_of_arms(
         shown: The question as people read it.
         width: Of the outcomes that row values of 0 and 1 stand for; negative where 1 stands for the lesser one.
         guess: The analyst's own, in units of the outcome.
-
-    Raises:
-        QueryRejected: If it cannot be asked. Nothing is charged.
     """
     mechanism, training = compiler.mechanism, compiler.training
     group_column = mechanism.dependence.group_column
@@ -77,7 +72,7 @@ def difference_of_arms(
     procedure = ArmDifference(planned, rows / counted.rows, rows)
     own = None if guess is None else as_float(guess)
     prepared = compiler.planner.of_statistic(bound, own, known, procedure)
-    return OneArmDifference([prepared], compiler.schema, mechanism, look)
+    return OneNumber([prepared], compiler.schema, mechanism, look.sealed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +118,11 @@ class ArmsLook:
         )
         return SeenArms(treated, control, rounded)
 
+    def sealed(self, rows: StoredRows) -> tuple[Fraction, SeenArms]:
+        """The difference of the sealed rows as a share of its range, and what is bet on. Secret."""
+        seen = self.units(rows)
+        return Fraction(seen.score), seen
+
     def values(self, rows: StoredRows) -> list[InArm]:
         """Values of rows in either arm; of sealed rows they are secret."""
         return [self._values(rows, arm) for arm in (self.treated, self.control)]
@@ -146,19 +146,3 @@ def _beside(treated: Units, control: Units) -> tuple[Units, Units]:
     values = np.concatenate([treated.values, none[0]]), np.concatenate([none[1], control.values])
     both = [Units(size, value, counts, 1.0) for size, value in zip(sizes, values, strict=True)]
     return both[0], both[1]
-
-
-@dataclass(frozen=True)
-class OneArmDifference(OneNumber):
-    """A difference of arms that is held against its guess.
-
-    Attributes:
-        look: At the sealed rows.
-    """
-
-    look: ArmsLook
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The difference of the sealed rows, and the units that are bet on."""
-        seen = self.look.units(sealed)
-        return Fraction(seen.score), seen

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["Compared", "SealedValues", "check_same_units", "ends_of", "listed", "look_at", "question_of", "widest"]
-
 MOST_SHOWN_NAMES = 3
 
 
@@ -46,11 +44,9 @@ def listed(candidates: Any, *, what: str, most: int) -> list[Any]:
     except TypeError:
         found = None
     if found is None:
-        raise QueryRejected(
-            f"the {what} are {brief(candidates)}; expected a list of 1 to {most:,}; nothing was charged"
-        )
+        raise QueryRejected(f"the {what} are {brief(candidates)}; expected a list of 1 to {most:,}")
     if not 1 <= len(found) <= most:
-        raise QueryRejected(f"there are {len(found):,} {what}; expected 1 to {most:,}; nothing was charged")
+        raise QueryRejected(f"there are {len(found):,} {what}; expected 1 to {most:,}")
     return found
 
 
@@ -62,8 +58,7 @@ def question_of(candidate: Any, loss: Callable[[Any], RowwiseQuery | str] | None
     """
     if loss is not None and not callable(loss):
         raise QueryRejected(
-            f"the loss is a {type(loss).__name__}; expected a function from a candidate to its query, such as error; "
-            "nothing was charged"
+            f"the loss is a {type(loss).__name__}; expected a function from a candidate to its query, such as error"
         )
     return as_rowwise(candidate if loss is None else loss(candidate))
 
@@ -75,9 +70,7 @@ def check_same_units(bound: Sequence[BoundQuery], what: str) -> None:
         QueryRejected: If they are in different units. Nothing is charged.
     """
     if len({(query.at_zero, query.at_one) for query in bound}) > 1:
-        raise QueryRejected(
-            f"the {what} are means in different units; expected the same range for all of them; nothing was charged"
-        )
+        raise QueryRejected(f"the {what} are means in different units; expected the same range for all of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +79,6 @@ class Compared:
 
     Attributes:
         prepared: The candidates, in order.
-        schema: What is known of the rows.
-        mechanism: The mechanism that answers.
     """
 
     prepared: tuple[Prepared, ...]

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.sealing.table import StoredRows
 
-__all__ = ["RUNS_OF_THESE", "CaseChallenge", "case_verdict", "claims_in_words", "look_label", "next_nats"]
-
 RUNS_OF_THESE = "new runs of these cases"
 """Subject of a promise about `NEW_RUNS`."""
 
@@ -63,10 +61,8 @@ class CaseChallenge(GateChallenge):
 
     Attributes:
         gate: The gate as it was when this was made.
-        suite: Its cases and claims.
         units: Its units.
         challenger: The challenger's name.
-        mechanism: The mechanism that answers.
         keep: Keeps the challenger's results among those of the gate's champions.
         proves: Whether the claims are proved at ln(1 / level). Secret.
         values: The challenger's results, kept if it is promoted; None where they are not complete. Secret.
@@ -176,11 +172,7 @@ def claims_in_words(description: Mapping[str, Any]) -> str:
 
 
 def checked_challenger(name: Any) -> str:
-    """The name of a challenger, such as a commit.
-
-    Raises:
-        ValueError: If it cannot be used.
-    """
+    """The name of a challenger, such as a commit."""
     if not (isinstance(name, str) and 1 <= len(name) <= 100 and name.isprintable() and name == name.strip()):
         raise ValueError(
             f"the challenger's name {brief(name)} cannot be used; expected 1 to 100 printable characters, such as a "

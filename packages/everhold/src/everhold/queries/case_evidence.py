@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.queries.case_metrics import CaseMetric
     from everhold.queries.case_results import CaseSuite
 
-__all__ = ["EARLY_PART", "Evidence", "UnitPlan", "run_chunks"]
-
 EARLY_PART = 0.75
 """Part of the level of an open challenge that draws with replacement; the rest is for all runs at the end."""
 
@@ -49,7 +47,6 @@ class UnitPlan:
     """Units of a suite while it is looked at: cases, or groups of cases. Public except for the groups of single cases.
 
     Attributes:
-        suite: The cases and claims.
         groups: Shape (cases,): unit of each case, from 0.
     """
 

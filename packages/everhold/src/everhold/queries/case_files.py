@@ -20,8 +20,6 @@ from everhold.queries.case_results import CASE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["DURATION", "PASSED", "read_case_file"]
-
 PASSED, DURATION = "passed", "duration"
 """Metrics of JUnit files: 1 or 0, and seconds."""
 
@@ -42,7 +40,6 @@ def read_case_file(path: str | Path, *, kind: str | None = None) -> dict[str, li
     Raises:
         QueryRejected: If it is none of these. Nothing was charged.
         CaseRejected: If a test was skipped. Nothing was charged.
-        OSError: If it cannot be read.
     """
     path = Path(path)
     readers: dict[str, Callable[[bytes], list[dict[str, Any]]]] = {".xml": _junit, ".json": _promptfoo, ".csv": _csv}
@@ -67,7 +64,7 @@ def read_case_file(path: str | Path, *, kind: str | None = None) -> dict[str, li
 
 
 def _unreadable(path: Path, why: str) -> QueryRejected:
-    return QueryRejected(f"the file {brief(path.name)} cannot be used: {why}; nothing was charged")
+    return QueryRejected(f"the file {brief(path.name)} cannot be used: {why}")
 
 
 def _junit(content: bytes) -> list[dict[str, Any]]:
@@ -81,9 +78,7 @@ def _junit(content: bytes) -> list[dict[str, Any]]:
 
 
 def _refuse_declarations(*_: Any) -> None:
-    raise QueryRejected(
-        "the XML file declares a document type or an entity; expected plain JUnit results; nothing was charged"
-    )
+    raise QueryRejected("the XML file declares a document type or an entity; expected plain JUnit results")
 
 
 class _JUnit:
@@ -108,9 +103,10 @@ class _JUnit:
         elif tag == "skipped":
             case = self.rows[-1][CASE]
             raise CaseRejected(
-                f"case {brief(case)} was skipped; expected a result of each case; run it, or seal a suite without it; "
-                "nothing was charged", case=case, fault="missing",
-            )  # fmt: skip
+                f"case {brief(case)} was skipped; expected a result of each case; run it, or seal a suite without it",
+                case=case,
+                fault="missing",
+            )
 
     def end(self, tag: str) -> None:
         """The end of an element."""
@@ -125,7 +121,7 @@ def _promptfoo(content: bytes) -> list[dict[str, Any]]:
     if len(arms) > 1:
         raise QueryRejected(
             f"the promptfoo results are of {len(arms)} providers or prompts; expected one, as a challenger is one; run "
-            "promptfoo with --filter-providers; nothing was charged"
+            "promptfoo with --filter-providers"
         )
     return [_promptfoo_row(row) for row in rows]
 
@@ -146,5 +142,5 @@ def _promptfoo_row(row: Mapping[str, Any]) -> dict[str, Any]:
 def _csv(content: bytes) -> list[dict[str, Any]]:
     reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
     if CASE not in (reader.fieldnames or ()):
-        raise QueryRejected(f"the CSV file has no column {CASE!r}; expected the case ids; nothing was charged")
+        raise QueryRejected(f"the CSV file has no column {CASE!r}; expected the case ids")
     return [{name: None if value == "" else value for name, value in row.items()} for row in reader]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["LOWER", "CaseMetric", "CaseRatio", "limits_for", "metrics_for"]
-
 LOWER = frozenset({
     "cost", "duration", "error", "errors", "failures", "latency", "loss", "price", "seconds", "time", "tokens",
     "toxicity", "violations",
@@ -34,7 +32,6 @@ class CaseMetric:
     """A number for each run of a case.
 
     Attributes:
-        name: Its column.
         low: Smaller numbers count as this.
         high: Larger numbers count as this.
         lower: True if less is better.
@@ -53,7 +50,7 @@ class CaseMetric:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise QueryRejected(
                 f"the range of the metric {brief(self.name)} is {brief((self.low, self.high))}; expected two numbers "
-                "(low, high), low below high; nothing was charged"
+                "(low, high), low below high"
             )
 
     @property
@@ -95,8 +92,6 @@ class CaseRatio:
     """A ratio of the means of two columns, such as the cost of a success.
 
     Attributes:
-        top: Name of the metric above.
-        bottom: Name of the metric below.
         lower: True if less is better.
     """
 
@@ -118,10 +113,7 @@ def metrics_for(
     columns = {part for name in [*names, *limits] for part in re.split(" [-/] ", name)}
     known = {*names, *(name.partition(_RATIO)[0] for name in names if _RATIO in name)}
     if unknown := (set(ranges) - columns | (set() if lower is None else less)) - known:
-        raise QueryRejected(
-            f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"{brief(sorted(unknown)[0])} is no metric of the gate; expected one of {', '.join(names)}")
     ratios = {name: _ratio(name, ranges, less) for name in names if _RATIO in name}
     read = [name for name in names if name not in ratios]
     read += [column for ratio in ratios.values() for column in (ratio.top, ratio.bottom)]

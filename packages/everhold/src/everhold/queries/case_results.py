@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "CASE",
-    "NEW_CASES",
-    "NEW_RUNS",
-    "RUN",
-    "CaseSuite",
-    "ids_in",
-    "runs_by_case",
-    "runs_in",
-]
-
 CASE, RUN = "case", "run"
 """Columns of ids and, where there is one, of the number of the run."""
 
@@ -52,7 +41,6 @@ class CaseSuite:
 
     Attributes:
         ids: Case ids in the order of the sealed rows.
-        metrics: All metrics of the claims.
         better: Names of the successes; any one is enough.
         margin: By more than this a success has to be better, in the metric's units.
         not_worse: Guards: the slack of each in its metric's units.
@@ -165,7 +153,7 @@ def _by_case(results: Any, metrics: Sequence[str] | None) -> dict[Any, list[Any]
     if not isinstance(results, Mapping) or not results:
         raise QueryRejected(
             f"the results are {brief(type(results).__name__)}; expected a table with the column {CASE!r}, or a mapping "
-            "from case ids to numbers; nothing was charged"
+            "from case ids to numbers"
         )
     found = {
         case: list(runs) if isinstance(runs, (list, tuple, np.ndarray)) else [runs] for case, runs in results.items()
@@ -188,13 +176,13 @@ def _columns(results: Any) -> dict[str, Sequence[Any]] | None:
 
     frame = nw.from_native(results, eager_only=True)
     if CASE not in frame.columns:
-        raise QueryRejected(f"the table of results has no column {CASE!r}; expected the case ids; nothing was charged")
+        raise QueryRejected(f"the table of results has no column {CASE!r}; expected the case ids")
     return {name: frame[name].to_list() for name in frame.columns}
 
 
 def _of_table(columns: Mapping[str, Sequence[Any]]) -> dict[Any, list[Any]]:
     if len({len(each) for each in columns.values()}) != 1:
-        raise QueryRejected("the columns of the results differ in length; expected a table; nothing was charged")
+        raise QueryRejected("the columns of the results differ in length; expected a table")
     found: dict[Any, list[Any]] = {}
     seen: set[tuple[Any, Any]] = set()
     names = [name for name in columns if name not in (CASE, RUN)]
@@ -206,7 +194,7 @@ def _of_table(columns: Mapping[str, Sequence[Any]]) -> dict[Any, list[Any]]:
             seen.add((case, run))
         found.setdefault(case, []).append({name: columns[name][place] for name in names})
     if not found:
-        raise QueryRejected("the results are empty; expected a row for each run of each case; nothing was charged")
+        raise QueryRejected("the results are empty; expected a row for each run of each case")
     return found
 
 
@@ -248,4 +236,4 @@ def _column_number(run: Any, name: str, metric: CaseMetric, case: Any) -> float:
 
 
 def _rejected(case: Any, fault: str, why: str) -> CaseRejected:
-    return CaseRejected(f"case {brief(case)} {why}; nothing was charged", case=case, fault=fault)
+    return CaseRejected(f"case {brief(case)} {why}", case=case, fault=fault)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.case_results import CaseSuite
 
-__all__ = ["VarianceShares", "variance_shares"]
-
 
 @dataclass(frozen=True, slots=True)
 class VarianceShares(Display):
@@ -28,7 +26,6 @@ class VarianceShares(Display):
         metric: The first metric of the gate.
         between_cases: Share of the variance of a single run that lies between cases, in [0, 1]; None for one run.
         between_runs: The rest, between runs of the same case; None for one run.
-        cases: Cases of the suite.
         runs: Runs of each.
         population: The gate's population.
         helps: What would make the smallest step smaller: ``"runs"``, ``"cases"``, or ``"either"``.

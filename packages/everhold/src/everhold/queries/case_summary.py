@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.verdict import Verdict
 
-__all__ = ["markdown_of"]
-
 
 def markdown_of(verdict: Verdict, status: Mapping[str, Any]) -> str:
     """A verdict and public facts of its gate in Markdown; never which claim failed.

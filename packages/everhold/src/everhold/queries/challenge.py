@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["Challenge", "GateChallenge", "challenge_of", "check_gates", "verdict"]
-
 
 class GateChallenge(QueryPlan[Verdict]):
     """One entry of the ledger that is about the champion which a gate has now.
@@ -81,8 +79,7 @@ class GateChallenge(QueryPlan[Verdict]):
         """
         raise QueryRejected(
             "a challenge cannot be asked silently, because its verdict is which champion the next one has to beat; "
-            "expected a challenge without silent=True; a verdict tells no numbers, and those come with unseal(); "
-            "nothing was charged"
+            "expected a challenge without silent=True; a verdict tells no numbers, and those come with unseal()"
         )
 
     def room(self, accounts: Accounts, count: int) -> int:
@@ -109,12 +106,7 @@ class Challenge(GateChallenge):
 
     Attributes:
         gate: The gate as it was when the challenge was prepared.
-        candidate: The challenger.
-        champion: The champion. Secret.
         gain: The gain that is looked at; decided by public facts.
-        schema: What is known of the rows.
-        mechanism: The mechanism that answers.
-        champions: Where champions are kept.
         keeping: For so many silent questions there has to be room afterwards.
     """
 
@@ -227,14 +219,10 @@ def challenge_of(gate: GateAccount, champion: str, challenger: str) -> dict[str,
 
 
 def check_gates(mechanism: Mechanism) -> None:
-    """Check that a mechanism can promise what a gate says.
-
-    Raises:
-        QueryRejected: If it cannot. Nothing is charged.
-    """
+    """Check that a mechanism can promise what a gate says."""
     if not isinstance(mechanism, GuessAndCheck):
         raise QueryRejected(
             f"{mechanism.name} cannot keep a gate: what a gate promises rests on counting all courses that questions "
             "and answers can take, each with its own exact interval, and the answers of this mechanism are not of that "
-            "kind; expected a holdout that was created with mechanism='guess_and_check'; nothing was charged"
+            "kind; expected a holdout that was created with mechanism='guess_and_check'"
         )

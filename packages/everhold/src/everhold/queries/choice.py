@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["Choice", "ChoicePlan", "ChoiceQuery", "choose"]
-
 _MOST_CANDIDATES = 100_000
 _MOST_CHOSEN = 100
 _MOST_PAIRS = 200  # of a chosen candidate and another one
@@ -116,13 +114,13 @@ class ChoiceQuery(Query[Choice]):
         """The choice among the rows of one holdout."""
         mechanism = checks_guesses(compiler, "a choice", guess=guess, tolerance=tolerance)
         if not isinstance(self.best, str) or self.best not in ("lowest", "highest"):
-            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'; nothing was charged")
+            raise QueryRejected(f"best is {brief(self.best)}; expected 'lowest' or 'highest'")
         queries = self._queries()
         allowed = min(len(queries), _MOST_CHOSEN)
         if not 1 <= (as_whole(self.most) or 0) <= allowed:
             raise QueryRejected(
                 f"most is {brief(self.most)}; expected a whole number from 1 to {allowed}, the number of the best that "
-                "are told; nothing was charged"
+                "are told"
             )
         compared = Compared.of(compiler, queries, "candidates")
         pairs = None
@@ -141,9 +139,7 @@ class ChoicePlan(OneEntry[Choice]):
     """A choice that is ready to be made: one place, with the events of corollary M1.
 
     Attributes:
-        compared: The candidates.
         best: Whether the lowest or the highest mean is best.
-        most: How many are told.
         pairs: The chosen one against the others, pair by pair; None where pairs are not compared.
     """
 

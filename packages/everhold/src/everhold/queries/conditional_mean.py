@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from everhold.queries.means import RowwiseQuery
     from everhold.values.base import Schema
 
-__all__ = ["ConditionalMean"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConditionalMean(ShareQuery):
@@ -33,7 +31,7 @@ class ConditionalMean(ShareQuery):
         if isinstance(self.whole, MeanQuery) and not is_condition(self.whole, schema):
             raise QueryRejected(
                 f"given is {brief(self.whole.text)}, a number; expected a condition that selects rows, such as "
-                "mean('arr_delay > 60', given=\"carrier = 'UA'\"); nothing was charged"
+                "mean('arr_delay > 60', given=\"carrier = 'UA'\")"
             )
 
     def _joint(self, schema: Schema) -> RowwiseQuery:

@@ -17,36 +17,21 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["among", "check_where", "condition", "rows_that_meet", "share_that_meets"]
-
 _HALF = 0.5
 
 
 def check_where(where: object) -> None:
-    """Refuse what is no text.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse what is no text."""
     if not isinstance(where, str):
-        raise QueryRejected(
-            f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"where is {brief(where)}; expected a condition over the columns, such as \"region = 'N'\"")
 
 
 def condition(where: str, schema: Schema) -> BoundQuery:
-    """The condition for one holdout.
-
-    Raises:
-        QueryRejected: If it is a number. Nothing is charged.
-    """
+    """The condition for one holdout."""
     check_where(where)
     bound = MeanQuery(where, 0.0, 1.0).bind(schema)
     if not bound.yes_no:
-        raise QueryRejected(
-            f"where is {where!r}, which is no condition; expected one such as \"region = 'N'\"; nothing was charged"
-        )
+        raise QueryRejected(f"where is {where!r}, which is no condition; expected one such as \"region = 'N'\"")
     return bound
 
 

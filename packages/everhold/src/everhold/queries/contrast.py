@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from everhold.arguments import brief
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
-from everhold.queries.arm_difference import OneArmDifference, difference_of_arms
+from everhold.queries.arm_difference import difference_of_arms
 from everhold.queries.derived import BoundDerived, Derived, Estimate, estimate_between
 from everhold.queries.mean import parsed
 from everhold.queries.question import Query, QuerySpec
 from everhold.queries.ratio import ratio
 from everhold.queries.shares import ShareQuery, in_ends
+from everhold.queries.statistic import OneNumber
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.queries.question import ExecutionResult
     from everhold.values.base import Schema
-
-__all__ = ["WORDS", "Contrast", "ContrastQuery", "How", "Value", "has_value"]
 
 How: TypeAlias = Literal["difference", "ratio"]
 Value: TypeAlias = str | float | bool
@@ -73,8 +72,7 @@ class ContrastQuery(Query["Answer"]):
         conditions = [has_value(self.arm, value, schema) for value in (self.treated, self.control)]
         if conditions[0] == conditions[1]:
             raise QueryRejected(
-                f"treated and control are the same arm, {brief(self.treated)}; expected two values of "
-                f"{brief(self.arm)}; nothing was charged"
+                f"treated and control are the same arm, {brief(self.treated)}; expected two values of {brief(self.arm)}"
             )
         if self.given is not None:
             parsed(self.given, schema)  # without brackets: its own must pair among themselves
@@ -83,13 +81,13 @@ class ContrastQuery(Query["Answer"]):
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
-    ) -> OneArmDifference | Contrast:
+    ) -> OneNumber | Contrast:
         """A difference as one question where the mechanism takes it as one, with bets on both arms at once."""
         if self.how == "difference" and tolerance is None and (one := self._as_one(compiler, guess)) is not None:
             return one
         return self.compile_apart(compiler, guess=guess, tolerance=tolerance)
 
-    def _as_one(self, compiler: QueryCompiler, guess: float | None) -> OneArmDifference | None:
+    def _as_one(self, compiler: QueryCompiler, guess: float | None) -> OneNumber | None:
         """The one question that the mechanism takes; None where it takes an arm at a time."""
         shares = [share.placed(compiler) for share in self.parts(compiler.schema)]
         arms = [arm for share in shares if (arm := share.as_one(compiler)) is not None]
@@ -145,7 +143,7 @@ class ContrastQuery(Query["Answer"]):
         if self.how == "ratio" and min(event.at_zero, event.at_one) < 0.0:
             raise QueryRejected(
                 f"the range of {event.shown} goes below 0, and a ratio of what may be negative says nothing; expected "
-                "low of at least 0, or risk_difference; nothing was charged"
+                "low of at least 0, or risk_difference"
             )
         return event.at_zero, event.at_one
 
@@ -194,12 +192,10 @@ def has_value(column: str, value: Value, schema: Schema) -> str:
         text = value.replace("'", "''")
         return f"{quoted(column)} = '{text}'"
     if kind is None:
-        raise QueryRejected(
-            f"there is no column {brief(column)}; expected one of {', '.join(schema.asked)}; nothing was charged"
-        )
+        raise QueryRejected(f"there is no column {brief(column)}; expected one of {', '.join(schema.asked)}")
     raise QueryRejected(
         f"{brief(value)} is no value of the column {brief(column)}, which holds {kind.value}s; expected one of its "
-        "values; nothing was charged"
+        "values"
     )
 
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, Unpack, overload
 from everhold.answers import Contrasts
 from everhold.arguments import brief, names_keywords
 from everhold.errors import QueryRejected
-from everhold.queries.arm_difference import OneArmDifference
 from everhold.queries.contrast import WORDS, Contrast, ContrastQuery, Value, has_value
 from everhold.queries.derived import BoundDerived, Estimate, JointMeans
 from everhold.queries.difference import as_rowwise
 from everhold.queries.mean import parsed
 from everhold.queries.question import Query, QuerySpec
-from everhold.queries.statistic import evaluated
+from everhold.queries.statistic import OneNumber, evaluated
 
 if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arms", "ContrastQuery", "ContrastsQuery", "risk_difference", "risk_ratio"]
 
-Plan = TypeVar("Plan", bound=OneArmDifference | Contrast)
+Plan = TypeVar("Plan", bound=OneNumber | Contrast)
 
 _MOST_GROUPS = 50
 
@@ -36,7 +35,6 @@ class ContrastsQuery(Query[Contrasts]):
     """The same contrast in each group; made by `risk_difference` and `risk_ratio` with ``by``.
 
     Attributes:
-        whole: The contrast.
         by: The column whose values are the groups.
         groups: The groups; None for the values of the training rows.
     """
@@ -75,7 +73,7 @@ class ContrastsQuery(Query[Contrasts]):
         if not 1 <= len({*map(_name, values)}) == len(values) <= _MOST_GROUPS:
             raise QueryRejected(
                 f"there are {len(values)} groups of {brief(self.by)} in the training rows or in groups=; expected 1 to "
-                f"{_MOST_GROUPS} different ones; name them, groups=[...] (--groups A,B); nothing was charged"
+                f"{_MOST_GROUPS} different ones; name them, groups=[...] (--groups A,B)"
             )
         return values
 
@@ -86,11 +84,11 @@ class ContrastsQuery(Query[Contrasts]):
         queries = self.each(compiler)
         if guess is not None:
             raise QueryRejected(
-                "a contrast by group takes no guess, which would be one for all groups; ask each group with "
-                "given=..., and then all, which are free; nothing was charged"
+                "a contrast by group takes no guess, which would be one for all groups; ask each group with given=..., "
+                "and then all, which are free"
             )
         differences = {name: query.compile(compiler, tolerance=tolerance) for name, query in queries.items()}
-        ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneArmDifference)}
+        ones = {name: plan for name, plan in differences.items() if isinstance(plan, OneNumber)}
         if len(ones) == len(queries):
             return self._plan(compiler, ones, lambda plan, told: _in_units(plan, told[0]))
         apart = {name: query.compile_apart(compiler, tolerance=tolerance) for name, query in queries.items()}
@@ -131,7 +129,7 @@ class ByGroup(JointMeans[Contrasts], Generic[Plan]):
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """See `QueryPlan.evaluate`."""
-        ones = [plan for plan in self.each.values() if isinstance(plan, OneArmDifference)]
+        ones = [plan for plan in self.each.values() if isinstance(plan, OneNumber)]
         if not ones:
             return JointMeans.evaluate(self, sealed, places)
         some = [ones[place] for place in places]
@@ -146,8 +144,7 @@ class ByGroup(JointMeans[Contrasts], Generic[Plan]):
         })  # fmt: skip
 
 
-def _in_units(plan: OneArmDifference, told: Estimate) -> Estimate:
-    """A difference in units of the outcome."""
+def _in_units(plan: OneNumber, told: Estimate) -> Estimate:
     bound = plan.prepared[0].bound
     low, high = sorted((bound.from_mean(told.low), bound.from_mean(told.high)))
     return Estimate(bound.from_mean(told.value), low, high)
@@ -161,10 +158,10 @@ def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | N
     """The contrast itself, or the same in each group."""
     if by is None:
         if groups is not None:
-            raise QueryRejected("groups are given without by; expected the column they belong to; nothing was charged")
+            raise QueryRejected("groups are given without by; expected the column they belong to")
         return whole
     if isinstance(groups, str) or (groups is not None and not isinstance(groups, Sequence)):
-        raise QueryRejected(f"groups is {brief(groups)}; expected a list of values; nothing was charged")
+        raise QueryRejected(f"groups is {brief(groups)}; expected a list of values")
     return ContrastsQuery(whole, by, None if groups is None else tuple(groups))
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import ExecutionResult, QueryPlan
     from everhold.values.base import Schema
 
-__all__ = ["BoundDerived", "Derived", "DerivedQuery", "Estimate", "JointMeans", "estimate_between", "ratio"]
-
 Result = TypeVar("Result", covariant=True)
 
 _COUNTS = {1: "one question", 2: "two questions", 3: "three questions", 4: "four questions", 5: "five questions"}
@@ -46,8 +44,6 @@ class Estimate:
     """A value with the interval that is promised to contain the population's one.
 
     Attributes:
-        value: The estimate.
-        low: Lower end.
         high: Upper end.
     """
 
@@ -68,7 +64,6 @@ class BoundDerived:
         description: Public and canonical, together with those of the parts.
         parts: The questions that it is made of, in the order in which they are asked.
         combine: From the means of the parts' row values, each in [0, 1], to the parameter; pure.
-        shown: The question as people read it.
     """
 
     name: str
@@ -82,27 +77,22 @@ class BoundDerived:
         return digest({**self.description, "parts": list(parts)})
 
     def check(self, compiler: QueryCompiler, *, guess: float | None, tolerance: float | None) -> None:
-        """Refuse what a question that is made of several does not take, or a mechanism that cannot answer it.
-
-        Raises:
-            QueryRejected: Nothing is charged.
-        """
+        """Refuse what a question that is made of several does not take, or a mechanism that cannot answer it."""
         if tolerance is not None:
             raise QueryRejected(
                 "a question that is made of several takes no tolerance; expected ask(question) at the planned "
-                "half-width; nothing was charged"
+                "half-width"
             )
         counted = _COUNTS.get(len(self.parts), f"{len(self.parts)} questions")
         if compiler.mechanism.traits.one_sided:
             raise QueryRejected(
                 f"{self.name} is {counted}, and {compiler.mechanism.name} bounds some answers from one side only; "
-                "expected a single question; choose another mechanism when the rows are sealed; nothing was charged"
+                "expected a single question; choose another mechanism when the rows are sealed"
             )
         if guess is not None:
             raise QueryRejected(
                 f"{self.name} is {counted} and takes no guess of the whole; ask its parts, which are "
-                "question.parts(holdout.schema), with a guess each, and then the whole, which is free; nothing was "
-                "charged"
+                "question.parts(holdout.schema), with a guess each, and then the whole, which is free"
             )
 
 

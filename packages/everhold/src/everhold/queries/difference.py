@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.queries.score_query import ScoreQuery
     from everhold.queries.shares import ShareQuery
 
-__all__ = ["DifferenceQuery", "difference"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DifferenceQuery(PairedQuery):
@@ -51,10 +49,9 @@ class DifferenceQuery(PairedQuery):
         width, other = first.at_one - first.at_zero, second.at_one - second.at_zero
         if width != other:
             raise QueryRejected(
-                f"the two queries are in different units: one goes {in_units(first.at_zero, first.at_one)}, the "
-                f"other {in_units(second.at_zero, second.at_one)}, and row values of 1 mean opposite things where one "
-                "is an error and the other is none; expected two of one kind with ranges of the same width; nothing "
-                "was charged"
+                f"the two queries are in different units: one goes {in_units(first.at_zero, first.at_one)}, the other "
+                f"{in_units(second.at_zero, second.at_one)}, and row values of 1 mean opposite things where one is an "
+                "error and the other is none; expected two of one kind with ranges of the same width"
             )
         middle, shown = first.at_zero - second.at_zero, f"{_bracketed(first)} minus {_bracketed(second)}"
         if second.question < first.question:  # which one is subtracted is no part of the question
@@ -167,6 +164,6 @@ def as_rowwise(question: object) -> RowwiseQuery:
     if not isinstance(asked, RowwiseQuery):
         raise QueryRejected(
             f"{brief(question)} is no mean of row values; expected a condition, mean(...), accuracy(...), error(...), "
-            "brier(...) or risk(...); nothing was charged"
+            "brier(...) or risk(...)"
         )
     return asked

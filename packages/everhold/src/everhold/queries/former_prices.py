@@ -10,8 +10,6 @@ from everhold.queries import KINDS
 if TYPE_CHECKING:
     from collections.abc import Container
 
-__all__ = ["former_kind", "private_query"]
-
 _PRICED = frozenset({"choose", "first_above", "quantile", "synthesize"})
 _DETAILS = frozenset({"price", "rounds", "method"})
 

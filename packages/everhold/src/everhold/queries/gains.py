@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
     from everhold.sealing.table import StoredRows
-
-__all__ = ["Gain", "GainOfMeans", "GainOfOutcomes", "Gained", "paired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,61 +40,38 @@ class Gained:
         return cls(math.floor(at * mechanism.steps), seen, at)
 
 
-class Gain(Protocol):
-    """A gain that is decided by public facts before the look."""
-
-    @property
-    def procedure(self) -> Procedure:
-        """Procedure of an interval whose lower end holds on one side, at half of the level of both sides."""
-
-    @abstractmethod
-    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        """The gain on the sealed rows.
-
-        Args:
-            sealed: The rows.
-            challenger: What is kept of the challenger for each row.
-            champion: The same of the champion.
-        """
-
-
 @dataclass(frozen=True, slots=True)
-class GainOfMeans:
-    """The mean of the paired differences of two row values.
+class Gain:
+    """A gain that is decided by public facts before the look.
 
     Attributes:
-        procedure: As for `Gain`.
-        mechanism: The mechanism that answers.
-        rises: Whether higher row values are better.
+        procedure: Procedure of an interval whose lower end holds on one side, at half of the level of both sides.
+        look: From the sealed rows, and the values kept of challenger and champion, to the gain on these rows.
     """
 
     procedure: Procedure
-    mechanism: Mechanism
-    rises: bool
-
-    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        """See `Gain.look`."""
-        both = paired(challenger, champion, rises=self.rises, unit=self.mechanism.unit)
-        return Gained(*_summary(sealed, self.procedure, both, self.mechanism))
+    look: Callable[[StoredRows, NDArray[Any], NDArray[Any]], Gained]
 
 
-@dataclass(frozen=True, slots=True)
-class GainOfOutcomes:
-    """The gain in a score of outcomes of labels 0 and 1.
+def gain_of_means(procedure: Procedure, mechanism: Mechanism, *, rises: bool) -> Gain:
+    """The mean of the paired differences of two row values, of which the higher ones are better if it rises."""
 
-    Attributes:
-        procedure: As for `Gain`.
-        mechanism: The mechanism that answers.
-    """
+    def look(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        both = paired(challenger, champion, rises=rises, unit=mechanism.unit)
+        return Gained(*_summary(sealed, procedure, both, mechanism))
 
-    procedure: OutcomeGain
-    mechanism: Mechanism
+    return Gain(procedure, look)
 
-    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        """See `Gain.look`."""
-        both = self.procedure.paired(challenger, champion, unit=self.mechanism.unit)
-        total, seen = _summary(sealed, self.procedure, both, self.mechanism)
-        return Gained(total, seen, (1.0 + self.procedure.gain(seen)) / 2.0)
+
+def gain_of_outcomes(procedure: OutcomeGain, mechanism: Mechanism) -> Gain:
+    """The gain in a score of outcomes of labels 0 and 1."""
+
+    def look(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        both = procedure.paired(challenger, champion, unit=mechanism.unit)
+        total, seen = _summary(sealed, procedure, both, mechanism)
+        return Gained(total, seen, (1.0 + procedure.gain(seen)) / 2.0)
+
+    return Gain(procedure, look)
 
 
 def _summary(

@@ -16,7 +16,7 @@ from everhold.guarantees.intervals.means import Chernoff, Hoeffding
 from everhold.guarantees.intervals.outcome_gain import OutcomeGain
 from everhold.guarantees.intervals.sign_test import SignTest
 from everhold.queries.area import AreaQuery
-from everhold.queries.gains import GainOfMeans, GainOfOutcomes, paired
+from everhold.queries.gains import gain_of_means, gain_of_outcomes, paired
 from everhold.queries.gate_metrics import metric_description, metric_in_words, no_metric
 from everhold.queries.label_query import LabelQuery
 from everhold.queries.outcomes import OutcomeQuery
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["Candidate", "check_metric", "checked_margin", "procedure_for_gain"]
-
 _FINE_GRID = 2**12  # steps with which a pair of outcomes lies well inside its cell
 
 
@@ -46,7 +44,6 @@ class Candidate:
     """A champion or challenger that can be compared.
 
     Attributes:
-        bound: The question about it alone.
         predictions: Shape (rows,): its predictions where they are an array; else None.
         training: What is kept of it for each training row: a row value or what it predicts; None where unknown.
     """
@@ -125,8 +122,8 @@ class Candidate:
         """
         procedure = procedure_for_gain(self, champion, public, compiler)
         if isinstance(procedure, OutcomeGain):
-            return GainOfOutcomes(procedure, compiler.mechanism)
-        return GainOfMeans(procedure, compiler.mechanism, self.rises)
+            return gain_of_outcomes(procedure, compiler.mechanism)
+        return gain_of_means(procedure, compiler.mechanism, rises=self.rises)
 
     def as_champion(self, values: NDArray[Any]) -> Champion:
         """Values kept of a challenger that is promoted."""
@@ -140,11 +137,7 @@ def of_any_rows(bound: BoundQuery, schema: Schema) -> BoundQuery:
 
 
 def asked_of(query: Any, compiler: QueryCompiler) -> LabelQuery | ScoreQuery | AreaQuery:
-    """The question about one candidate, in the form in which a gate compares it on the rows of one holdout.
-
-    Raises:
-        QueryRejected: If it is none. Nothing is charged.
-    """
+    """The question about one candidate, in the form in which a gate compares it on the rows of one holdout."""
     if isinstance(query, ScoredShare):
         query = query.by_name()
     if isinstance(query, ScoreQuery) and query.kind.name in GAINS and query.where is None:
@@ -172,8 +165,8 @@ def check_metric(bound: BoundQuery, metric: GateMetric) -> None:
     if metric.description is not None and metric_description(bound) != metric.description:
         raise QueryRejected(
             f"the gate compares by {metric_in_words(metric.description)} and the candidate was given with another "
-            "metric; expected the metric that the gate was opened with; a loss that is a function is the same "
-            "again only under a name (name=...); nothing was charged"
+            "metric; expected the metric that the gate was opened with; a loss that is a function is the same again "
+            "only under a name (name=...)"
         )
 
 
@@ -247,6 +240,6 @@ def checked_margin(margin: Any, candidate: Candidate) -> float:
     if not 0.0 <= value < candidate.width:
         raise QueryRejected(
             f"the margin is {brief(margin)}; expected a number from 0 to below {candidate.width:g}, by more than which "
-            "a challenger has to be better; nothing was charged"
+            "a challenger has to be better"
         )
     return value / candidate.width

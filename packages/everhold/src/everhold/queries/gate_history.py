@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from everhold.ledger import Entry
     from everhold.ledger.gates import GateAccount
 
-__all__ = ["GateHistory", "champions_of", "gain_bounds", "gain_width", "most_gain"]
-
 _CASES = "cases"
 
 

@@ -20,8 +20,6 @@ from everhold.queries.score_means import GAINS_OF_SCORES, MEANS, why_no_gain
 if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["GATE_METRICS", "SCORE", "GateMetric", "metric_description", "metric_in_words", "metric_of", "no_metric"]
-
 _OF_CANDIDATES = ("predictions", "estimator", "rule", "on_public_rows")
 """Fields of a query's description that are the candidate's; all others are the metric's."""
 
@@ -47,7 +45,6 @@ def named_metric(name: str) -> Callable[..., LabelQuery] | None:
 
 
 def _scored(name: str, predictions: Any, *, training: Any = None, **numbers: Any) -> Any:
-    """A score by its name, as a question."""
     from everhold.queries.scores import metric
 
     return metric(name, predictions, training=training, **numbers)
@@ -81,9 +78,6 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
         metric: One of `GATE_METRICS`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a function
             from a candidate to such a question or to a `metric`. None for the one that is known.
         known: The description of the gate's metric, where there is a gate already.
-
-    Raises:
-        QueryRejected: If it is none. Nothing is charged.
     """
     if metric is None and known is not None:
         metric = _maker_of(known)
@@ -101,7 +95,7 @@ def _made(make: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         try:
             return make(predictions) if training is None else make(predictions, training=training)
         except ValueError as reason:
-            raise QueryRejected(f"{reason}; nothing was charged") from None
+            raise QueryRejected(f"{reason}") from None
 
     return made
 
@@ -123,8 +117,7 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
     if "loss" not in description:
         raise QueryRejected(
             "the gate's metric is a loss function of its own, which the ledger does not hold; expected it again as the "
-            "gate's first argument, such as lambda model: eh.risk(model, loss, high=5, name='mine'); nothing was "
-            "charged"
+            "gate's first argument, such as lambda model: eh.risk(model, loss, high=5, name='mine')"
         )
     loss, low, high = description["loss"], description["low"], description["high"]
     return lambda predictions, training=None: risk(predictions, loss, low=low, high=high, training=training)
@@ -133,11 +126,11 @@ def _maker_of(description: Mapping[str, Any]) -> Callable[..., LabelQuery]:
 def no_metric(thing: object) -> QueryRejected:
     """The refusal of something that gates do not compare by."""
     if (reason := why_no_gain(thing)) is not None:
-        return QueryRejected(f"{reason}; nothing was charged")
+        return QueryRejected(f"{reason}")
     return QueryRejected(
         f"the metric of a gate is {brief(thing)}; expected eh.accuracy, eh.error, eh.brier, their names, a name such "
         "as 'roc_auc', or a function from a candidate to such a question, as lambda model: eh.risk(model, 'log', "
-        "high=5); nothing was charged"
+        "high=5)"
     )
 
 

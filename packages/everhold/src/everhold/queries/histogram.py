@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import ExecutionResult
     from everhold.values.base import Schema
 
-__all__ = ["Bins", "HistogramQuery", "histogram", "summed_to_one"]
-
 _MOST_BINS = 200
 
 
@@ -32,7 +30,6 @@ class HistogramQuery(Query[Shares]):
 
     Attributes:
         text: A numeric expression, or a text column.
-        bins: Increasing edges, or categories.
         missing: Whether the share of missing values is asked for, too.
     """
 
@@ -192,4 +189,4 @@ def histogram(text: str, bins: Sequence[float] | Sequence[str], *, missing: bool
 
 
 def _no_bins(expected: str) -> QueryRejected:
-    return QueryRejected(f"the bins of the histogram cannot be used; expected {expected}; nothing was charged")
+    return QueryRejected(f"the bins of the histogram cannot be used; expected {expected}")

@@ -31,8 +31,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["behaviour_digest", "content_digest", "is_installed", "version_of"]
-
 _DIGITS = 20
 """Binary digits, counted from the largest number of an array, in which outputs of code are compared."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.query_compiler import QueryCompiler
 
-__all__ = ["EstimatedValues", "LabelQuery", "matrix_of", "subject_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class EstimatedValues:
@@ -92,11 +90,7 @@ class LabelQuery(RowwiseQuery):
         """The row values of checked predictions."""
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
-        """Refuse checked predictions that cannot be meant, judged by public facts.
-
-        Raises:
-            QueryRejected: If they cannot. Nothing is charged.
-        """
+        """Refuse checked predictions that cannot be meant, judged by public facts."""
 
     def _row_values(
         self, schema: Schema
@@ -106,13 +100,10 @@ class LabelQuery(RowwiseQuery):
             raise QueryRejected(
                 f"{brief(self.predictions)} is a text, and this metric needs predictions; expected an array, a table "
                 "with row ids, or a fitted estimator; rules are for accuracy, error, brier, risk with a loss by name, "
-                "precision, recall and F1 without a floor; nothing was charged"
+                "precision, recall and F1 without a floor"
             )
         if isinstance(self.predictions, type):
-            raise QueryRejected(
-                f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions; nothing was "
-                "charged"
-            )
+            raise QueryRejected(f"{self.predictions.__name__} is a class; expected a fitted estimator or predictions")
         if isinstance(self.predictions, JoinedColumn):
             return self._of_engine(self.predictions, schema)
         return self._of_estimator(schema) if hasattr(self.predictions, "predict") else self._of_arrays(schema)
@@ -125,7 +116,7 @@ class LabelQuery(RowwiseQuery):
             raise QueryRejected(
                 f"this question reads predictions beside everhold, and those in {column.name!r} stay in a table of the "
                 "engine; expected accuracy, error, brier, precision, recall, or risk with a loss by name; or the "
-                "predictions themselves, as with predictions_in(path, row_id=...); nothing was charged"
+                "predictions themselves, as with predictions_in(path, row_id=...)"
             )
         return {"joined": column.digest}, Joined(column, value), self._given_training(schema), (schema.label or "",)
 
@@ -173,7 +164,7 @@ class LabelQuery(RowwiseQuery):
         if isinstance(self.predictions, JoinedColumn):
             raise QueryRejected(
                 "gates and competitions keep predictions, and these stay in a table of the engine; expected an array, "
-                "a table with row ids, or predictions_in(path, row_id=...); nothing was charged"
+                "a table with row ids, or predictions_in(path, row_id=...)"
             )
         predictions, what = _named(self.predictions, "the predictions")
         return self._checked(predictions, schema.rows, schema, what=what)
@@ -192,19 +183,16 @@ class LabelQuery(RowwiseQuery):
         if unknown:
             raise QueryRejected(
                 f"the estimator was fitted on {unknown[0]!r}, which is no column of this holdout; expected some of "
-                f"{', '.join(schema.features)}; fit it on those; nothing was charged"
+                f"{', '.join(schema.features)}; fit it on those"
             )
         width = getattr(estimator, "n_features_in_", len(features))
         if width != len(features):
             raise QueryRejected(
                 f"the estimator was fitted on {width} features without names and this holdout has {len(features)}; "
-                f"expected exactly {', '.join(schema.features)}, in this order; fit it on those, or on a data frame; "
-                "nothing was charged"
+                f"expected exactly {', '.join(schema.features)}, in this order; fit it on those, or on a data frame"
             )
         if label in features:
-            raise QueryRejected(
-                f"the estimator was fitted on the label {label!r} itself; expected features only; nothing was charged"
-            )
+            raise QueryRejected(f"the estimator was fitted on the label {label!r} itself; expected features only")
         reads = tuple(dict.fromkeys((*features, label)))
 
         what = "the estimator's predictions"
@@ -235,8 +223,7 @@ class LabelQuery(RowwiseQuery):
         if missing or is_mixed(predictions):
             fault = f"{what} lack {missing:,} rows" if missing else f"{what} are a list of texts and of other things"
             raise QueryRejected(
-                f"{fault}; expected one prediction for each row, all of one kind; fill in the missing ones; nothing "
-                "was charged"
+                f"{fault}; expected one prediction for each row, all of one kind; fill in the missing ones"
             )
         array = _plain(same_length(predictions, rows, what=what))
         numeric = array.dtype.kind in "biuf"
@@ -245,22 +232,15 @@ class LabelQuery(RowwiseQuery):
             remedy = "0 and 1, or False and True; yes and no of a CSV file are read as True and False" if texts else ""
             raise QueryRejected(
                 f"{what} are of type {array.dtype} and the labels are of kind {schema.label_kind}; expected "
-                f"{remedy or 'the same kind, numbers or text, and none missing'}; nothing was charged"
+                f"{remedy or 'the same kind, numbers or text, and none missing'}"
             )
         if self._of_probabilities and not bool(np.all((array >= 0) & (array <= 1))):
-            raise QueryRejected(f"{what} are not all in [0, 1]; expected probabilities of label 1; nothing was charged")
+            raise QueryRejected(f"{what} are not all in [0, 1]; expected probabilities of label 1")
         return array
 
 
 def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:
-    """Features as the estimator saw them when it was fitted: a data frame, or a plain matrix.
-
-    Args:
-        table: Columns of rows.
-        features: Names of the columns, in order.
-        schema: Says which columns of a data frame are categorical.
-        framed: Whether the estimator was fitted on a data frame.
-    """
+    """Features as the estimator saw them when it was fitted: a data frame, or a plain matrix."""
     if not framed:
         return np.column_stack([table[name] for name in features])
     import pandas as pd  # the extra [sklearn]; needed to fit on a data frame

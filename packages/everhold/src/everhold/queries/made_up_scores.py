@@ -16,8 +16,6 @@ from everhold.queries.score_parts import Judged, Setting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["likely_labels", "made_up"]
-
 _ROWS = 2_000
 _FEW = 1e-3
 _EVEN, _UNEXPLAINED = 0.5, 0.5

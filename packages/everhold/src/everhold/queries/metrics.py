@@ -67,12 +67,12 @@ class PredictionQuery(LabelQuery):
         if schema.label is None:
             raise QueryRejected(
                 f"{self.metric.value} needs a label column and this holdout has none; expected one named at creation; "
-                "create the holdout with label=...; nothing was charged"
+                "create the holdout with label=..."
             )
         if self.metric is Metric.BRIER and schema.label_kind != "binary":
             raise QueryRejected(
-                f"the Brier score needs labels 0 and 1 and column {schema.label!r} was not sealed as such; "
-                "ask for accuracy or error instead; nothing was charged"
+                f"the Brier score needs labels 0 and 1 and column {schema.label!r} was not sealed as such; ask for "
+                "accuracy or error instead"
             )
         if self.metric is Metric.ACCURACY:
             check_known(schema)

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = [
-    "CrossValidated", "Judge", "cross_validate", "cross_validated", "groups_of", "no_false_alarms", "open_rows",
-    "require_sklearn", "splits_of",
-]  # fmt: skip
-
 ModelQuestion: TypeAlias = LabelQuery | ShareQuery | RankingQuery | ScoreQuery
 
 
@@ -50,7 +45,6 @@ class Judge:
         metric: A name that `everhold.metric` takes, such as ``"accuracy"``, ``"roc_auc"`` or ``"neg_log_loss"``, or a
             function from a model to a question about its predictions, such as
             ``functools.partial(eh.risk, loss="absolute", high=60)``.
-        schema: What is known of the rows.
     """
 
     metric: str | Callable[[Any], Any]
@@ -70,9 +64,8 @@ class Judge:
         made = make(model) if callable(make) else None
         if not isinstance(made, ModelQuestion):
             raise QueryRejected(
-                f"the metric is {brief(self.metric)}; expected one of {', '.join(score_names())}, or a function "
-                "from a model to a question about its predictions, such as partial(eh.risk, loss='absolute', high=60); "
-                "nothing was charged"
+                f"the metric is {brief(self.metric)}; expected one of {', '.join(score_names())}, or a function from a "
+                "model to a question about its predictions, such as partial(eh.risk, loss='absolute', high=60)"
             )
         return made if training is None else _through(made, lambda query: _changed(query, training=training))
 
@@ -126,7 +119,6 @@ class CrossValidated:
     """A model that was fitted on all rows, and what models that were fitted on parts of them said of the others.
 
     Attributes:
-        model: The fitted estimator.
         outputs: Shape (rows,): predictions out of fold; None where some row was left out more or less often than once.
         scores: The metric of each fold, in its own units.
         sizes: Rows of each fold.
@@ -234,7 +226,7 @@ def _parts(asked: ShareQuery) -> tuple[LabelQuery, LabelQuery]:
     if not (isinstance(asked.part, LabelQuery) and isinstance(asked.whole, LabelQuery)):
         raise QueryRejected(
             "the metric is a share of something else than predictions; expected precision, recall, F1, or a mean such "
-            "as accuracy; nothing was charged"
+            "as accuracy"
         )
     return asked.part, asked.whole
 
@@ -267,15 +259,14 @@ def open_rows(compiler: QueryCompiler, features: Sequence[str] | None = None) ->
         lacking = "label column" if schema.label is None else "training rows"
         raise QueryRejected(
             f"this holdout has no {lacking}; expected one that was created with training=... and label=...; fit the "
-            "estimator yourself and ask with a guess of your own, ask(accuracy(model), guess=0.8); nothing was charged"
+            "estimator yourself and ask with a guess of your own, ask(accuracy(model), guess=0.8)"
         )
     group = compiler.mechanism.dependence.group_column
     known = tuple(name for name in schema.features if name != group)
     names = known if features is None else tuple(features)
     if isinstance(features, str) or not names or not set(names) <= set(schema.features):
         raise QueryRejected(
-            f"the features are {brief(features)}; expected a list of some of {', '.join(schema.features)}; nothing was "
-            "charged"
+            f"the features are {brief(features)}; expected a list of some of {', '.join(schema.features)}"
         )
     table = training.table((*names, schema.label))
     return matrix_of(table, names, schema, framed=True), table[schema.label]
@@ -323,11 +314,7 @@ def no_false_alarms() -> Iterator[None]:
 
 
 def require_sklearn(who: str) -> None:
-    """Check that scikit-learn is installed.
-
-    Raises:
-        ModuleNotFoundError: If it is not.
-    """
+    """Check that scikit-learn is installed."""
     if find_spec("sklearn") is None:
         raise ModuleNotFoundError(
             f"{who} needs scikit-learn; install it with: pip install 'everhold[sklearn]'", name="sklearn"

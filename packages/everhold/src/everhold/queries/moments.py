@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-__all__ = ["Correlation", "Covariance", "Variance", "correlation", "covariance", "variance"]
-
 _SLACK = 1e-14  # at least twenty times what rounding can do to a sum of a few products of numbers in [-1, 1]
 _CELLS = 64  # pieces of each mean's interval; more of them change no digit that is shown
 _NO_SPREAD = Estimate(0.0, 0.0, 0.0)
@@ -43,12 +41,7 @@ _NO_SPREAD = Estimate(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class ExpressionMean(RowwiseQuery):
-    """The mean of an expression that was built and not written.
-
-    Attributes:
-        row_value: The expression and its range.
-        shown: The question as people read it.
-    """
+    """The mean of an expression that was built and not written."""
 
     row_value: RowValue
     shown: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everhold.arguments import as_float
 from everhold.errors import QueryRejected
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.queries.rates import ScoredShare
     from everhold.sealing.table import StoredRows
-
-__all__ = ["OneOutcomeDifference", "OutcomeDifference"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +61,8 @@ class OutcomeDifference(Query["Answer"]):
         score = asked[0].score
         if (asked[1].score, self.second.where) != (score, where):
             raise QueryRejected(
-                f"one score is {score} and the other {asked[1].score}, or they are about different rows; expected "
-                "two of one kind about the same rows; nothing was charged"
+                f"one score is {score} and the other {asked[1].score}, or they are about different rows; expected two "
+                "of one kind about the same rows"
             )
         name, instead = f"a difference in {score}", "a difference in accuracy"
         check_confirms_statistics(mechanism, name, instead=instead)
@@ -90,7 +88,13 @@ class OutcomeDifference(Query["Answer"]):
         bound = among(bound, inside, where, schema)
         own = None if guess is None else bound.to_mean(as_float(guess))
         prepared = compiler.planner.of_statistic(bound, guess, known if own is None else None, procedure)
-        return OneOutcomeDifference([prepared], schema, mechanism, (both[0], both[1]), procedure, inside)
+
+        def sealed(rows: StoredRows) -> tuple[Fraction, Cells]:
+            codes = [_codes(rows, found, inside, unit=mechanism.unit) for found in both]
+            seen = procedure.cells(codes[0], codes[1])
+            return Fraction(1 + procedure.gain(seen)) / 2, seen
+
+        return OneNumber([prepared], schema, mechanism, sealed)
 
 
 def _outcome_query(asked: ScoredShare | ScoreQuery) -> OutcomeQuery:
@@ -120,25 +124,3 @@ def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, un
     """Codes of the outcomes of the rows that count. No bet is made on others."""
     codes = outcome_codes(rows.row_values(bound, unit=unit), unit)
     return codes if inside is None else codes[rows_that_meet(rows, inside)]
-
-
-@dataclass(frozen=True)
-class OneOutcomeDifference(OneNumber):
-    """A difference of scores that is held against its guess.
-
-    Attributes:
-        both: The outcomes of both sides.
-        procedure: The interval.
-        inside: The condition of rows that count; None for all rows.
-    """
-
-    both: tuple[BoundQuery, BoundQuery]
-    procedure: GainDifference
-    inside: BoundQuery | None
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The difference on the sealed rows, and the counts of pairs of outcomes."""
-        unit = self.mechanism.unit
-        codes = [_codes(sealed, bound, self.inside, unit=unit) for bound in self.both]
-        seen: Cells = self.procedure.cells(codes[0], codes[1])
-        return Fraction(1 + self.procedure.gain(seen)) / 2, seen

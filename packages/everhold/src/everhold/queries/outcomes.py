@@ -19,8 +19,6 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["OutcomeQuery"]
-
 _TRUE_NEGATIVE, _PREDICTED, _ACTUAL = 0.25, 0.25, 0.5  # code / 4; a positive prediction or label adds its part
 
 
@@ -54,7 +52,7 @@ class OutcomeQuery(BinaryLabelQuery):
         if schema.label_kind != "binary":
             raise QueryRejected(
                 f"{self.score} compares models by labels 0 and 1, and this holdout has other ones; expected such a "
-                "label column, or accuracy; nothing was charged"
+                "label column, or accuracy"
             )
         return BinaryLabelQuery.bind(self, schema)
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["PairedQuery", "in_units"]
-
 
 class PairedQuery(RowwiseQuery):
     """The mean of what is computed from the row values of two questions."""

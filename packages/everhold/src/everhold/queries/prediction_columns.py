@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from everhold.sealing.row_store import RowStore
     from everhold.values.base import RowFunction, Schema, Table
 
-__all__ = [
-    "GivenValues",
-    "KeptValues",
-    "Placed",
-    "PredictionCache",
-    "PredictionColumn",
-    "PredictionsFile",
-    "parts_of",
-    "predictions_in",
-    "read_together",
-]
-
 _MOST_CELLS = 2**23  # that are read at a time
 
 
@@ -65,7 +53,7 @@ class PredictionsFile(Mapping[str, "PredictionColumn"]):
         if row_id is not None and row_id not in every:
             raise QueryRejected(
                 f"{path.name} has the columns {listed(every)} and none of them is {row_id!r}; expected row_id=... to "
-                "name the column of row ids; nothing was charged"
+                "name the column of row ids"
             )
         self._columns = {name: PredictionColumn(self, name) for name in every if name != row_id}
 
@@ -89,8 +77,6 @@ class PredictionColumn:
     """One column of a file of predictions, as questions take predictions.
 
     Attributes:
-        file: The file.
-        name: Of the column.
         reading: Shared with the columns that are asked about together with it; None alone.
     """
 
@@ -122,7 +108,6 @@ class Placed:
 
     Attributes:
         values: Shape (rows,); masked where they are missing.
-        what: How messages call them.
         shelf: Where they wait, once they are checked; None for memory.
     """
 
@@ -200,8 +185,7 @@ class ColumnReading:
                 named = dict.fromkeys([*([] if file.row_id is None else [file.row_id]), *file])
                 raise QueryRejected(
                     f"the columns of {file.path.name} ({listed(named)}) were named without row_id={row_id!r}, the id "
-                    f"by which this holdout's rows are named; expected predictions_in(path, row_id={row_id!r}); "
-                    "nothing was charged"
+                    f"by which this holdout's rows are named; expected predictions_in(path, row_id={row_id!r})"
                 )
             else:
                 table = PredictionTable(self._source.read([row_id]), name=file.path.name)
@@ -215,7 +199,7 @@ class ColumnReading:
             raise QueryRejected(
                 f"{self._file.path.name} names rows by {self._file.row_id!r}, and this holdout was created without "
                 "row_id=, so that no ids are used; expected lines in the order of the rows, and predictions_in(path) "
-                "without row_id; nothing was charged"
+                "without row_id"
             )
 
 
@@ -276,7 +260,6 @@ class KeptValues:
     """Row values from predictions that wait on a shelf.
 
     Attributes:
-        read: Reads the checked predictions.
         against: From them and the name of the label to their row values.
         label: That name.
     """
@@ -302,11 +285,6 @@ def read_together(queries: Sequence[Any], rows: RowStore | None, schema: Schema)
     """The same queries, those about columns of one file with one reading of it.
 
     Predictions that stay where the sealed rows are were found and checked there.
-
-    Args:
-        queries: The queries.
-        rows: The sealed rows.
-        schema: What is known of them.
 
     Raises:
         QueryRejected: If predictions beside the rows cannot be used. Nothing is charged.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = ["ARROW", "CSV", "PARQUET", "TSV", "SomeColumns", "Wanted", "names_in", "read_columns", "read_predictions"]
-
 CSV, TSV, PARQUET, ARROW = "csv", "tsv", "parquet", "arrow"
 
 _LEAST_BYTES = 10_000_000  # no file is too large below
@@ -335,4 +333,4 @@ def _literal(path: Path) -> str:
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}; nothing was charged")
+    return QueryRejected(f"{problem}; {advice}")

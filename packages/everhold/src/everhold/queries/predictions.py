@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = [
-    "MOST_CHARACTERS", "PredictionTable", "check_classes", "check_known", "check_lengths", "ids_refused", "is_mixed",
-    "known_classes", "listed", "prediction_table", "probabilities",
-]  # fmt: skip
-
 MOST_CHARACTERS = 1_000
 """Of a predicted text: an array of texts takes as much memory for each one as for the longest."""
 
@@ -48,7 +43,6 @@ class PredictionTable:
 
     Attributes:
         columns: Values by name, all equally many.
-        name: How messages call it.
         column: The column of the predictions, where there are several.
         counted: Whether the labels of the rows, if they have some, count them: 0, 1, 2 and so on.
     """
@@ -82,8 +76,8 @@ class PredictionTable:
         order, count = self.order(row_id, ids, rows_are=rows_are, others=others), len(self.columns[row_id])
         if values.shape != (count,):
             raise QueryRejected(
-                f"{self.name} has {count:,} ids and predictions of the shape {values.shape}; expected one "
-                f"prediction for each id, as in {_example(row_id)}; nothing was charged"
+                f"{self.name} has {count:,} ids and predictions of the shape {values.shape}; expected one prediction "
+                f"for each id, as in {_example(row_id)}"
             )
         return values if order is None else values[order]
 
@@ -103,7 +97,7 @@ class PredictionTable:
         if row_id is not None and row_id not in self.columns:
             raise QueryRejected(
                 f"{self.name} has the columns {self._listed()} and none of them is {row_id!r}, the id by which this "
-                f"holdout's rows are named; expected {_example(row_id)}; nothing was charged"
+                f"holdout's rows are named; expected {_example(row_id)}"
             )
 
     def _values_column(self, row_id: str | None) -> str:
@@ -111,8 +105,7 @@ class PredictionTable:
         if self.column is not None:
             if self.column not in others:
                 raise QueryRejected(
-                    f"{self.name} has no predictions in a column {self.column!r}; expected one of "
-                    f"{listed(others)}; nothing was charged"
+                    f"{self.name} has no predictions in a column {self.column!r}; expected one of {listed(others)}"
                 )
             return self.column
         if len(others) == 1:
@@ -120,7 +113,7 @@ class PredictionTable:
         unnamed = "" if row_id is not None else " and this holdout was created without row_id=, so that no ids are used"
         raise QueryRejected(
             f"{self.name} has the columns {self._listed()}{unnamed}; expected one column of predictions, as in "
-            f"{_example(row_id)}; leave the others out, or name it with --column; nothing was charged"
+            f"{_example(row_id)}; leave the others out, or name it with --column"
         )
 
     def _listed(self) -> str:
@@ -136,12 +129,12 @@ class PredictionTable:
         absent = int(missing.sum()) or (0 if kinds_given <= {int, str} else sum(map(_is_missing, given)))
         if array.ndim != 1 or absent:
             fault = f"{absent:,} empty ids" if array.ndim == 1 else f"ids of the shape {array.shape}"
-            raise QueryRejected(f"{self.name} has {fault}; expected {_example(row_id)}; nothing was charged")
+            raise QueryRejected(f"{self.name} has {fault}; expected {_example(row_id)}")
         if bool in kinds_given or not all(issubclass(kind, str if text else Number) for kind in kinds_given):
             kinds = ("text", "numbers") if text else ("numbers", "no numbers")
             raise QueryRejected(
                 f"the ids of this holdout are {kinds[0]} and those of {self.name} are {kinds[1]}; expected the same "
-                f"kind{', with all their zeros' if text else ''}, as in {_example(row_id)}; nothing was charged"
+                f"kind{', with all their zeros' if text else ''}, as in {_example(row_id)}"
             )
         return given
 
@@ -191,8 +184,8 @@ def ids_refused(
     if not faults:
         return None
     return QueryRejected(
-        f"{name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {rows:,} ids "
-        f"of the {rows_are} rows once, in any order, as in {_example(row_id)}; nothing was charged"
+        f"{name} has in column {row_id!r} {' and '.join(faults)}; expected each of the {rows:,} ids of the {rows_are} "
+        f"rows once, in any order, as in {_example(row_id)}"
     )
 
 
@@ -241,7 +234,7 @@ def _is_counted(index: Any) -> bool:
 
 def _table(names: Sequence[Any], column: Any) -> PredictionTable:
     if len({str(name) for name in names}) < len(names):
-        raise QueryRejected("the predictions have columns of the same name; rename them; nothing was charged")
+        raise QueryRejected("the predictions have columns of the same name; rename them")
     return PredictionTable({str(name): column(name) for name in names})
 
 
@@ -269,16 +262,12 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
     floats = predictions.dtype.kind == "f"
     if floats and not bool(np.all(np.isfinite(predictions))):
         raise QueryRejected(
-            f"{what} hold nan or infinite numbers; expected a label for each row; fill in the missing ones; nothing "
-            "was charged"
+            f"{what} hold nan or infinite numbers; expected a label for each row; fill in the missing ones"
         )
     classes = schema.label_classes
     expected, hint = known_classes(schema)
     if predictions.dtype.kind == "b" and schema.label_kind != "binary":
-        raise QueryRejected(
-            f"{what} are truth values and the classes are not 0 and 1; {expected} for each row; {hint}; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"{what} are truth values and the classes are not 0 and 1; {expected} for each row; {hint}")
     if classes is not None:
         strange = _not_among(predictions, classes)
     else:
@@ -288,7 +277,7 @@ def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> No
         more = ", ..." if len(set(strange)) > len(unknown) else ""
         raise QueryRejected(
             f"{what} are no labels: {len(strange):,} are such as {', '.join(map(_shown, unknown))}{more}; {expected} "
-            f"for each row; {_look_alike(unknown, classes) or hint}; nothing was charged",
+            f"for each row; {_look_alike(unknown, classes) or hint}",
             unknown=[_plain(each) for each in unknown],
             known=[_plain(each) for each in (classes or ())[:_MOST_LISTED]],
         )
@@ -304,7 +293,7 @@ def check_known(schema: Schema) -> None:
         raise QueryRejected(
             f"no class of the label {schema.label!r} is known, because none was declared and the training rows do not "
             "show them; expected a holdout that was created with classes=[...] (--classes); for measured numbers ask "
-            "risk(...); nothing was charged"
+            "risk(...)"
         )
 
 
@@ -333,16 +322,11 @@ def _look_alike(unknown: Sequence[Any], classes: Sequence[Any] | None) -> str:
 
 
 def check_lengths(texts: Iterable[str]) -> None:
-    """Refuse texts that are too long to be predictions, before an array is made of them.
-
-    Raises:
-        QueryRejected: If there is one. Nothing is charged.
-    """
+    """Refuse texts that are too long to be predictions, before an array is made of them."""
     longest = max(map(len, texts), default=0)
     if longest > MOST_CHARACTERS:
         raise QueryRejected(
-            f"a prediction has {longest:,} characters; expected at most {MOST_CHARACTERS:,}; shorten it; nothing was "
-            "charged"
+            f"a prediction has {longest:,} characters; expected at most {MOST_CHARACTERS:,}; shorten it"
         )
 
 
@@ -376,7 +360,7 @@ def probabilities(estimator: Any, features: Any) -> NDArray[Any]:
         told = "" if classes is None else f" for the classes {_shown(np.asarray(classes).tolist())}"
         raise QueryRejected(
             f"the estimator gives probabilities of the shape {found.shape}{told}; expected two columns, for the labels "
-            "0 and 1; fit it on such labels; nothing was charged"
+            "0 and 1; fit it on such labels"
         )
     return np.asarray(found[:, 1])
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["apart_procedure", "likely_values", "set_apart"]
-
 _STEPS = 2  # that rounding may add to a gain on the grid
 _MOST_LIKELY = 4096  # rows whose labels are imagined
 _RESIDUALS = scipy.special.logit((np.arange(16) + 0.5) / 16) / (math.pi / math.sqrt(3.0))  # logistic, variance near 1

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["Quantile", "QuantilePlan", "QuantileQuery", "quantile"]
-
 _EDGES = 2_000  # of training values
 _USUAL_BINS, _MOST_BINS = 200, 10_000
 _COARSE, _MOST_FINE = 64, 400  # edges at which rows are counted, first and then near the quantile
@@ -100,13 +98,12 @@ class QuantileQuery(Query[Quantile]):
         level = as_float(self.quantile)
         if not 0.0 <= level <= 1.0:
             raise QueryRejected(
-                f"quantile is {brief(self.quantile)}; expected a number in [0, 1], such as 0.5 for the median; nothing "
-                "was charged"
+                f"quantile is {brief(self.quantile)}; expected a number in [0, 1], such as 0.5 for the median"
             )
         if parsed(self.text, compiler.schema).kind is not ColumnKind.NUMBER:
             raise QueryRejected(
                 f"{brief(self.text)} is no number, so it has no quantiles; expected a column or an expression that is "
-                "one; nothing was charged"
+                "one"
             )
         values = self._training_values(compiler)
         edges = self._edges(values)
@@ -135,7 +132,7 @@ class QuantileQuery(Query[Quantile]):
             if not len(known):
                 raise QueryRejected(
                     "the quantile needs edges, and no training rows show the values of this text; expected low and "
-                    "high, between which equal bins lie; nothing was charged"
+                    "high, between which equal bins lie"
                 )
             levels = np.sin(np.linspace(0.0, math.pi / 2.0, _EDGES + 1)) ** 2
             return np.unique(known[np.ceil(levels * (len(known) - 1)).astype(np.int64)]) + 0.0
@@ -143,12 +140,10 @@ class QuantileQuery(Query[Quantile]):
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise QueryRejected(
                 f"low is {brief(self.low)} and high is {brief(self.high)}; expected two finite numbers, the smaller "
-                "first; nothing was charged"
+                "first"
             )
         if not 1 <= (as_whole(bins) or 0) <= _MOST_BINS:
-            raise QueryRejected(
-                f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}; nothing was charged"
-            )
+            raise QueryRejected(f"bins is {brief(bins)}; expected a whole number from 1 to {_MOST_BINS:,}")
         return np.unique(np.linspace(low, high, int(bins) + 1)) + 0.0
 
 
@@ -161,7 +156,6 @@ class _CountedUpTo:
     """Sealed rows up to some edges; secret.
 
     Attributes:
-        edges: Positions of the edges, increasing.
         values: What procedures need to know of the rows up to each.
     """
 
@@ -174,12 +168,9 @@ class QuantilePlan(OneEntry[Quantile]):
     """A quantile that is ready to be searched for: tests with one procedure for all edges (corollary M3).
 
     Attributes:
-        text: The number.
-        level: The quantile.
         edges: Public edges, shape (edges,).
         below: Shares of training rows up to each edge, shape (edges,); nan where unknown.
         prepared: The share of rows up to the edge where the training quantile lies; its procedure tests all edges.
-        compiler: What is known of the holdout.
     """
 
     schema: Schema

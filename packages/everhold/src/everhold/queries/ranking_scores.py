@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import RowFunction
 
-__all__ = ["RankingQuery", "auc", "auc_of", "auc_sensitivity", "f1", "f1_of", "f1_sensitivity"]
-
 _ALL = Fraction(1)
 _SHOWN = {
     "auc": "share of pairs in order by {whose}: first {positives:,} positive and {negatives:,} negative rows, pairs "
@@ -124,7 +122,7 @@ class _Pairs(LabelQuery):
         if schema.label_kind != "binary":
             raise QueryRejected(
                 f"{self.kind} needs a label column of 0 and 1, and this holdout has none; expected one named at "
-                "creation; create the holdout with label=...; nothing was charged"
+                "creation; create the holdout with label=..."
             )
         identity, sealed, training, reads = self._row_values(schema)
         return BoundQuery(
@@ -141,7 +139,7 @@ class _Pairs(LabelQuery):
         usable = np.isin(array, (0, 1)) if self.kind == "f1" else np.isfinite(array)
         if not bool(np.all(usable)):
             wanted = "predicted labels, 0 or 1" if self.kind == "f1" else "finite scores"
-            raise QueryRejected(f"{what} are not all of the right kind; expected {wanted}; nothing was charged")
+            raise QueryRejected(f"{what} are not all of the right kind; expected {wanted}")
         return array
 
     def outputs(self, features: Any) -> Any:
@@ -163,8 +161,6 @@ class BoundPairs:
 
     Attributes:
         bound: Identity, and functions from a table to shape (rows, 2).
-        names: Columns that are read.
-        described: Public and canonical.
     """
 
     bound: BoundQuery
@@ -195,7 +191,6 @@ class RankingQuery(StatisticQuery):
     """AUC or F1 of predictions; made by `auc` and `f1`.
 
     Attributes:
-        pairs: Predictions and labels.
         numbers: What the sensitivity follows from, by name.
         sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
         statistic: From predictions, labels and the numbers to the value.

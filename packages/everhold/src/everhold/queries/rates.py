@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.queries.score_query import ScoreQuery
 
-__all__ = ["BinaryLabelQuery", "CountQuery", "RateQuery", "ScoredShare", "f1_ratio", "precision", "recall"]
-
 Counted: TypeAlias = Literal["hits", "predicted", "actual", "mean_positives"]
 
 _SHOWN = {"hits": "true positives", "predicted": "predicted positives", "actual": "actual positives",

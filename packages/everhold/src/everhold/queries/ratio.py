@@ -12,8 +12,6 @@ from everhold.queries.shares import ShareQuery
 if TYPE_CHECKING:
     from everhold.queries.means import RowwiseQuery
 
-__all__ = ["ratio"]
-
 
 def ratio(numerator: RowwiseQuery | str, denominator: RowwiseQuery | str) -> ShareQuery:
     """The sum of one row value over the rows that meet a condition, over the number of these rows.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from everhold.randomness import Noise
     from everhold.values.base import Schema
 
-__all__ = ["CHOSEN", "OneEntry", "Paid", "QuestionResult", "checks_guesses", "told_once"]
-
 Result = TypeVar("Result", covariant=True)
 
 CHOSEN = "chosen"
@@ -45,7 +43,6 @@ class QuestionResult(Display):
         repeated: Whether it had been answered before.
         confidence: Probability with which all statements of the holdout hold together.
         about: What it is about, where that is not the population: labels drawn anew on these very rows.
-        shown: The question as people read it.
     """
 
     charged: int
@@ -122,15 +119,12 @@ def checks_guesses(
         private = private if mechanism.traits.sells_tolerances else ""
         raise QueryRejected(
             f"{mechanism.name} cannot answer {what} without noise; expected a holdout with the mechanism "
-            f"guess_and_check, the default{private}; nothing was charged"
+            f"guess_and_check, the default{private}"
         )
     if guess is not None or tolerance is not None:
-        raise QueryRejected(f"{what} takes no guess and no tolerance; expected ask(query) alone; nothing was charged")
+        raise QueryRejected(f"{what} takes no guess and no tolerance; expected ask(query) alone")
     if compiler.silent:
-        raise QueryRejected(
-            f"{what} is always told, so it cannot be asked silently; expected silent=False, or means; nothing was "
-            "charged"
-        )
+        raise QueryRejected(f"{what} is always told, so it cannot be asked silently; expected silent=False, or means")
     return mechanism
 
 
@@ -140,12 +134,7 @@ def told_once(mechanism: GuessAndCheck) -> Pricing:
 
 
 class OneEntry(QueryPlan[Result]):
-    """A query with one place, one entry of the ledger and a label that is always told (S9).
-
-    Attributes:
-        schema: What is known of the rows.
-        mechanism: The mechanism that answers.
-    """
+    """A query with one place, one entry of the ledger and a label that is always told (S9)."""
 
     schema: Schema
     mechanism: GuessAndCheck
@@ -205,8 +194,7 @@ class OneEntry(QueryPlan[Result]):
     def silently(self) -> Self:
         """See `QueryPlan.silently`; it cannot."""
         raise QueryRejected(
-            "this query is always told, so it cannot be asked silently; expected means, or what is made of them; "
-            "nothing was charged"
+            "this query is always told, so it cannot be asked silently; expected means, or what is made of them"
         )
 
     def nats(self, state: State) -> float:

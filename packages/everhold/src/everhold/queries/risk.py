@@ -23,8 +23,6 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LOSSES", "Loss", "RiskQuery", "risk"]
-
 Loss = Callable[["NDArray[Any]", "NDArray[Any]"], "NDArray[Any]"]
 """From predictions and labels to one loss per row, each from its own row alone."""
 
@@ -79,12 +77,12 @@ class RiskQuery(LabelQuery):
         if schema.label is None or schema.label_kind == "string":
             raise QueryRejected(
                 "a risk needs a label column of numbers and this holdout has none; expected one named at creation with "
-                "label=...; ask for accuracy where labels are texts; nothing was charged"
+                "label=...; ask for accuracy where labels are texts"
             )
         if self._of_probabilities and schema.label_kind != "binary":
             raise QueryRejected(
-                f"the logarithmic loss needs labels 0 and 1 and column {schema.label!r} was not sealed as such; "
-                "ask for another loss; nothing was charged"
+                f"the logarithmic loss needs labels 0 and 1 and column {schema.label!r} was not sealed as such; ask "
+                "for another loss"
             )
         low, high = self._range(schema)
         if isinstance(self.predictions, str) and isinstance(self.loss, str):
@@ -149,7 +147,7 @@ class RiskQuery(LabelQuery):
         if high is None:
             raise QueryRejected(
                 "the range of the loss is not known; expected high, at which losses are clipped, because one row must "
-                "not be able to move the average at will; nothing was charged"
+                "not be able to move the average at will"
             )
         return float(self.low) + 0.0, float(high) + 0.0
 
@@ -157,7 +155,7 @@ class RiskQuery(LabelQuery):
         # super() does not work in a method of a class with slots that a decorator made anew
         array = LabelQuery._checked(self, predictions, rows, schema, what=what).astype(np.float64)
         if not bool(np.all(np.isfinite(array))):
-            raise QueryRejected(f"{what} are not all finite; expected a number for each row; nothing was charged")
+            raise QueryRejected(f"{what} are not all finite; expected a number for each row")
         return array
 
     def in_engine(self, prediction: Node, label: Node, schema: Schema) -> RowValue | None:
@@ -223,8 +221,7 @@ def _judged(function: RowFunction, *, low: float, high: float) -> RowFunction:
             least, most = (low + (high - low) * float(end) for end in (np.min(found), np.max(found)))
             raise QueryRejected(
                 f"the losses of the training rows lie between {least:.6g} and {most:.6g}; expected them in the "
-                f"declared range [{low:.6g}, {high:.6g}]; declare a wider one or clip the loss yourself; nothing was "
-                "charged"
+                f"declared range [{low:.6g}, {high:.6g}]; declare a wider one or clip the loss yourself"
             )
         return found
 
@@ -242,18 +239,18 @@ def _try_on_made_up_rows(loss: Loss) -> None:
     except Exception as fault:
         raise QueryRejected(
             f"the loss fails on made-up rows with {type(fault).__name__}: {fault}; expected a function of two arrays "
-            "of floats, predictions and labels, to one number per row; nothing was charged"
+            "of floats, predictions and labels, to one number per row"
         ) from fault
     joined = np.concatenate([np.atleast_1d(half) for half in halves])
     if any(array.shape != labels.shape for array in (whole, backwards, joined)):
         raise QueryRejected(
             f"the loss gives an array of the shape {whole.shape} for {len(labels)} rows; expected one number per row "
-            "and not their mean; nothing was charged"
+            "and not their mean"
         )
     if not all(np.allclose(whole, other, rtol=0.0, atol=1e-9, equal_nan=True) for other in (backwards, joined)):
         raise QueryRejected(
             "the loss of a row changes with the other rows; expected a value computed from the row alone, because only "
-            "averages of such values are promised anything; nothing was charged"
+            "averages of such values are promised anything"
         )
 
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from everhold.errors import QueryRejected
 
-__all__ = ["RowSpan"]
-
 
 @dataclass(frozen=True, slots=True)
 class RowSpan:
@@ -53,8 +51,6 @@ class RowSpan:
             return predictions
         if count != self.total or self.start < 0:
             expected = f"{self.total:,} for all sealed rows, or {self.rows:,} for those that this query is about"
-            raise QueryRejected(
-                f"{what} are {count:,}; expected {expected}, in the order of their arrival; nothing was charged"
-            )
+            raise QueryRejected(f"{what} are {count:,}; expected {expected}, in the order of their arrival")
         given = predictions if isinstance(predictions, (list, tuple, np.ndarray)) else np.asarray(predictions)
         return given[self.start : self.start + self.rows]

@@ -15,8 +15,6 @@ from everhold.queries.score_parts import Judged, Setting, Sized
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
 
-__all__ = ["CalibrationKind", "RecallAtRate", "rule_kinds"]
-
 
 @dataclass(frozen=True, slots=True)
 class CalibrationKind(ScoreKind):

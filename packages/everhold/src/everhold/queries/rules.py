@@ -19,11 +19,6 @@ from everhold.values.expressions.tree import Node, Operation
 if TYPE_CHECKING:
     from everhold.values.base import JoinedColumn, Schema
 
-__all__ = [
-    "between", "distance_of", "finite", "known_or", "label_node", "prediction_node", "rule_is_right", "rule_node",
-    "sensible_classes", "squared_distance",
-]  # fmt: skip
-
 _LEAST, _MOST = Node.literal(0.0), Node.literal(1.0)
 
 
@@ -164,4 +159,4 @@ def _same(rule: Node, label: Node, text: str) -> Node:
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}; nothing was charged")
+    return QueryRejected(f"{problem}; {advice}")

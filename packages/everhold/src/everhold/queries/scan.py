@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["AllAbove", "FirstAbove", "ScanPlan", "ScanQuery", "all_above", "first_above"]
-
 _FREE = (
     "No surprise is charged; each candidate takes one of the planned queries. More sealed rows bring both limits "
     "closer to the threshold."
@@ -148,7 +146,6 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
 
     Attributes:
         candidates: Means in the same units, in the order of the scan.
-        threshold: In their units.
         first: Whether only the first one above it is told.
     """
 
@@ -172,10 +169,7 @@ class ScanQuery(Query["FirstAbove | AllAbove"]):
         compared = Compared.of(compiler, self._queries(), "candidates")
         low, high = sorted((compared.bound[0].at_zero, compared.bound[0].at_one))
         if isinstance(self.threshold, (bool, str)) or not low <= as_float(self.threshold) <= high:
-            raise QueryRejected(
-                f"the threshold is {brief(self.threshold)}; expected a number from {low:g} to {high:g}; nothing was "
-                "charged"
-            )
+            raise QueryRejected(f"the threshold is {brief(self.threshold)}; expected a number from {low:g} to {high:g}")
         return ScanPlan(compiler.schema, mechanism, compared, float(self.threshold), self.first)
 
 
@@ -184,10 +178,6 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
     """A scan that is ready to be made: one step with a place for each candidate (corollary M2).
 
     Attributes:
-        schema: What is known of the rows.
-        mechanism: The mechanism that answers.
-        compared: The candidates.
-        threshold: In their units.
         first: Whether only the first one above it is told.
     """
 

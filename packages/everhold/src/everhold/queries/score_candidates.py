@@ -13,7 +13,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.guarantees.intervals.class_gains import ClassGains, SeenClasses
-from everhold.queries.gains import Gained
+from everhold.queries.gains import Gain, Gained
 from everhold.queries.gate_candidates import Candidate, check_metric
 from everhold.queries.gate_metrics import SCORE
 from everhold.queries.made_up_scores import likely_labels
@@ -27,15 +27,10 @@ from everhold.values.base import BoundQuery
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms import Mechanism
-    from everhold.queries.gains import Gain
     from everhold.queries.gate_metrics import GateMetric
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.model_store import Champion
     from everhold.sealing.table import StoredRows
-
-__all__ = ["CLASS_GAINS", "GainOfClasses", "GainOfParts", "ScoreCandidate"]
 
 CLASS_GAINS = {"f1_macro": False, "f1_weighted": True}
 """Averages of F1 over classes, and whether they are weighted."""
@@ -43,11 +38,7 @@ CLASS_GAINS = {"f1_macro": False, "f1_weighted": True}
 
 @dataclass(frozen=True, slots=True)
 class ScoreCandidate(Candidate):
-    """A candidate that is compared by a score of predictions.
-
-    Attributes:
-        look: Reader of predictions and labels.
-    """
+    """A candidate that is compared by a score of predictions."""
 
     look: ScoreLook
 
@@ -60,8 +51,7 @@ class ScoreCandidate(Candidate):
         """
         if query.where is not None:
             raise QueryRejected(
-                "a gate compares all rows, and this score is that of some; expected it without where=...; nothing was "
-                "charged"
+                "a gate compares all rows, and this score is that of some; expected it without where=..."
             )
         look = query.looked_at(compiler)
         _check_compared(look, compiler)
@@ -90,12 +80,10 @@ class ScoreCandidate(Candidate):
 
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
         """See `Candidate.against`."""
-        rows = compiler.schema.rows
         if self.look.kind.name in CLASS_GAINS:
-            procedure = ClassGains("f1", rows, CLASS_GAINS[self.look.kind.name])
-            return GainOfClasses(procedure, self.look, compiler.mechanism)
+            return _gain_of_classes(self.look, compiler)
         told = None if public is None else self._both(self._told, public._told)  # type: ignore[attr-defined]
-        return GainOfParts.planned(self, self._opened(champion, compiler), told, compiler)
+        return _gain_of_parts(self, self._opened(champion, compiler), told, compiler)
 
     @property
     def _told(self) -> NDArray[np.float64] | None:
@@ -117,100 +105,59 @@ class ScoreCandidate(Candidate):
 
 
 def _check_compared(look: ScoreLook, compiler: QueryCompiler) -> None:
-    """Refuse scores, and rows, for which no gain is promised.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse scores, and rows, for which no gain is promised."""
     kind, independent = look.kind, compiler.mechanism.dependence.binomial_tails
     if (isinstance(kind, OfParts) and kind.compared is not None) or (kind.name in CLASS_GAINS and independent):
         return
     nearest = NEAREST_GAIN.get(kind.name)
     rows = "" if nearest else " of rows that depend on each other"
     raise QueryRejected(
-        f"no gain in {kind.name}{rows} is promised; the nearest metric of a gate is {nearest or 'balanced_accuracy'}; "
-        "nothing was charged"
+        f"no gain in {kind.name}{rows} is promised; the nearest metric of a gate is {nearest or 'balanced_accuracy'}"
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GainOfParts:
-    """The gain in a score that follows from parts.
+def _gain_of_parts(
+    challenger: ScoreCandidate, opened: tuple[Judged, Judged] | None, told: tuple[Any, Any] | None,
+    compiler: QueryCompiler,
+) -> Gain:  # fmt: skip
+    """The gain in a score that follows from parts, as far as public rows or public predictions show it.
 
-    Attributes:
-        procedure: As for `Gain`.
-        reader: Reader of labels.
-        mechanism: The mechanism that answers.
-        rises: Whether a higher number on the scale of the score is better.
-        largest: Rows of the largest group.
-        reach: See `OfParts.reach`.
+    Args:
+        challenger: The challenger.
+        opened: Training rows as both predict them, the better side first; None where they are not known.
+        told: Predictions for the sealed rows, where both are arrays.
+        compiler: Knows the rows.
     """
+    look, mechanism, schema = challenger.look, compiler.mechanism, compiler.schema
+    kind, largest, rises = look.kind, largest_group(mechanism), challenger.rises
+    assert isinstance(kind, OfParts)
+    reach = 1.0 if told is None else kind.reach(*told, look.setting)
+    if opened is None and told is not None:
+        labels = open_labels(compiler)
+        made = likely_labels(kind, *told, None if labels is None else look.coded(labels))
+        opened = Judged(told[0], made), Judged(told[1], made)
+    if opened is None:
+        planned, rows = kind.see_difference(*2 * (kind.no_rows(look.setting),), look.setting, largest), schema.rows
+    else:
+        planned = kind.see_difference(*opened, look.setting, largest_group(mechanism, opened[0]), reach=reach)
+        rows = len(opened[0].labels)
+    procedure = kind.procedure(planned, look.setting, Sized(schema.rows, schema.rows, rows, largest), reach=reach)
 
-    procedure: Procedure
-    reader: ScoreLook
-    mechanism: Mechanism
-    rises: bool
-    largest: float
-    reach: float
+    def gain(sealed: StoredRows, own: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        first, second = (look.judged(outputs, sealed) for outputs in ((own, champion) if rises else (champion, own)))
+        seen = kind.see_difference(first, second, look.setting, largest, reach=reach)
+        return Gained.of(seen.score, seen, mechanism)
 
-    @classmethod
-    def planned(
-        cls, challenger: ScoreCandidate, opened: tuple[Judged, Judged] | None, told: tuple[Any, Any] | None,
-        compiler: QueryCompiler,
-    ) -> GainOfParts:  # fmt: skip
-        """The gain, with stakes for what public rows show.
-
-        Args:
-            challenger: The challenger.
-            opened: The training rows as both predict them, the better side first; None where unknown.
-            told: Predictions of the sealed rows that are public, as well.
-            compiler: Knows the rows.
-        """
-        look, mechanism, schema = challenger.look, compiler.mechanism, compiler.schema
-        kind, largest = look.kind, largest_group(mechanism)
-        assert isinstance(kind, OfParts)
-        reach = 1.0 if told is None else kind.reach(*told, look.setting)
-        if opened is None and told is not None:
-            labels = open_labels(compiler)
-            made = likely_labels(kind, *told, None if labels is None else look.coded(labels))
-            opened = Judged(told[0], made), Judged(told[1], made)
-        if opened is None:
-            nothing = kind.see_difference(*2 * (kind.no_rows(look.setting),), look.setting, largest)
-            planned, rows = nothing, schema.rows
-        else:
-            planned = kind.see_difference(
-                *opened, look.setting, largest_group(mechanism, opened[0]), reach=reach
-            )  # fmt: skip
-            rows = len(opened[0].labels)
-        procedure = kind.procedure(planned, look.setting, Sized(schema.rows, schema.rows, rows, largest), reach=reach)
-        return cls(procedure, look, mechanism, challenger.rises, largest, reach)
-
-    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        """See `Gain.look`."""
-        kind = self.reader.kind
-        assert isinstance(kind, OfParts)
-        both = (challenger, champion) if self.rises else (champion, challenger)
-        first, second = (self.reader.judged(outputs, sealed) for outputs in both)
-        seen = kind.see_difference(first, second, self.reader.setting, self.largest, reach=self.reach)
-        return Gained.of(seen.score, seen, self.mechanism)
+    return Gain(procedure, gain)
 
 
-@dataclass(frozen=True, slots=True)
-class GainOfClasses:
-    """The gain in an average of F1 over classes, of independent rows.
+def _gain_of_classes(look: ScoreLook, compiler: QueryCompiler) -> Gain:
+    """The gain in an average of F1 over classes, of independent rows."""
+    procedure = ClassGains("f1", compiler.schema.rows, CLASS_GAINS[look.kind.name])
 
-    Attributes:
-        procedure: As for `Gain`.
-        reader: Reader of labels.
-        mechanism: The mechanism that answers.
-    """
+    def gain(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+        own, other = (look.judged(outputs, sealed) for outputs in (challenger, champion))
+        seen = SeenClasses.of(own.labels, own.outputs, other.outputs, look.setting.classes)
+        return Gained.of((1.0 + procedure.gain(seen)) / 2.0, seen, compiler.mechanism)
 
-    procedure: ClassGains
-    reader: ScoreLook
-    mechanism: Mechanism
-
-    def look(self, sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        """See `Gain.look`."""
-        own, other = (self.reader.judged(outputs, sealed) for outputs in (challenger, champion))
-        seen = SeenClasses.of(own.labels, own.outputs, other.outputs, self.reader.setting.classes)
-        return Gained.of((1.0 + self.procedure.gain(seen)) / 2.0, seen, self.mechanism)
+    return Gain(procedure, gain)

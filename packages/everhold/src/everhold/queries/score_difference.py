@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.gain_difference import GAINS
@@ -20,10 +20,9 @@ from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
     from everhold.answers import Answer
+    from everhold.guarantees.intervals.parts import SeenParts
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
-
-__all__ = ["OneScoreDifference", "ScoreDifference", "compared_by"]
 
 _NEAREST = {
     "r2": "neg_mean_squared_error",
@@ -72,7 +71,7 @@ class ScoreDifference(Query["Answer"]):
         if (first.kind.name, first.setting, first.condition) != (second.kind.name, second.setting, second.condition):
             raise QueryRejected(
                 "the two scores have different names, ranges or rows; expected one score of two predictions, with the "
-                "same low, high, clip and where; nothing was charged"
+                "same low, high, clip and where"
             )
         zero, one = kind.ends(first.setting)
         bound = BoundQuery(
@@ -100,21 +99,23 @@ class ScoreDifference(Query["Answer"]):
         prepared = compiler.planner.of_statistic(
             bound, guess, known, kind.procedure(planned, first.setting, sized, reach=reach)
         )
-        return OneScoreDifference([prepared], schema, mechanism, both, reach)
+
+        def sealed(rows: StoredRows) -> tuple[float, SeenParts]:
+            judged = first.sealed(rows), second.sealed(rows)
+            seen = kind.see_difference(*judged, first.setting, largest_group(mechanism), reach=reach)
+            return seen.score, seen
+
+        return OneNumber([prepared], schema, mechanism, sealed)
 
 
 def compared_by(query: ScoreQuery) -> OfParts:
-    """The score by which two models are compared.
-
-    Raises:
-        QueryRejected: If it is none. Nothing is charged.
-    """
+    """The score by which two models are compared."""
     if isinstance(query.kind, OfParts) and query.kind.compared is not None and not query.kind.compared.only_below:
         return query.kind
     name = query.kind.name
     raise QueryRejected(
         f"two models are not compared by {name}; compare them by {_NEAREST.get(name, 'accuracy')}, or ask for {name} "
-        "of each; nothing was charged"
+        "of each"
     )
 
 
@@ -124,9 +125,6 @@ def _open_rows(
     """Public rows that show how far differences spread, and whether they estimate the difference.
 
     Where no training row counts, all of them show the spread.
-
-    Raises:
-        QueryRejected: If there are none. Nothing is charged.
     """
     first, second = (look.opened(compiler.training) for look in both)
     if first is not None and second is not None:
@@ -138,31 +136,8 @@ def _open_rows(
     if told[0] is None or told[1] is None:
         raise QueryRejected(
             "two predictions are compared on the same rows; expected two models, two arrays, or arrays with "
-            "training=...; nothing was charged"
+            "training=..."
         )
     labels = open_labels(compiler)
     made = likely_labels(kind, told[0], told[1], None if labels is None else both[0].coded(labels))
     return (Judged(told[0], made), Judged(told[1], made)), False
-
-
-@dataclass(frozen=True)
-class OneScoreDifference(OneNumber):
-    """A difference of scores that is held against its guess.
-
-    Attributes:
-        both: At the sealed rows.
-        reach: See `OfParts.reach`.
-    """
-
-    both: tuple[ScoreLook, ScoreLook]
-    reach: float
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The difference on the sealed rows, and what its procedure needs."""
-        first, second = self.both
-        kind = first.kind
-        assert isinstance(kind, OfParts)
-        seen = kind.see_difference(
-            first.sealed(sealed), second.sealed(sealed), first.setting, largest_group(self.mechanism), reach=self.reach
-        )  # fmt: skip
-        return seen.score, seen

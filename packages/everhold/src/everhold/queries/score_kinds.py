@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from everhold.queries.score_parts import Floats
     from everhold.queries.scored_rows import Outputs
 
-__all__ = ["OfParts", "ScoreKind", "halved", "kinds"]
-
 _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
 
 
@@ -129,15 +127,7 @@ class OfParts(ScoreKind):
     def see_difference(
         self, first: Judged, second: Judged, setting: Setting, largest: float = 1.0, *, reach: float = 1.0
     ) -> SeenParts:
-        """Units of each part's difference for the same rows; a score of 1/2 is no difference.
-
-        Args:
-            first: Rows as one model predicts them.
-            second: The same rows as the other model predicts them.
-            setting: Numbers that define the score.
-            largest: Rows of the largest group.
-            reach: No row moves a part farther; public.
-        """
+        """Units of each part's difference for the same rows; a score of 1/2 is no difference."""
         assert self.compared is not None
         apart = self.compared.parts(first, second, setting, reach)
         return _seen(apart, first, self.compared.bounds(setting, reach), largest)

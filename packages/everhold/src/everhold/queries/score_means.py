@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["GAINS_OF_SCORES", "LOG_CLIP", "MEANS", "NEAREST_GAIN", "why_no_gain"]
-
 LOG_CLIP = math.log(1_000.0)
 """Larger logarithmic losses of a row count as this, in ``"neg_log_loss"``."""
 

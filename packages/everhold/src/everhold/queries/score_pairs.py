@@ -16,8 +16,6 @@ from everhold.queries.score_parts import Judged, RowPart, Setting, correlation_p
 if TYPE_CHECKING:
     from everhold.queries.score_parts import Floats
 
-__all__ = ["PairedParts", "of_correlation", "of_explained", "of_root", "part_by_part"]
-
 Parts = Callable[[Judged, Setting], Sequence[RowPart]]
 
 

@@ -10,11 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Floats", "Judged", "RowPart", "Setting", "Sized", "class_parts", "correlation_parts", "explained_parts",
-    "hit_part", "loss", "right_parts", "weighted_parts",
-]  # fmt: skip
-
 Floats: TypeAlias = "NDArray[np.float64]"
 
 
@@ -28,8 +23,6 @@ class Setting:
         high: Largest label and prediction of a number; larger ones count as this.
         clip: Largest loss of a row; larger ones count as this.
         centre: Of labels, on the scale [0, 1].
-        bins: Number of bins of probabilities.
-        rate: A fixed false positive rate.
     """
 
     classes: int = 0
@@ -63,7 +56,6 @@ class Sized:
     """Numbers of rows.
 
     Attributes:
-        sealed: Sealed rows.
         training: Training rows that guesses are made from; as many as are sealed if unknown.
         planned: Rows that show how far values spread.
         largest: Rows of the largest sealed group; 1 of independent rows.

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["OneScore", "ScoreLook", "ScoreQuery", "check_kind", "largest_group", "open_labels"]
-
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
 
 
@@ -44,8 +42,6 @@ class ScoreQuery(Query["Answer"]):
     """A score of predictions; made by `metric`.
 
     Attributes:
-        kind: The score.
-        rows: Predictions.
         given: Numbers that define it, as far as they were given.
         where: A condition: the score of the rows that meet it. None for all rows.
     """
@@ -87,7 +83,12 @@ class ScoreQuery(Query["Answer"]):
             compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike
         )
         prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
-        return OneScore([prepared], schema, mechanism, look)
+
+        def sealed(rows: StoredRows) -> tuple[Fraction | float, Any]:
+            shown = self.kind.see(look.sealed(rows), look.setting, largest_group(mechanism))
+            return shown.score, shown
+
+        return OneNumber([prepared], schema, mechanism, sealed)
 
     def looked_at(self, compiler: QueryCompiler) -> ScoreLook:
         """Predictions, labels and the condition for one holdout.
@@ -101,7 +102,7 @@ class ScoreQuery(Query["Answer"]):
         if self.where is not None and not self.kind.takes_slices:
             raise QueryRejected(
                 f"{self.kind.name} is not promised for some rows alone; expected a score of all rows, or one such as "
-                "roc_auc, neg_brier_score or f1; nothing was charged"
+                "roc_auc, neg_brier_score or f1"
             )
         return ScoreLook(
             self.kind, self.setting(schema, open_labels(compiler)), BoundRows.of(self.rows, compiler),
@@ -154,11 +155,7 @@ class ScoreQuery(Query["Answer"]):
         return zero + (one - zero) * float(self.kind.see(judged, setting).score)
 
     def check_labels(self, schema: Schema) -> None:
-        """Refuse label columns of another kind, and unknown classes.
-
-        Raises:
-            QueryRejected: Nothing is charged.
-        """
+        """Refuse label columns of another kind, and unknown classes."""
         name, outputs = self.kind.name, self.kind.outputs
         if schema.label_kind not in self.kind.labels:
             wanted = "labels 0 and 1" if self.kind.labels == ("binary",) else "a label column"
@@ -168,12 +165,12 @@ class ScoreQuery(Query["Answer"]):
             positive = ", which is 1 for the positive class" if wanted.startswith("labels") else ""
             raise QueryRejected(
                 f"{name} needs {wanted}, and this holdout has {found}; expected another score, or a holdout with such "
-                f"a label=...{positive}; nothing was charged"
+                f"a label=...{positive}"
             )
         if outputs in ("classes", "probabilities") and not schema.label_classes:
             raise QueryRejected(
                 f"{name} needs the classes of the label {schema.label!r}, and they are not known; expected a holdout "
-                "that was created with classes=[...] (--classes); nothing was charged"
+                "that was created with classes=[...] (--classes)"
             )
 
     def setting(self, schema: Schema, labels: NDArray[Any] | None) -> Setting:
@@ -184,9 +181,7 @@ class ScoreQuery(Query["Answer"]):
         """
         given = {name: as_float(value) for name, value in self.given.items()}
         if not all(map(math.isfinite, given.values())):
-            raise QueryRejected(
-                f"{self.kind.name} got {brief(dict(self.given))}; expected numbers; nothing was charged"
-            )
+            raise QueryRejected(f"{self.kind.name} got {brief(dict(self.given))}; expected numbers")
         made = Setting(classes=len(schema.label_classes or ()))
         if "low" in self.kind.settings:
             low, high = _range(self.kind.name, given, schema, labels)
@@ -202,13 +197,12 @@ class ScoreQuery(Query["Answer"]):
         if not made.clip > 0.0 or not 0.0 < made.rate < 1.0 or bins not in range(1, 101):
             raise QueryRejected(
                 f"{self.kind.name} got {brief(dict(self.given))}; expected clip above 0, rate inside (0, 1), and 1 to "
-                "100 bins; nothing was charged"
+                "100 bins"
             )
         return replace(made, bins=int(bins))
 
 
 def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArray[Any] | None) -> tuple[float, float]:
-    """The range of labels and predictions."""
     if schema.label_kind == "binary":
         known: tuple[float, float] | None = (0.0, 1.0)
     else:
@@ -222,13 +216,12 @@ def _range(name: str, given: Mapping[str, float], schema: Schema, labels: NDArra
     )
     if low is not None and high is not None and not abs(high - low) < _WIDEST:
         raise QueryRejected(
-            f"the range of {name} is [{low}, {high}], and the square of its width is no finite number. Use other "
-            "units; nothing was charged"
+            f"the range of {name} is [{low}, {high}], and the square of its width is no finite number. Use other units"
         )
     if low is None or high is None or not low < high:
         raise QueryRejected(
             f"{name} needs the range of labels, low < high, and it is [{low}, {high}]; expected low=... and high=..., "
-            "because one row must not be able to move the score at will; nothing was charged"
+            "because one row must not be able to move the score at will"
         )
     return float(low), float(high)
 
@@ -256,11 +249,7 @@ def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
 
 
 def check_kind(kind: ScoreKind, mechanism: Mechanism) -> None:
-    """Refuse mechanisms and rows for which nothing is promised.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse mechanisms and rows for which nothing is promised."""
     check_confirms_statistics(
         mechanism, kind.name, instead="accuracy, error, brier, risk, precision, recall or f1"
     )  # fmt: skip
@@ -269,7 +258,7 @@ def check_kind(kind: ScoreKind, mechanism: Mechanism) -> None:
         rows = "independent rows or groups that a column names" if kind.takes_groups else "independent rows"
         raise QueryRejected(
             f"{kind.name} is promised for {rows}, and these rows were declared to depend on each other in another way; "
-            "expected accuracy or a loss; nothing was charged"
+            "expected accuracy or a loss"
         )
 
 
@@ -278,11 +267,8 @@ class ScoreLook:
     """Reader of predictions and labels; public.
 
     Attributes:
-        kind: The score.
         setting: Numbers that define it.
-        seen: Predictions.
         group_column: Names groups of rows; None of independent ones.
-        classes: Of the label.
         inside: The condition of rows that count; None for all rows.
     """
 
@@ -328,19 +314,3 @@ class ScoreLook:
         groups = None if self.group_column is None else rows.group_index(self.group_column)
         counting = None if self.inside is None else rows_that_meet(rows, self.inside)
         return Judged(outputs, self.coded(labels), groups, counting)
-
-
-@dataclass(frozen=True)
-class OneScore(OneNumber):
-    """A score that is held against its guess.
-
-    Attributes:
-        look: At the sealed rows.
-    """
-
-    look: ScoreLook
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The score of the sealed rows, and what its procedure needs."""
-        seen = self.look.kind.see(self.look.sealed(sealed), self.look.setting, largest_group(self.mechanism))
-        return seen.score, seen

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.sealing.table import StoredRows
 
-__all__ = ["BoundRows", "Outputs", "ScoredRows", "codes_of"]
-
 Outputs: TypeAlias = Literal["classes", "probability", "probabilities", "scores", "numbers"]
 """Forms of predictions: predicted classes, probabilities of label 1 or of each class, any scores, or numbers."""
 
@@ -56,8 +54,7 @@ class ScoredRows(LabelQuery):
         """Identity, and a function from a table to what is predicted: classes by their number."""
         if isinstance(self.predictions, str):
             raise QueryRejected(
-                "rules are no predictions of this score; expected an array, a table with row ids, or a fitted "
-                "estimator; nothing was charged"
+                "rules are no predictions of this score; expected an array, a table with row ids, or a fitted estimator"
             )
         known = replace(self, classes=schema.label_classes)
         identity, sealed, training, reads = known._row_values(schema)
@@ -84,7 +81,7 @@ class ScoredRows(LabelQuery):
             return _distributions(predictions, rows, schema, what=what)
         array = LabelQuery._checked(self, predictions, rows, schema, what=what)
         if self.outputs_are in ("scores", "numbers") and not bool(np.all(np.isfinite(array))):
-            raise QueryRejected(f"{what} are not all finite; expected a number for each row; nothing was charged")
+            raise QueryRejected(f"{what} are not all finite; expected a number for each row")
         return array
 
     def _check(self, predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
@@ -119,7 +116,7 @@ def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] |
     if found.ndim != 2 or found.shape[1] != len(places) or bool(np.any(places < 0)):
         raise QueryRejected(
             f"the estimator gives probabilities of the shape {found.shape}, and its classes are not those of the "
-            "label; expected one column for each of its classes_, all of them classes of the label; nothing was charged"
+            "label; expected one column for each of its classes_, all of them classes of the label"
         )
     ordered = np.zeros((len(found), len(classes or ())))
     ordered[:, places] = found
@@ -127,11 +124,7 @@ def _of_each_class(model: Any, features: Any, classes: tuple[str | float, ...] |
 
 
 def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) -> NDArray[np.float64]:
-    """Probabilities of each class.
-
-    Raises:
-        QueryRejected: If they are none. Nothing is charged.
-    """
+    """Probabilities of each class."""
     check_known(schema)
     count = len(schema.label_classes or ())
     try:
@@ -143,13 +136,11 @@ def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) ->
     if array.shape != (rows, count):
         raise QueryRejected(
             f"{what} have the shape {array.shape}; expected ({rows}, {count}), a probability of each class in the "
-            f"order {list(schema.label_classes or ())!r:.200}; nothing was charged"
+            f"order {list(schema.label_classes or ())!r:.200}"
         )
     sums = array.sum(axis=1)
     if not bool(np.all((array >= 0.0) & (array <= 1.0)) and np.all(np.abs(sums - 1.0) <= _SUM_OF_PROBABILITIES)):
-        raise QueryRejected(
-            f"{what} are no probabilities that add up to 1 in each row; expected numbers in [0, 1]; nothing was charged"
-        )
+        raise QueryRejected(f"{what} are no probabilities that add up to 1 in each row; expected numbers in [0, 1]")
     return array
 
 
@@ -159,9 +150,6 @@ class BoundRows:
 
     Attributes:
         bound: Identity, and functions from a table to predictions.
-        names: Columns that are read.
-        described: Public and canonical.
-        label: The label column.
         width: Shape of the prediction of one row.
     """
 
@@ -173,11 +161,7 @@ class BoundRows:
 
     @classmethod
     def of(cls, rows: ScoredRows, compiler: QueryCompiler) -> BoundRows:
-        """Predictions that are tried on public rows.
-
-        Raises:
-            QueryRejected: If they cannot be meant. Nothing is charged.
-        """
+        """Predictions that are tried on public rows."""
         schema = compiler.schema
         placed = compiler.placed(rows)
         bound = placed.bind(schema)

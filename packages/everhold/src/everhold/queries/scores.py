@@ -19,8 +19,6 @@ from everhold.queries.scored_rows import ScoredRows
 if TYPE_CHECKING:
     from everhold.queries.score_kinds import ScoreKind
 
-__all__ = ["REFUSED", "SCORES", "metric", "metric_of", "score_names", "scored"]
-
 SCORES: Mapping[str, ScoreKind] = {kind.name: kind for kind in (*kinds(), *rule_kinds())}
 """Scores that have a procedure of their own, by name."""
 
@@ -115,8 +113,7 @@ def metric(
     if unused := sorted(set(given) - set(() if kind is None else kind.settings)):
         raise QueryRejected(
             f"{name} takes no {unused[0]}; expected "
-            f"{', '.join(kind.settings) if kind is not None and kind.settings else 'predictions alone'}; nothing was "
-            "charged"
+            f"{', '.join(kind.settings) if kind is not None and kind.settings else 'predictions alone'}"
         )
     if plain is None:
         assert kind is not None
@@ -133,11 +130,11 @@ def _kind(name: object) -> ScoreKind:
         return SCORES[name]
     if isinstance(name, str) and name in REFUSED:
         raise QueryRejected(
-            f"{name!r} is not promised; the nearest score is {REFUSED[name]}; nothing was charged",
+            f"{name!r} is not promised; the nearest score is {REFUSED[name]}",
             nearest=REFUSED[name],
         )
     raise QueryRejected(
-        f"there is no score {brief(name)}; expected one of {', '.join(score_names())}; nothing was charged",
+        f"there is no score {brief(name)}; expected one of {', '.join(score_names())}",
         known=[*score_names()],
     )
 
@@ -147,13 +144,6 @@ def metric_of(
     predictions: Any, *, name: str, training: Any = None, where: str | None = None, **settings: Unpack[ScoreSettings]
 ) -> Any:
     """`metric` with the predictions first, as a command or a request writes it.
-
-    Args:
-        predictions: As for `metric`.
-        name: The score.
-        training: As for `metric`.
-        where: As for `metric`.
-        **settings: As for `metric`.
 
     Examples:
         >>> metric_of([0, 1, 1], name="f1_macro").spec().kind

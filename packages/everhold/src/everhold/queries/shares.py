@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.queries.question import QueryPlan
 
-__all__ = ["ShareQuery", "WithinQuery", "in_ends"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WithinQuery(PairedQuery):
@@ -69,7 +67,6 @@ class ShareQuery(DerivedQuery):
 
     Attributes:
         part: The numerator; its row values count as far as they lie within those of the denominator.
-        whole: The denominator.
         nested: Whether the denominator may be other than yes or no, because the numerator is known to be no larger.
         name: What kind of parameter it is, with its article.
         shown: The question as people read it; None for that of its parts.
@@ -145,11 +142,7 @@ class ShareQuery(DerivedQuery):
         )
 
     def check_texts(self, schema: Schema) -> None:
-        """Refuse texts that cannot be meant as numerator and denominator.
-
-        Raises:
-            QueryRejected: If they cannot. Nothing is charged.
-        """
+        """Refuse texts that cannot be meant as numerator and denominator."""
 
     def _joint(self, schema: Schema) -> RowwiseQuery:
         """The numerator within the denominator, as one question."""
@@ -160,7 +153,7 @@ class ShareQuery(DerivedQuery):
             raise QueryRejected(
                 f"the denominator ({whole.shown}) is not yes or no in every row, and whether the numerator is never "
                 "larger cannot be checked on sealed rows; expected a condition, a function that returns booleans, "
-                "accuracy(...) or error(...) as the denominator; nothing was charged"
+                "accuracy(...) or error(...) as the denominator"
             )
 
     def _in_words(self, part: BoundQuery, whole: BoundQuery) -> str:

@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.query_compiler import QueryCompiler
 
-__all__ = [
-    "SliceAnswers", "as_one_step", "comparison", "evaluation", "in_slice", "metric_by", "of_predictions",
-    "plans_of_slices", "slices_of",
-]  # fmt: skip
-
 _MOST_SLICES = 1_000
 _OF_SEVERAL = "expected a metric that is a mean of rows: 'accuracy', 'error', 'brier', or a loss with its range"
 
@@ -101,15 +96,12 @@ def evaluation(
         cv: See `everhold.queries.models.splits_of`.
         features: Columns to fit on.
         sliced: Whether it is asked of slices, so that the guess needs one prediction for each training row.
-
-    Raises:
-        QueryRejected: If it cannot be asked. Nothing is charged.
     """
     question, guess = cross_validated(compiler, estimator, metric_by(metric), cv=cv, features=features)
     if sliced and guess is not None:
         raise QueryRejected(
             "these folds do not leave out each training row once, so they make no guess for a slice or a comparison; "
-            "expected a number of folds, or a splitter such as KFold; nothing was charged"
+            "expected a number of folds, or a splitter such as KFold"
         )
     return question, guess
 
@@ -126,12 +118,9 @@ def comparison(
         metric: See `metric_by`; not needed for queries.
         cv: See `everhold.queries.models.splits_of`.
         features: Columns to fit on.
-
-    Raises:
-        QueryRejected: If they cannot be compared. Nothing is charged.
     """
     if both[0] is both[1]:
-        raise QueryRejected("both models are one object; expected two; nothing was charged")
+        raise QueryRejected("both models are one object; expected two")
     asked = []
     judge = Judge(metric_by(metric), compiler.schema)
     for each in both:
@@ -182,8 +171,7 @@ def in_slice(question: Any, where: str | None, *, guessed: bool = False) -> Any:
         if not all(isinstance(each, PredictionQuery) for each in (question.first, question.second)):
             raise QueryRejected(
                 "a comparison by this metric in a slice takes its guess from training rows; pass models, or "
-                "predictions with training=, and leave guess out, or compare by a score such as "
-                "neg_mean_squared_error; nothing was charged"
+                "predictions with training=, and leave guess out, or compare by a score such as neg_mean_squared_error"
             )
         return difference(in_slice(question.first, where), in_slice(question.second, where))
     if isinstance(question, PredictionQuery):
@@ -202,9 +190,7 @@ def in_slice(question: Any, where: str | None, *, guessed: bool = False) -> Any:
     if isinstance(question, ShareQuery):
         part, whole = WithinQuery(question.part, rows), WithinQuery(question.whole, rows)
         return ShareQuery(part, whole, nested=True, name=question.name)
-    raise QueryRejected(
-        f"{_named(question)} is not asked of a slice; {_OF_SEVERAL}, or a score by its name; nothing was charged"
-    )
+    raise QueryRejected(f"{_named(question)} is not asked of a slice; {_OF_SEVERAL}, or a score by its name")
 
 
 def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[Any, ...], str]]:
@@ -216,13 +202,10 @@ def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[An
     schema, training = compiler.schema, compiler.training
     known = list(schema.features)
     if isinstance(by, str) or not by or not set(by) <= set(known) or len(set(by)) < len(by):
-        raise QueryRejected(
-            f"by is {brief(by)}; expected a list of different columns, some of {', '.join(known)}; nothing was charged"
-        )
+        raise QueryRejected(f"by is {brief(by)}; expected a list of different columns, some of {', '.join(known)}")
     if training is None:
         raise QueryRejected(
-            "the values of slices come from training rows, and this holdout has none; expected where=... for each "
-            "slice; nothing was charged"
+            "the values of slices come from training rows, and this holdout has none; expected where=... for each slice"
         )
     table = training.table(tuple(by))
     columns = [np.asarray(table[name]) for name in by]
@@ -231,14 +214,12 @@ def slices_of(compiler: QueryCompiler, by: Sequence[str]) -> list[tuple[tuple[An
         if not found or len(found) > _MOST_SLICES:
             raise QueryRejected(
                 f"column {name!r} has {len(found):,} values among the training rows; expected 1 to {_MOST_SLICES:,}, "
-                "such as categories or bands; nothing was charged"
+                "such as categories or bands"
             )
     rows = set(zip(*(column.tolist() for column in columns), strict=True))
     found_slices = [each for each in product(*(sorted(found) for found in values)) if each in rows]
     if len(found_slices) > _MOST_SLICES:
-        raise QueryRejected(
-            f"these columns name {len(found_slices):,} slices; expected {_MOST_SLICES:,} at most; nothing was charged"
-        )
+        raise QueryRejected(f"these columns name {len(found_slices):,} slices; expected {_MOST_SLICES:,} at most")
     return [
         (each, " and ".join(f"{_column(name)} = {_literal(value)}" for name, value in zip(by, each, strict=True)))
         for each in found_slices
@@ -254,9 +235,6 @@ def plans_of_slices(
         compiler: Of the holdout.
         questions: By the condition of each slice.
         guess: The analyst's own, for slices whose training rows make none.
-
-    Raises:
-        QueryRejected: If one of them cannot be asked. Nothing is charged.
     """
     plans = []
     for where, question in questions.items():
@@ -281,26 +259,21 @@ def as_one_step(compiler: QueryCompiler, questions: Sequence[Any], plans: Sequen
     if not all(isinstance(plan, OneMean) for plan in plans):
         raise QueryRejected(
             "a slice is one query only where the mechanism checks guesses and training rows show the metric; expected "
-            "mechanism='guess_and_check' and a model, or where=... for one slice; nothing was charged"
+            "mechanism='guess_and_check' and a model, or where=... for one slice"
         )
     prepared = [plan.prepared[0] for plan in plans if isinstance(plan, OneMean)]
     return Batch(prepared, compiler.schema, compiler.mechanism, silent=compiler.silent)
 
 
 def _check_comparable(question: Any) -> None:
-    """Refuse what two models are not compared by.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse what two models are not compared by."""
     if isinstance(question, ScoreQuery):
         if question.kind.name not in GAINS:
             compared_by(question)
         return
     if not isinstance(question, LabelQuery | AreaQuery | RateQuery):
         raise QueryRejected(
-            f"{_named(question)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc; nothing "
-            "was charged"
+            f"{_named(question)} is not compared row by row; {_OF_SEVERAL}, or precision, recall, f1, roc_auc"
         )
 
 

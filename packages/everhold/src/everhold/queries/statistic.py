@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     from everhold.queries.question import QueryPlan
     from everhold.sealing.table import StoredRows
 
-__all__ = [
-    "OneNumber",
-    "OneStatistic",
-    "Statistic",
-    "StatisticGrid",
-    "StatisticQuery",
-    "check_positive",
-    "check_range",
-    "check_rows",
-    "evaluated",
-]
-
 _MOST_STEPS = 2**62
 _LEFT_OUT = 20  # parts of the training rows, each of which is left out once
 
@@ -66,7 +54,6 @@ class StatisticGrid:
     Attributes:
         low: The least value.
         high: The largest value.
-        sensitivity: Delta.
         unit: Steps that one row may move it by.
     """
 
@@ -103,8 +90,6 @@ class Statistic:
     Attributes:
         grid: How its values are written in whole numbers.
         evaluate: Its value on sealed rows, whatever happens; nan for a fault.
-        described: Public and canonical.
-        shown: The question as people read it.
         reads: Columns that it reads; None for all.
         trained: From the places of some training rows to its value there, on the scale of as many rows as are sealed;
             None where unknown.
@@ -123,13 +108,15 @@ class Statistic:
         """A value as a share of the range, rounded down to the grid."""
         return self.grid.position(value) * self.grid.share
 
+    def look(self, sealed: StoredRows) -> tuple[Fraction, float]:
+        """The share of the range on sealed rows, exact but for the grid, and what an interval is shown. Secret."""
+        share = self.share_of(self.evaluate(sealed))
+        return share, float(share)
+
     def on_training_rows(self, rows: int) -> tuple[Fraction, float] | None:
         """Its share of the range there, and how far that of one row's worth of such rows may scatter: sd times sqrt(n).
 
         The spread is that of the jackknife with groups of rows; it decides nothing but how far off guesses may be.
-
-        Args:
-            rows: Number of training rows.
 
         Returns:
             None where unknown.
@@ -154,18 +141,10 @@ class StatisticQuery(Query[Answer]):
 
     @abstractmethod
     def bound_to(self, compiler: QueryCompiler) -> Statistic:
-        """The statistic for one holdout.
-
-        Raises:
-            QueryRejected: If it cannot be asked. Nothing is charged.
-        """
+        """The statistic for one holdout."""
 
     def check(self, compiler: QueryCompiler) -> None:
-        """Refuse a sensitivity that public rows speak against.
-
-        Raises:
-            QueryRejected: If they do. Nothing is charged.
-        """
+        """Refuse a sensitivity that public rows speak against."""
 
     def compile(
         self, compiler: QueryCompiler, *, guess: float | None = None, tolerance: float | None = None
@@ -178,7 +157,7 @@ class StatisticQuery(Query[Answer]):
         if not takes_statistics(mechanism):
             raise QueryRejected(
                 f"{mechanism.name} answers means of row values, and this is a statistic of all rows together; expected "
-                "a holdout that was created with mechanism='guess_and_check' or 'privacy_budget'; nothing was charged"
+                "a holdout that was created with mechanism='guess_and_check' or 'privacy_budget'"
             )
         if tolerance is not None or self.tolerance is not None:
             paying(mechanism)
@@ -195,16 +174,18 @@ class StatisticQuery(Query[Answer]):
             reads=statistic.reads, by_position=statistic.by_position,
         )  # fmt: skip
         prepared = compiler.planner.of_statistic(bound, guess, None if known is None else known[0], procedure)
-        return OneStatistic([prepared], schema, mechanism, statistic)
+        return OneStatistic([prepared], schema, mechanism, statistic.look)
 
 
 @dataclass(frozen=True)
 class OneNumber(OneMean):
-    """A number of all rows that is held against its guess: a mean but for the look at the sealed rows."""
+    """A number of all rows that is held against its guess: a mean but for the look at the sealed rows.
 
-    @abstractmethod
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The number of the sealed rows as a share of its range, and what its procedure is shown; secret."""
+    Attributes:
+        look: From the sealed rows to the number as a share of its range, and what its procedure is shown. Secret.
+    """
+
+    look: Callable[[StoredRows], tuple[Fraction | float, Any]]
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """See `QueryPlan.evaluate`."""
@@ -218,7 +199,7 @@ def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool)
         (mean,) = number.prepared
         if mean.procedure is None:
             raise TypeError(f"{mean.bound.shown!r} has no procedure; expected a mechanism that rests on intervals")
-        share, found = number.look_at(sealed)
+        share, found = number.look(sealed)
         procedures.append(mean.procedure)
         shares.append(share)
         seen.append(found)
@@ -236,18 +217,7 @@ def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool)
 
 @dataclass(frozen=True)
 class OneStatistic(OneNumber):
-    """A statistic that is held against its guess.
-
-    Attributes:
-        statistic: What is looked at.
-    """
-
-    statistic: Statistic
-
-    def look_at(self, sealed: StoredRows) -> tuple[Fraction | float, Any]:
-        """The statistic, exact but for its own grid."""
-        share = self.statistic.share_of(self.statistic.evaluate(sealed))
-        return share, float(share)
+    """A statistic that is held against its guess."""
 
     def price(self, mean: Prepared, state: State) -> Quote:
         """That of its own procedure, whose width is nearly the same for all guesses."""
@@ -260,31 +230,23 @@ def _moved(grid: StatisticGrid) -> float:
 
 
 def check_rows(statistic: Statistic, mechanism: Mechanism, taken: Any) -> None:
-    """Refuse a statistic that cannot be asked of rows with this dependence: one of those `taken`.
-
-    Raises:
-        QueryRejected: Nothing is charged.
-    """
+    """Refuse a statistic that cannot be asked of rows with this dependence: one of those `taken`."""
     if not isinstance(mechanism.dependence, taken):
         allowed = "independent rows only" if taken is Independent else "independent rows or groups of rows only"
         raise QueryRejected(
             f"a statistic of low sensitivity is promised something for {allowed}, and these rows were declared to "
-            "depend on each other; expected means, or what is made of them; nothing was charged"
+            "depend on each other; expected means, or what is made of them"
         )
     grid = statistic.grid
     if mechanism.unit < 2 or 1 / grid.share > _MOST_STEPS:
         raise QueryRejected(
             f"the range [{grid.low:g}, {grid.high:g}] is too wide for a sensitivity of {grid.sensitivity:g}; expected "
-            "at most a few billion times as much; nothing was charged"
+            "at most a few billion times as much"
         )
 
 
 def check_range(sensitivity: float, low: float, high: float, tolerance: float | None) -> None:
-    """Check what an analyst claims about a statistic.
-
-    Raises:
-        ValueError: If it is not valid.
-    """
+    """Check what an analyst claims about a statistic."""
     check_positive("sensitivity", sensitivity)
     if tolerance is not None:
         check_positive("tolerance", tolerance)
@@ -301,10 +263,6 @@ def check_range(sensitivity: float, low: float, high: float, tolerance: float | 
 
 
 def check_positive(name: str, value: object) -> None:
-    """Check for a positive finite number.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """Check for a positive finite number."""
     if not 0.0 < as_float(value) < math.inf:
         raise ValueError(f"{name} is {brief(value)}; expected a positive finite number")

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import Schema
 
-__all__ = ["CountShares", "CountTable", "Synthesis", "SynthesisPlan", "TableQuery", "synthesize"]
-
 _MOST_COUNTS, _MOST_CELLS, _MOST_MARKS = 2_000, 10_000, 10
 
 
@@ -113,7 +111,6 @@ class TableQuery(Query[Synthesis]):
     """A table of shares; made by `synthesize`.
 
     Attributes:
-        universe: The cells.
         marginals: Number of columns at a time whose counts are promised.
     """
 
@@ -135,14 +132,14 @@ class TableQuery(Query[Synthesis]):
         if universe.cells > _MOST_CELLS:
             raise QueryRejected(
                 f"the universe has {universe.cells:,} cells; expected at most {_MOST_CELLS:,}; list fewer columns, "
-                "fewer values or wider bins; nothing was charged"
+                "fewer values or wider bins"
             )
         _check_width(universe, self.marginals)
         counts = universe.marginals(int(self.marginals))
         if len(counts) > _MOST_COUNTS:
             raise QueryRejected(
                 f"there are {len(counts):,} counts; expected at most {_MOST_COUNTS:,}; use fewer columns at a time, "
-                "fewer values or wider bins; nothing was charged"
+                "fewer values or wider bins"
             )
         return SynthesisPlan(compiler.schema, mechanism, universe, int(self.marginals), counts, compiler)
 
@@ -152,9 +149,7 @@ class CountShares:
     """Shares of all counts: their interval procedures, and how far the weights of a table are off.
 
     Attributes:
-        mechanism: The mechanism that answers.
         counts: Which cells each count is about.
-        universe: The cells.
         training: The training rows; None without.
     """
 
@@ -260,10 +255,8 @@ class SynthesisPlan(OneEntry[Synthesis]):
     """A table that is ready to be made (corollary M4).
 
     Attributes:
-        universe: The cells.
         marginals: Number of columns at a time.
         counts: Which cells each count is about.
-        compiler: What is known of the holdout.
     """
 
     schema: Schema
@@ -363,5 +356,5 @@ def _check_width(universe: Universe, width: object) -> None:
     if not 1 <= (as_whole(width) or 0) <= len(universe.columns):
         raise QueryRejected(
             f"the width is {brief(width)}; expected a number of columns from 1 to {len(universe.columns)}; counts of "
-            "so many are promised; nothing was charged"
+            "so many are promised"
         )

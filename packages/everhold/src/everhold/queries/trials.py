@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler
     from everhold.values.base import BoundQuery, RowFunction, Table
 
-__all__ = ["observed", "tried"]
-
 _MOST_TRIED = 2_000  # training rows that a function is tried on in several orders
 _MOST_COMPARED = 10_000  # training rows for which an estimator's predictions are part of its identity
 

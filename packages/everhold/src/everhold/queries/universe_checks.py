@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold.values.universe import Column
 
-__all__ = ["check_universe", "check_universe_columns", "plain_universe"]
-
 
 def check_universe(universe: object) -> None:
     """Check that it is a universe.
@@ -23,10 +21,7 @@ def check_universe(universe: object) -> None:
         QueryRejected: If not. Nothing is charged.
     """
     if not isinstance(universe, Universe):
-        raise QueryRejected(
-            f"the universe is a {type(universe).__name__}; expected Universe((ListedColumn(...), ...)); "
-            "nothing was charged"
-        )
+        raise QueryRejected(f"the universe is a {type(universe).__name__}; expected Universe((ListedColumn(...), ...))")
 
 
 def check_universe_columns(universe: Universe, schema: Schema) -> None:
@@ -35,14 +30,11 @@ def check_universe_columns(universe: Universe, schema: Schema) -> None:
     for column in universe.columns:
         kind = schema.asked.get(column.name)
         if kind is None:
-            raise QueryRejected(
-                f"the rows have no column {column.name!r}; expected one of {', '.join(schema.asked)}; "
-                "nothing was charged"
-            )
+            raise QueryRejected(f"the rows have no column {column.name!r}; expected one of {', '.join(schema.asked)}")
         if not _fits(column, kind):
             raise QueryRejected(
                 f"the column {column.name!r} holds {kind.value}s, and the universe describes it otherwise; expected "
-                "listed values of its kind, or edges for numbers; nothing was charged"
+                "listed values of its kind, or edges for numbers"
             )
 
 

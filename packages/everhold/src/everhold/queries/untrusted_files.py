@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from everhold.values.base import Schema
 
-__all__ = ["read_untrusted"]
-
 _SECONDS = 20  # of processor time, and one more for each `_LINES_A_SECOND`
 _LINES_A_SECOND = 100_000
 _SLOWER = 3  # seconds on a clock for each of them: the machine may be busy
@@ -95,7 +93,7 @@ def _run(task: dict[str, Any], name: str, seconds: int) -> None:
 def _unreadable(name: str) -> QueryRejected:
     return QueryRejected(
         f"{name} cannot be read within the time and memory that predictions for these rows need; expected row ids and "
-        "one column of predictions, as CSV or Parquet; write it again with only these columns; nothing was charged"
+        "one column of predictions, as CSV or Parquet; write it again with only these columns"
     )
 
 
@@ -177,4 +175,4 @@ def _array(listed: dict[str, Any]) -> NDArray[Any]:
 
 
 def _rejected(problem: str, advice: str) -> QueryRejected:
-    return QueryRejected(f"{problem}; {advice}; nothing was charged")
+    return QueryRejected(f"{problem}; {advice}")

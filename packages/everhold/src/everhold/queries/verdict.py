@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from everhold.ledger.gates import GateAccount
     from everhold.queries.question import ExecutionResult
 
-__all__ = ["Decision", "Verdict"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict(QuestionResult):

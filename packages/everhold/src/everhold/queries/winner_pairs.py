@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
-__all__ = ["PairsOfOne", "WinnerPairs"]
-
 _LEAST = 1e-6  # expected differences are taken to be no smaller
 
 
@@ -135,9 +133,7 @@ class PairsOfOne:
     """The differences of all other candidates and one; the sealed values are secret.
 
     Attributes:
-        one: Position of the candidate.
         prepared: The differences, in the order of the others.
-        sealed: Their sealed values.
     """
 
     one: int

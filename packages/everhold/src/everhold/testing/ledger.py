@@ -20,8 +20,6 @@ from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.extension import EXTENSIONS, LedgerExtension, broken_contract
 
-__all__ = ["LedgerExtensionContract"]
-
 Line = tuple[Mapping[str, Any], str, int]
 
 

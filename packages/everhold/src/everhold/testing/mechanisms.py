@@ -40,6 +40,7 @@ class MechanismContract:
     plan = {"rows": ROWS, "queries": QUERIES, "confidence": 0.95}  # noqa: RUF012
 
     def make(self, **wish):
+        """The mechanism to test, tuned for a wish."""
         raise NotImplementedError
 
     def evaluations(self, mechanism, means):

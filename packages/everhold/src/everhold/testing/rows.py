@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from everhold.queries.means import RowwiseQuery
 
-__all__ = ["KINDS", "ROWS", "SCHEMA", "RowsContract", "asked", "columns_of_rows", "joined"]
-
 ROWS = 2_000
 KINDS = {
     "id": ColumnKind.NUMBER, "x": ColumnKind.NUMBER, "share": ColumnKind.NUMBER, "late": ColumnKind.NUMBER,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everhold.dependence.series.law import SeriesLaw
     from everhold.privacy.curves import PrivacyCurve
 
-__all__ = ["SEEN_ROWS", "SeriesModel"]
-
 SEEN_ROWS = (
     "Rows between the training rows and the sealed ones count as left out only if nobody who asks has seen them: "
     "whoever knows the last visit before the sealed ones knows much about these. Which rows people have seen stands in "

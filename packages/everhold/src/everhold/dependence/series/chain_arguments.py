@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-__all__ = ["MOST_STATES", "checked_law", "checked_matrix", "checked_radii", "named_states"]
-
-
 MOST_STATES = 128
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.series.coupling import Coupling
 
-__all__ = ["ChainLaw"]
-
 _QUILT_STEPS = 4096
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.series.mixing import Chain, Contraction
 
-__all__ = ["ChainCoupling", "Coupling", "GaussianCoupling", "StepTail", "UniformCoupling", "mean_tail", "spread"]
-
 Lengths = tuple[tuple[int, int], ...]
 """Pairs (length of a series, number of series of that length)."""
 

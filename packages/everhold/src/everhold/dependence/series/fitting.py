@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "CorrelationSet", "TransitionSet", "as_text", "bound_correlation", "bound_transitions",
-    "continuous", "count_transitions", "missed", "ordered_runs",
-]  # fmt: skip
-
 _FEWEST_STEPS = 0.5  # of the pairs of neighbours that are one step apart
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _OUTWARD = 1e-12  # added to every radius against rounding

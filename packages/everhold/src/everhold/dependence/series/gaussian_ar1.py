@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from everhold.dependence.base import RowStructure
     from everhold.dependence.series.coupling import Coupling
 
-__all__ = ["GaussianAR1"]
-
 
 @dataclass(frozen=True)
 class GaussianLaw(SeriesLaw):

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from everhold.dependence.series.coupling import Coupling
 
-__all__ = ["SeriesLaw"]
-
 
 class SeriesLaw(ABC):
     """A law, or a set of laws one of which is true."""

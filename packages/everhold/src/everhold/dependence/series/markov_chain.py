@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import RowStructure
 
-__all__ = ["MarkovChain"]
-
 _MOST_CHECKED = 8  # states whose shares are held against the fit
 
 

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.series.markov_chain import MarkovChain
 
-__all__ = [
-    "TINY", "Chain", "Contraction", "chain_influences", "influence_bound", "log_ratios", "mixing_of", "powers_of",
-    "radii_of", "sides_of", "stationary_sides",
-]  # fmt: skip
-
 TINY = 1e-290
 """A probability below it has lost digits."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from everhold.dependence.base import RowStructure, SeriesFacts
     from everhold.dependence.series.base import SeriesModel
 
-__all__ = ["check_follows", "check_rows", "check_training_before", "lengthened"]
-
 _SHORTER = 0.02  # by how much the usual sealed step may fall short of the fitted one: clocks jitter, months differ
 
 Series = TypeVar("Series", bound="SeriesModel")
@@ -21,9 +19,6 @@ Series = TypeVar("Series", bound="SeriesModel")
 
 def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
     """Check that a model's order, gap and steps are those of the rows to seal.
-
-    Raises:
-        DependenceError: If they are not.
 
     Warns:
         DependenceWarning: If training and sealed rows may be of one series and are declared independent with an

@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 
     from everhold.dependence.series.base import SeriesModel
 
-__all__ = [
-    "UNDECLARED", "SeriesSettings", "checked_settings", "declare", "described", "plain_settings", "read_settings",
-]  # fmt: skip
-
 _LARGEST_GAP = 10**12
 
 

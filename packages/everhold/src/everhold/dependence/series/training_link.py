@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from everhold.dependence.series.base import SeriesModel
     from everhold.dependence.series.coupling import Lengths
 
-__all__ = ["lost_to_training", "refuse_unknown_gap", "training_link"]
-
 
 def is_linked(model: SeriesModel) -> bool:
     """True if training rows lie a finite gap before or after the sealed rows of their series."""

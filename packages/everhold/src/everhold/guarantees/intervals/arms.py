@@ -28,8 +28,6 @@ from everhold.guarantees.intervals.parts import OfScore, PartBets
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ArmDifference", "SeenArms"]
-
 _JOINT = 15.0 / 16.0  # of the level for both bets together, the rest for the box
 _HONEST_ERRORS = 6.0  # standard errors from the planned means up to which bets are made
 _HALVINGS = 40
@@ -116,7 +114,6 @@ class ArmDifference(OfScore):
     Attributes:
         planned: Units of the training rows, with rows in both arms.
         scale: Sealed rows for each training row.
-        rows: Sealed rows.
     """
 
     planned: SeenArms

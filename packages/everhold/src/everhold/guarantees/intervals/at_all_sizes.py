@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from everhold.guarantees.intervals.base import Procedure
     from everhold.guarantees.intervals.means import Ends
 
-__all__ = ["CoinMixture", "at_all_sizes", "groups_at_all_sizes"]
-
 _BISECTIONS = 60
 _DOUBT, _DOUBT_BY_ROW = 1e-9, 1e-14  # nats that floating point may add to the capital; generously
 _BELOW_ONE = math.nextafter(1.0, 0.0)

@@ -23,8 +23,6 @@ from everhold.guarantees.intervals.outcome_gain import OUTCOMES, OutcomeGain, co
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BalancedGain"]
-
 _POINTS = 1_025  # of gains in the recall of label 1
 _LEAST = 1e-9
 

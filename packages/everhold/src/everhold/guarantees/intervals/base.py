@@ -16,8 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CELLS", "Cells", "GroupSums", "Needs", "Pairs", "Procedure"]
-
 Needs: TypeAlias = Literal["total", "cells", "apart", "groups", "pairs", "group_pairs", "statistic"]
 """Statistics that a procedure needs of the rows; see `Procedure.needs`."""
 

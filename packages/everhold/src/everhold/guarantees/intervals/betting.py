@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from everhold.guarantees.intervals.base import Pairs
 
-__all__ = ["NO_STAKE", "Bets", "Betting", "GroupBetting", "OfGroups", "refuse_larger", "side_of"]
-
 NO_STAKE = 1e-6
 """The stake of a guess of the spread that does not help."""
 
@@ -103,7 +101,6 @@ class Bets(Procedure):
         return {"stake_low": low, "stake_high": high}
 
     def _ends(self, units: Units, nats: float, *, tolerance: float) -> tuple[float, float]:
-        """Both ends that the bets leave."""
         side = side_of(nats)
         low, high = self._stakes(nats)
         return (
@@ -139,7 +136,6 @@ class Betting(Bets):
     logarithms, because the logarithm is concave: each row becomes a lottery over the two edges of its cell.
 
     Attributes:
-        rows: Sealed rows.
         training: Values of the training rows.
     """
 
@@ -165,12 +161,6 @@ class Betting(Bets):
     def widest(self, nats: float) -> float:
         """See `Procedure.widest`: ``sqrt((L + ln 32) / n)`` (theory, several stakes)."""
         return min(math.sqrt((side_of(nats) + MOST_PAID) / self.rows), 0.5)
-
-    @property
-    def row_variance(self) -> float:
-        """Variance of the training rows' values, on the scale [0, 1]; see `GroupBetting.independent_rows`."""
-        predicted = self.prediction
-        return predicted.spread(predicted.mean) / predicted.total
 
 
 @dataclass(frozen=True)
@@ -263,7 +253,7 @@ class GroupBetting(OfGroups):
         """Number of independent rows of the same values that would be as certain: rows by design effect.
 
         Args:
-            row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)`` or `Betting.row_variance`.
+            row_variance: Of single rows on the scale [0, 1], such as ``p (1 - p)``.
         """
         return 4.0 * row_variance * self.worth
 
@@ -302,7 +292,6 @@ def _excess(cells: Cells) -> float:
 
 
 def _sums(groups: GroupSums, largest: float) -> Units:
-    """Groups with their exact sums."""
     refuse_larger(groups.sizes, largest)
     sizes = np.asarray(groups.sizes, dtype=np.float64)
     values = np.minimum(groups.sums / groups.unit, sizes)
@@ -310,10 +299,6 @@ def _sums(groups: GroupSums, largest: float) -> Units:
 
 
 def refuse_larger(sizes: NDArray[np.int64], largest: float) -> None:
-    """Units larger than the public sizes say would make bets unfair.
-
-    Raises:
-        ValueError: If there is one.
-    """
+    """Units larger than the public sizes say would make bets unfair."""
     if np.max(sizes, initial=0) > largest:
         raise ValueError("a group is larger than the public sizes of the sealed groups allow; the sizes must be theirs")

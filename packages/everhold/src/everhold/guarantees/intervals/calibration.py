@@ -20,8 +20,6 @@ from everhold.guarantees.intervals.parts import OfScore
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CalibrationBets", "SeenBins", "calibration_ends", "seen_bins"]
-
 _HALF = 256  # cells of [0, 1]
 _VALUES = np.arange(-_HALF, _HALF + 1) / _HALF
 _STAKES = 0.9 * 2.0 ** (-np.arange(24) / 2.0)
@@ -107,7 +105,6 @@ class CalibrationBets(OfScore):
 
     Attributes:
         planned: What public rows say.
-        rows: Sealed rows.
         training: Rows that guesses are made from.
     """
 

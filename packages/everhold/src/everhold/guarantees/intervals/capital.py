@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CAP", "Units", "best_stake", "capital", "doubt", "upper_end"]
-
 CAP = 0.95  # u: one unit as large as can be costs at most ln 20 of the capital
 _MULTIPLES = np.array([0.35, 0.5, 0.62, 0.75, 0.87, 1.0, 1.15, 1.35, 1.7, 2.5, 5.0, 15.0, 100.0, 1e4])
 _STEPS, _ROUNDS = 80, 6

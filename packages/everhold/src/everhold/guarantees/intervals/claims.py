@@ -20,20 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "MOST_STAKE",
-    "ROUNDING",
-    "ClaimUnits",
-    "GateClaim",
-    "UnitValues",
-    "first_proof",
-    "least_gain",
-    "log_capital",
-    "most_nats",
-    "sign_nats",
-    "stakes_for",
-]
-
 MOST_STAKE = 0.95
 """Largest part of the capital that is bet on one unit; a unit with the gain -1 then leaves a twentieth of it."""
 
@@ -47,7 +33,6 @@ class GateClaim:
     """One claim of a gate.
 
     Attributes:
-        metric: Name of the metric.
         floor: The mean gain is claimed to be above this, in [-1, 1), in units of the metric's range.
         guard: True for a guard, against the baseline; False for a success, against the champion.
         fixed: True for a guard against a number: the floor is ``2 mean - 1`` of the metric in [0, 1].

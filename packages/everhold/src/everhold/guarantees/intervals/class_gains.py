@@ -17,8 +17,6 @@ from everhold.guarantees.intervals.ratio_gain import RatioGain
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ClassGains", "SeenClasses"]
-
 _OF_SHARES = 0.1  # of the level, where classes are weighted by their shares
 
 
@@ -38,14 +36,7 @@ class SeenClasses:
     def of(
         cls, labels: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], classes: int
     ) -> SeenClasses:
-        """From numbers of classes, shape (rows,) each; -1 for none.
-
-        Args:
-            labels: Of the rows.
-            first: Predicted by the first model.
-            second: Predicted by the second model.
-            classes: Number of classes.
-        """
+        """From numbers of classes, shape (rows,) each; -1 for none."""
         known = [int(np.count_nonzero(labels == number)) for number in range(classes)]
         pairs = []
         for number in range(classes):

@@ -19,8 +19,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["planned_radius", "psi", "shortfall"]
-
 _SMALL = 1e-3
 
 

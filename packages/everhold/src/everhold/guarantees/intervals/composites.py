@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Ends = NDArray[np.float64]
 
-__all__ = ["average", "correlation_of_classes", "explained", "itself", "root", "weighted_average"]
-
 
 def itself(low: Ends, high: Ends) -> tuple[float, float]:
     """The only part."""

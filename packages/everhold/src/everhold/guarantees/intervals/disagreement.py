@@ -17,8 +17,6 @@ from everhold.guarantees.intervals.base import Cells, Needs, Procedure
 from everhold.guarantees.intervals.betting import Betting, side_of
 from everhold.guarantees.intervals.sign_test import SignTest
 
-__all__ = ["DisagreementBetting", "DisagreementSigns", "OfDisagreement", "RowRanges"]
-
 _ROUNDING = 1e-15
 
 

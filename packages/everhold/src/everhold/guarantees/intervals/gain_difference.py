@@ -15,8 +15,6 @@ from everhold.guarantees.intervals.base import Cells, Needs
 from everhold.guarantees.intervals.outcome_gain import OUTCOMES, OutcomeGain, cells_of_pairs, counts_of_pairs
 from everhold.guarantees.intervals.ratio_gain import RATIOS, MacroGain, RatioGain
 
-__all__ = ["GAINS", "GainDifference", "gain_of", "likely_pairs"]
-
 GAINS: dict[str, type[OutcomeGain]] = {
     **dict.fromkeys(RATIOS, RatioGain), "balanced_accuracy": BalancedGain, "f1_macro": MacroGain,
 }  # fmt: skip

@@ -22,8 +22,6 @@ from everhold.guarantees.intervals.capital import CAP, doubt
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.capital import Units
 
-__all__ = ["FRACTIONS", "MOST_PAID", "hedged_capital", "hedged_end"]
-
 FRACTIONS = 0.9 * 2.0 ** -np.arange(16.0)
 """Fixed stakes l_k, as shares of the rate at which one unit could lose everything; shape (16,)."""
 

@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from everhold.guarantees.intervals.base import Needs, Procedure
 
-__all__ = ["BoundedDifferences"]
-
 _ROUNDING = 1e-15
 
 

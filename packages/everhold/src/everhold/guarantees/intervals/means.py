@@ -20,8 +20,6 @@ from everhold.guarantees.intervals.base import Needs, Procedure
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Chernoff", "ClopperPearson", "Ends", "Hoeffding", "OfMeans"]
-
 _MOST_NATS = 450.0  # beyond them the inverse of the tail is not reliable; for tiny n it may fail before, with nan
 _FEWEST_NATS = math.log(2.0)  # each tail of at most 1/4, as the proof for unlike rows needs
 _OUTWARDS, _ROUNDING = 1e-10, 1e-15  # of an end's distance from the mean, for the inverse of the tail; of the end

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["OperatingPoint", "SeenRules", "seen_rules"]
-
 _ROUNDING = 1e-12
 
 
@@ -89,7 +87,6 @@ class OperatingPoint(OfScore):
 
     Attributes:
         planned: What public rows say.
-        rows: Sealed rows.
         training: Rows that guesses are made from.
         rate: r.
         unlike: Whether scores are known and labels are drawn anew on them; else rows are of one law.

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from everhold.guarantees.intervals.base import CELLS, Cells, Needs, Procedure
 
-__all__ = ["OUTCOMES", "OutcomeGain", "cells_of_pairs", "counts_of_pairs", "outcome_codes"]
-
 OUTCOMES = ("fault", "true negative", "false positive", "false negative", "true positive")
 """Outcomes of a row, by their codes from 0."""
 
@@ -52,7 +50,6 @@ class OutcomeGain(Procedure):
     """Bets on the gain in a score over that of another model; one-sided, so the upper end is always 1.
 
     Attributes:
-        score: Name of the score.
         rows: Sealed rows, or as many as are expected to count.
     """
 

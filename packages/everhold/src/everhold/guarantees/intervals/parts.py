@@ -26,19 +26,6 @@ from everhold.guarantees.intervals.prediction import Prediction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Bounds",
-    "Composite",
-    "CountedPart",
-    "FreeRatio",
-    "OfScore",
-    "PartBets",
-    "PartInterval",
-    "SeenParts",
-    "free_ratio_end",
-    "units_of",
-]
-
 Bounds = Callable[["NDArray[np.float64]", "NDArray[np.float64]"], tuple[float, float]]
 """From lower and upper ends of the parts, shape (parts,) each, to the least and the largest score in between."""
 
@@ -146,7 +133,6 @@ class CountedPart:
     """Exact binomial tails of a share of independent rows.
 
     Attributes:
-        rows: Sealed rows.
         training: Rows that an honest guess was made from.
     """
 
@@ -168,7 +154,6 @@ class FreeRatio:
 
     Attributes:
         planned: As for `PartBets`; sizes are denominators.
-        scale: As for `PartBets`.
     """
 
     planned: Units
@@ -264,7 +249,6 @@ class Composite(OfScore):
         shares: Of the level, one for each part; they add up to 1 at most.
         bounds: Of the score, over a box of parts.
         planned: What public facts say of the sealed units.
-        rows: Sealed rows.
     """
 
     parts: tuple[PartInterval, ...]

@@ -13,8 +13,6 @@ from everhold.guarantees.intervals.capital import Units
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LEAST_NATS", "Prediction"]
-
 _CLASSES = 256  # of training units by residual, and no more than so many for the choice of a stake
 _FEW_CLASSES = 64
 LEAST_NATS = 1e-3

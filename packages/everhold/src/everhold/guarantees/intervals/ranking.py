@@ -23,11 +23,6 @@ from everhold.guarantees.intervals.prediction import Prediction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "BlockBetting", "RankBets", "RankBetting", "ScoreBets", "SeenScores", "area_from_ranks", "block_averages",
-    "class_ranks", "rank_from_area",
-]  # fmt: skip
-
 _PLANNED = 64  # quantiles of a law that stands for training units where there are none
 _SHARE_OF_CLASSES = 8.0  # one part in so many of the level is for the share of the class
 
@@ -37,7 +32,6 @@ class SeenScores:
     """One number in [0, 1] for each row of the class that counts.
 
     Attributes:
-        area: The AUC of all pairs.
         units: Shape (units,): averages of blocks, or ranks.
         share: Rows of that class, as a share of all rows.
     """
@@ -155,7 +149,6 @@ class RankBets(ScoreBets):
     """Bets on ranks of a class among scores that are known, and on the share of the class.
 
     Attributes:
-        rows: Sealed rows.
         expected_share: Planned share of the class.
     """
 

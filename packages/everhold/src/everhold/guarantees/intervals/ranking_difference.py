@@ -20,8 +20,6 @@ from everhold.guarantees.intervals.ranking import RankBets, ScoreBets, SeenScore
 if TYPE_CHECKING:
     from everhold.guarantees.intervals.capital import Units
 
-__all__ = ["BlockDifference", "RankDifference", "difference_from_ranks"]
-
 _PLANNED, _LIKELY_SPREAD = 64, 0.05
 
 

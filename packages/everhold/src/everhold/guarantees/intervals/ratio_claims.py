@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["RatioUnits"]
-
 _OCTAVES = 10  # of ratios above and below the ratio of the largest numerator to the largest denominator
 _BLOCKS = 4  # in an octave; the points of a block share the scale of its bets
 _POINTS = 5  # in a block, its ends included
@@ -41,7 +39,6 @@ class RatioUnits:
         sums: Shape (4, units): sums of the challenger's numerator, the other version's, and of both denominators.
         sizes: Shape (units,): number of cases in each unit; 1 where a unit is a case or a run.
         top: Range (low, high) of the numerator.
-        bottom: Range of the denominator.
         lower: True if a lower ratio is better.
         largest: The largest size of all units of the suite.
         spent: Shape (units,): True for draws without a run left, which count as the worst.

@@ -14,8 +14,6 @@ from everhold.guarantees.intervals.claims import GateClaim
 from everhold.guarantees.intervals.outcome_gain import OUTCOMES, OutcomeGain, counts_of_pairs
 from everhold.guarantees.intervals.ratio_claims import RatioUnits
 
-__all__ = ["RATIOS", "MacroGain", "RatioGain"]
-
 RATIOS = {
     "f1": ((0.0, 0.0, 0.0, 0.0, 1.0), (1.0, 0.0, 0.5, 0.5, 1.0)),
     "precision": ((0.0, 0.0, 0.0, 0.0, 1.0), (1.0, 0.0, 1.0, 0.0, 1.0)),

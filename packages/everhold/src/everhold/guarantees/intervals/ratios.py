@@ -20,8 +20,6 @@ from everhold.guarantees.intervals.capital import Units
 from everhold.guarantees.intervals.hedge import hedged_end
 from everhold.guarantees.intervals.prediction import Prediction
 
-__all__ = ["GroupRatioBetting", "RatioBetting"]
-
 _HONEST_ERRORS = 4.0  # standard errors of the number of rows that count
 
 
@@ -52,7 +50,6 @@ class RatioBetting(_RatioBets):
     """Bets on the ratio of two sums over independent rows, whose laws may differ.
 
     Attributes:
-        rows: Sealed rows.
         training: Pairs of the training rows.
     """
 

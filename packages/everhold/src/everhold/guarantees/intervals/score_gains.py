@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     Ends = NDArray[np.float64]
     Span = tuple[Ends, Ends]
 
-__all__ = ["correlation_gain", "explained_gain", "root_gain"]
-
 _CELLS, _PIECES = 12, 4  # of each of three parts, and of the way from one model to the other
 
 

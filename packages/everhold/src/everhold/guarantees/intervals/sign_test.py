@@ -12,8 +12,6 @@ from everhold.guarantees.intervals.means import ClopperPearson, Ends, OfMeans
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["SignTest"]
-
 _ROUNDING = 1e-15
 
 

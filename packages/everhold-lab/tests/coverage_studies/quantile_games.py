@@ -14,8 +14,6 @@ from everhold.queries.means import Prepared
 from everhold.queries.quantile import QuantilePlan, _CountedUpTo
 from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["quantile_course"]
-
 _EDGES = np.linspace(0.3, 0.7, 81)
 _MIDDLE = 40
 

@@ -25,8 +25,6 @@ from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions import ColumnKind, parse
 
-__all__ = ["GAMES_ROWS", "WORLDS", "GroupedWorld", "SealedUnits", "World", "text_nats"]
-
 GAMES_ROWS = 400
 _EXTREMES = 2  # of either side, whose intervals are looked at
 _GROUPS = ((4, 50), (2, 100))  # size, number

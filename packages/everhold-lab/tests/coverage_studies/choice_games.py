@@ -1,6 +1,6 @@
 """Games of choices and scans against an analyst who knows the population: the vote of all winners is asked about.
 
-    python -m everhold_lab.experiments.choices --games 500
+    python choice_games.py --games 500
 
 Every candidate is a fair coin, so every population value is 1/2. The analyst takes fresh candidates in each round, and
 in the end asks about the vote of all winners. Each game is played with a protection removed, too.
@@ -28,8 +28,6 @@ from everhold.queries.scan import ScanPlan
 from everhold.randomness import SeededNoise
 from everhold.values.base import BoundQuery, Schema
 
-__all__ = ["PROTECTIONS", "ChoiceGame", "Played", "play"]
-
 PROTECTIONS = ("all", "levels ignore K", "labels are not paid")
 
 
@@ -38,7 +36,6 @@ class ChoiceGame:
     """Sizes of one game.
 
     Attributes:
-        rows: Sealed rows.
         candidates: K in each round.
         rounds: Choices before the vote.
         kind: ``"choose"``, ``"bets"`` (values in [0, 1] that are bet on) or ``"scan"`` (all above 1/2).
@@ -55,7 +52,6 @@ class Played:
     """Games in which a statement missed the population.
 
     Attributes:
-        games: Number of games.
         missed: Games in which some statement was wrong.
     """
 

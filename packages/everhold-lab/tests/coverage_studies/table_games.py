@@ -16,8 +16,6 @@ from everhold.queries.synthesis import CountShares, SynthesisPlan
 from everhold.values.base import Schema
 from everhold.values.universe import ListedColumn, Universe
 
-__all__ = ["marks_miss", "table_course"]
-
 _FAR = (0.9, 0.1)  # weights of training rows that are unlike the sealed ones
 _OFF = (0.7, 0.3)
 _COINS, _ROWS = 10, 400

@@ -1,6 +1,6 @@
 """Games of declared families, choices, quantiles and tables against an analyst who knows the population.
 
-    python -m everhold_lab.experiments.family_games --games 500
+    python family_games.py --games 500
 
 All population values are 1/2, and the analyst knows it. Of a declared family every member is looked at, so the analyst
 is as good as one who sees the sealed rows. Of choices, quantiles and tables the analyst keeps what was told, and in the
@@ -16,17 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from family_worlds import GAMES_ROWS, WORLDS, GroupedWorld, SealedUnits, World, text_nats
 from numpy.typing import NDArray
+from quantile_games import quantile_course
+from table_games import marks_miss, table_course
 
 from everhold.guarantees.largest import ChoiceLevels
 from everhold.mechanisms.declared import label_nats
 from everhold.mechanisms.forced_labels import order_nats, steps_nats
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold_lab.experiments.family_worlds import GAMES_ROWS, WORLDS, GroupedWorld, SealedUnits, World, text_nats
-from everhold_lab.experiments.quantile_games import quantile_course
-from everhold_lab.experiments.table_games import marks_miss, table_course
-
-__all__ = ["GAMES", "FamilyGame", "missed_games"]
 
 BETA = 0.2
 _MEMBERS, _CANDIDATES, _ROUNDS, _TOLD = 1_000, 20, 20, 200
@@ -39,7 +37,6 @@ class FamilyGame:
     """One kind of game with one protection in force or removed.
 
     Attributes:
-        kind: Of query or family.
         removed: The protection that is removed; "nothing" if all are in force.
         play: True if a statement of the game misses, given the generator.
     """

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from everhold_lab.experiments.family_games import BETA, GAMES, missed_games
-from everhold_lab.experiments.family_worlds import WORLDS, SealedUnits
+from family_games import BETA, GAMES, missed_games
+from family_worlds import WORLDS, SealedUnits
 
 PLAYED = 30
 
