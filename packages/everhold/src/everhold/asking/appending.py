@@ -229,7 +229,7 @@ def _append(
 ) -> Arrived:
     executor, number = growth.first, growth.account.arrivals + 1
     if number > MOST_ARRIVALS:
-        raise HoldoutRejected(f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones")
+        raise HoldoutRejected(f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones; nothing was appended")
     remove_orphans(folder, arrivals=growth.account.arrivals)
     if (table := table_of_rows(executor)) is not None:
         files = _arriving_in(table, growth, str(until))
