@@ -304,6 +304,21 @@ def test_after_an_arrival_families_are_refused(holdout):
         holdout.declare("f", eh.texts())
 
 
+def test_a_family_that_is_declared_while_rows_are_written_ends_the_append(storage, holdout, monkeypatch):
+    sealed = appending.seal_arrival
+
+    def meanwhile(*earlier, **rows):
+        files = sealed(*earlier, **rows)
+        with eh.Holdout.open(storage, "h") as other:
+            other.declare("texts", eh.texts(40))
+        return files
+
+    monkeypatch.setattr(appending, "seal_arrival", meanwhile)
+    with pytest.raises(QueryRejected, match="declared, which do not know rows that arrive"):
+        holdout.append(table(600, 3))
+    assert holdout.status()["rows"] == 600
+
+
 def test_an_analyst_appends_and_retires_nothing(holdout):
     holdout.allot("a", questions=5)
     holdout.append(table(100, 3))
