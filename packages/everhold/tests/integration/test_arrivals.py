@@ -225,6 +225,13 @@ def test_windows_over_time_show_a_change(holdout):
         holdout.over_time("delay > 15", by="week")
 
 
+def test_the_first_window_is_one_query_before_and_after_rows_arrive(holdout):
+    before = holdout.over_time("delay > 15").to_rows()
+    holdout.append(table(600, 3))
+    assert holdout.over_time("delay > 15").to_rows()[0] == before[0]
+    assert holdout.status()["questions_asked"] == 2
+
+
 def test_the_timeline_has_widths_and_the_budget_around_each_arrival(holdout):
     assert holdout.arrivals.timeline() == []
     holdout.ask("delay > 10", guess=0.97)
