@@ -497,6 +497,7 @@ class Holdout(GrowingHoldout):
         """
         from everhold.asking.declared import declare
 
+        self._check_questions()
         if FAMILIES_GROW not in self._executor.record.configuration:
             self._check_static("declaring a family")
         declare(self._executor, name, family)

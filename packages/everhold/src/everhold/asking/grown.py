@@ -187,6 +187,7 @@ class GrowingHoldout(ExtendedHoldout):
         """
         from everhold.asking.over_time import ask_over_time
 
+        self._check_questions()
         return ask_over_time(self._executor, question, by=by, law=law, guess=guess)
 
     @current
@@ -212,6 +213,7 @@ class GrowingHoldout(ExtendedHoldout):
         """
         from everhold.asking.drift import diagnose_drift
 
+        self._check_questions()
         return diagnose_drift(self._executor, arrival=arrival, columns=columns, also=also)
 
     def _as_steward(self, what: str) -> None:
