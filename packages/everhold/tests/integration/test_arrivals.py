@@ -272,6 +272,14 @@ def test_retired_rows_are_opened_and_train(holdout):
     assert holdout.drift(columns=["delay"]).arrival == 2
 
 
+def test_retiring_warns_of_holdouts_that_have_the_same_rows(storage, holdout):
+    created(storage, "other", allow_resealing=True).close()
+    holdout.ask("delay > 10", guess=0.97)
+    holdout.append(table(600, 3))
+    with pytest.warns(EverholdWarning, match="sealed as 'other', too"):
+        holdout.retire(before=1)
+
+
 def test_ledger_and_certificate_hold_arrivals(storage, holdout, tmp_path):
     holdout.ask("delay > 10", guess=0.97)
     holdout.append(table(600, 3), training=table(100, 4), until="2026-01-31")

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everhold.asking.query_executor import QueryExecutor, RowsArrived
-from everhold.errors import QueryRejected
+from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,10 +153,17 @@ class GrowingHoldout(ExtendedHoldout):
 
         Raises:
             QueryRejected: If no tree opened there. Nothing was changed.
+
+        Warns:
+            EverholdWarning: If other holdouts of this storage have these rows, too, and lose their promise; before
+                anything is opened.
         """
         from everhold.asking.appending import retire
+        from everhold.asking.unsealing import losing_their_promise
 
         self._as_steward("retire rows")
+        for text in losing_their_promise(self._first):
+            warn_caller(EverholdWarning(text))
         opened = retire(self._first, self._folder, before=before)
         self._see_arrivals()
         return opened
