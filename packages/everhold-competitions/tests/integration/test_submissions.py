@@ -316,6 +316,7 @@ def test_no_other_question_is_taken_and_others_take_no_submissions(silent, tmp_p
         lambda: silent.ask("y = 1"), lambda: silent.ask_many(["y = 1"]),
         lambda: silent.gate("accuracy", champion=TRUTH),
         lambda: silent.quote("y = 1"), lambda: silent.ask("y = 1", silent=True),
+        lambda: silent.over_time("y = 1"), silent.drift, lambda: silent.declare("texts", eh.texts(40)),
     )  # fmt: skip
     for ask in asks:
         with pytest.raises(eh.QueryRejected, match="takes submissions and no other questions"):

@@ -65,7 +65,7 @@ class SealedObjective:
     Args:
         objective: From a trial to a query such as ``accuracy(model)``. For a better guess than the training estimate,
             return it too, as in ``(accuracy(model), cross_validated)``. Or a space that is declared on the holdout,
-            such as `declared_space` makes: each trial suggests a point, which is answered exactly and for nothing.
+            such as `declared_space` makes: each trial suggests a point, which is answered for nothing.
         holdout: The open holdout; one for each process.
         keep: Queries that are left for the end of the study: a silent comparison of each of its best trials costs one.
         silent: Ask silently: nothing is told before the study is unsealed, and the value of a trial is its guess.

@@ -1,4 +1,4 @@
-"""Search spaces of Optuna that have steps, to be declared on a holdout: each trial is a member, answered exactly."""
+"""Search spaces of Optuna that have steps, to be declared on a holdout: each trial is a member of a family."""
 
 from __future__ import annotations
 

@@ -188,8 +188,9 @@ class Answer(Display):
             "standing": "The answer is the best score so far, which this submission does not beat by enough to show; "
             "the interval is about the submission itself and bounds it from one side. It cost nothing.",
             "holdout": "The answer comes from the sealed rows themselves and was paid for from the budget.",
-            "declared": "The answer is what the sealed rows themselves say. The query is a member of a declared "
-            "family, so it costs nothing, and its interval is as wide as it would be at any other time.",
+            "declared": "The answer is what the sealed rows themselves say: exactly if it is a share of all rows, and "
+            "otherwise a little rounded. The query is a member of a declared family, so it costs nothing, and no other "
+            "query makes its interval wider.",
             "chosen": "The answer is about what the sealed rows say, because everything of its batch was to be told. "
             "No surprise was charged. Later queries have wider intervals, because they pay for what was told.",
         }

@@ -173,8 +173,8 @@ class Holdout(GrowingHoldout):
                 holdout, and certificates say so.
             seed: For simulations only: noise that can be predicted. The certificate then says so.
             declared: Families of queries, such as ``[eh.texts(), eh.subgroups(["carrier"], of="delay > 15")]``, with or
-                without names. Their members are answered exactly, for nothing, for ever, at a width that is known
-                beforehand; see `declare` for those that come later.
+                without names. Their members are answered from the sealed rows, for nothing, for ever, at a width that
+                is known beforehand; see `declare` for those that come later.
             share: Part of the probability of failure that declared families have, 0.5 by default; all other queries
                 have the rest. With 0.99 a holdout is for declared queries alone, and needs no training rows. Without
                 declared families it is refused.
@@ -480,7 +480,7 @@ class Holdout(GrowingHoldout):
         return executor.ask(plan, strict=strict)
 
     def declare(self, name: str, family: Family) -> None:
-        """Declare a family of queries: from now on its members are answered exactly, for nothing, and for ever.
+        """Declare a family of queries: from now on the sealed rows answer its members for nothing, and for ever.
 
         A family that is declared with the holdout (``Holdout.create(declared=...)``) has narrower answers. One that is
         declared later takes one query of the budget, and its members share the level of that one. Nothing about a
@@ -497,6 +497,7 @@ class Holdout(GrowingHoldout):
         """
         from everhold.asking.declared import declare
 
+        self._check_questions()
         if FAMILIES_GROW not in self._executor.record.configuration:
             self._check_static("declaring a family")
         declare(self._executor, name, family)

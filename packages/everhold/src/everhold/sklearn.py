@@ -92,7 +92,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         estimator: Whose parameters are searched; a pipeline, for one.
         param_distributions: As for `RandomizedSearchCV`. Or a space that is declared on the holdout, made by
             `everhold.grid` with the same estimator: its points are fitted by everhold, without cross-validation,
-            answered exactly, and cost nothing.
+            answered from the sealed rows, and cost nothing.
         holdout: An open `Holdout`, or the view of an analyst, who pays from their allotment. Estimators are fitted on
             rows with its columns.
         metric: What is asked; see `Holdout.evaluate`.

@@ -225,6 +225,13 @@ def test_windows_over_time_show_a_change(holdout):
         holdout.over_time("delay > 15", by="week")
 
 
+def test_the_first_window_is_one_query_before_and_after_rows_arrive(holdout):
+    before = holdout.over_time("delay > 15").to_rows()
+    holdout.append(table(600, 3))
+    assert holdout.over_time("delay > 15").to_rows()[0] == before[0]
+    assert holdout.status()["questions_asked"] == 2
+
+
 def test_the_timeline_has_widths_and_the_budget_around_each_arrival(holdout):
     assert holdout.arrivals.timeline() == []
     holdout.ask("delay > 10", guess=0.97)
@@ -265,6 +272,14 @@ def test_retired_rows_are_opened_and_train(holdout):
     assert holdout.drift(columns=["delay"]).arrival == 2
 
 
+def test_retiring_warns_of_holdouts_that_have_the_same_rows(storage, holdout):
+    created(storage, "other", allow_resealing=True).close()
+    holdout.ask("delay > 10", guess=0.97)
+    holdout.append(table(600, 3))
+    with pytest.warns(EverholdWarning, match="sealed as 'other', too"):
+        holdout.retire(before=1)
+
+
 def test_ledger_and_certificate_hold_arrivals(storage, holdout, tmp_path):
     holdout.ask("delay > 10", guess=0.97)
     holdout.append(table(600, 3), training=table(100, 4), until="2026-01-31")
@@ -302,6 +317,21 @@ def test_after_an_arrival_families_are_refused(holdout):
     holdout.append(table(100, 3))
     with pytest.raises(QueryRejected, match="declaring a family does not know"):
         holdout.declare("f", eh.texts())
+
+
+def test_a_family_that_is_declared_while_rows_are_written_ends_the_append(storage, holdout, monkeypatch):
+    sealed = appending.seal_arrival
+
+    def meanwhile(*earlier, **rows):
+        files = sealed(*earlier, **rows)
+        with eh.Holdout.open(storage, "h") as other:
+            other.declare("texts", eh.texts(40))
+        return files
+
+    monkeypatch.setattr(appending, "seal_arrival", meanwhile)
+    with pytest.raises(QueryRejected, match="declared, which do not know rows that arrive"):
+        holdout.append(table(600, 3))
+    assert holdout.status()["rows"] == 600
 
 
 def test_an_analyst_appends_and_retires_nothing(holdout):

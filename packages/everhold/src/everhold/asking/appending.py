@@ -93,10 +93,6 @@ def check_grows(executor: QueryExecutor) -> None:
     """
     configuration, mechanism = executor.record.configuration, executor.mechanism
     head = executor.ledger.head()
-    others = sorted(
-        {e.name for e in head.accounts.extensions.values() if not _knows_arrivals(e, configuration)}
-        | recorded_extensions(configuration).keys()
-    )
     reasons = {
         "the rows stay in a table that does not say when rows arrived (arrived=)": (
             configuration.get("engine", {"arrived": ""}).get("arrived") is None
@@ -110,17 +106,27 @@ def check_grows(executor: QueryExecutor) -> None:
             or (one_series(mechanism.dependence) is not None and configuration.get("engine") is None)
         ),
         "the table was split so that both parts are alike": configuration.get("stratified") is not None,
-        f"it uses {', '.join(others)}, which do not know rows that arrive": bool(others),
     }
     for reason, holds in reasons.items():
         if holds:
-            raise QueryRejected(
-                f"rows cannot be appended: {reason}; expected rows that are independent, in groups of a column, or "
-                "of one series, with guess_and_check and nothing else; nothing was changed; seal the new rows as "
-                "another holdout"
-            )
+            raise _cannot(reason)
+    _check_used(head.accounts, configuration)
     _check_steward(executor, head, "append rows")
     _check_no_open_challenge(head.accounts)
+
+
+def _cannot(reason: str) -> QueryRejected:
+    return QueryRejected(
+        f"rows cannot be appended: {reason}; expected rows that are independent, in groups of a column, or of one "
+        "series, with guess_and_check and nothing else; nothing was changed; seal the new rows as another holdout"
+    )
+
+
+def _check_used(accounts: Accounts, configuration: Mapping[str, Any]) -> None:
+    """Refuse to append where something is in use that counts all rows as there from the beginning."""
+    used = {e.name for e in accounts.extensions.values() if not _knows_arrivals(e, configuration)}
+    if others := sorted(used | recorded_extensions(configuration).keys()):
+        raise _cannot(f"it uses {', '.join(others)}, which do not know rows that arrive")
 
 
 def _knows_arrivals(extension: LedgerExtension, configuration: Mapping[str, Any]) -> bool:
@@ -133,11 +139,7 @@ def _knows_arrivals(extension: LedgerExtension, configuration: Mapping[str, Any]
 
 
 def _check_no_open_challenge(accounts: Accounts) -> None:
-    """Refuse to append while cases are handed out, as the order of the challenge is that of the cases there.
-
-    Raises:
-        QueryRejected: If a challenge is open. Nothing was changed.
-    """
+    """Refuse to append while cases are handed out, as the order of the challenge is that of the cases there."""
     for gate in accounts.of(OpenChallenges).by_gate:
         raise QueryRejected(
             f"a challenge of gate {gate!r} is open; expected its report first; report it, or withdraw it; nothing was "
@@ -330,6 +332,7 @@ def _record(
         accounts = Accounts.from_state(transaction.state)
         if accounts.closed:
             raise QueryRejected(CLOSED_STUDY)
+        _check_used(accounts, growth.first.record.configuration)  # declared while the rows were being written
         _check_no_open_challenge(accounts)
         if State.from_dict(transaction.state["mechanism"]) != state:
             return False

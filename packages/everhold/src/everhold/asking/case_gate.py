@@ -28,7 +28,7 @@ from everhold.queries.case_challenge import (
     checked_challenger,
     next_nats,
 )
-from everhold.queries.case_evidence import Evidence, UnitPlan
+from everhold.queries.case_evidence import UnitPlan
 from everhold.queries.case_results import NEW_RUNS, CaseSuite
 from everhold.queries.question import ExecutionResult, Outdated
 from everhold.queries.verdict import Decision, Verdict
@@ -122,10 +122,11 @@ class CaseGate(SeesArrivals):
                 return self._itself(gate, name)
             _check_none_open(data, gate.name)
             known = self._results.whole(gate)
-            evidence = Evidence(self._units, values, *(known if reran is None else reran))
+            identity = challenger_digest(gate.name, name)
+            evidence = self._results.evidence(self._units, identity, [values, *(known if reran is None else reran)])
             plan = CaseChallenge(
                 gate, self._units.suite, self._units, name, self._executor.mechanism,  # type: ignore[arg-type]
-                self._results.keeping(challenger_digest(gate.name, name)), evidence.proves, values,
+                self._results.keeping(identity), evidence.proves, values,
                 self._executor.schema.about,
             )  # fmt: skip
             try:

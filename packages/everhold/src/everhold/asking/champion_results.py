@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.asking.case_order import with_runs_shuffled
 from everhold.errors import QueryRejected
+from everhold.queries.case_evidence import Evidence, UnitPlan
+from everhold.queries.case_results import NEW_RUNS
 from everhold.queries.question import digest
 from everhold.sealing.result_store import ResultStore
 
@@ -79,6 +82,18 @@ class ChampionResults:
                 "them first; run cases_left() and pass the results to complete(); nothing was charged"
             )
         return values, fixed
+
+    def evidence(self, units: UnitPlan, challenger: str, results: Sequence[NDArray[np.float64]]) -> Evidence:
+        """Evidence from results of challenger, champion and baseline, whose runs may come sorted by outcome.
+
+        Args:
+            units: Cases, or groups of cases.
+            challenger: Digest of its name at its gate.
+            results: Shape (cases, runs, metrics) each.
+        """
+        if self.suite.population != NEW_RUNS:  # a unit has the mean of its runs
+            return Evidence(units, *results)
+        return Evidence(units, *with_runs_shuffled(self.executor.key.order_key, challenger, results))
 
     def complete(self, gate: GateAccount, results: Any, baseline: Any) -> None:
         """Add results on the cases that are left; see `everhold.asking.case_gate.CaseGate.complete`."""

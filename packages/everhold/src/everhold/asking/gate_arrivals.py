@@ -6,7 +6,7 @@ them. From then on they are as fixed as the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from everhold.queries.challenge import Challenge
 from everhold.queries.gate_candidates import Candidate
 from everhold.queries.question import MOST_SHOWN, digest
 from everhold.sealing.model_store import Champion, ModelStore
+from everhold.sealing.parts import parted
 from everhold.sealing.table import StoredRows
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def complete(
     window = growth.window(first, last)
     new = Candidate.prepared(metric, champion, training, window.compiler)
     known = model_store_of(executor, folder, gate.arrived).find(gate.champion)
-    _check_same(gate, known, new)
+    _check_same(gate, known, new, lambda: _known_before(metric, champion, window))
     made = new.as_champion(new.sealed_values(window.sealed, unit=executor.mechanism.unit))
     if first == gate.arrived + 1:  # else all rows that it knew are retired
         made = _joined(known, made)
@@ -191,8 +192,34 @@ def complete(
     record_act(executor, draft, COMPLETED, lambda: store.keep(replace(made, digest=gate.champion)), known=gate)
 
 
-def _check_same(gate: GateAccount, known: Champion, new: Candidate) -> None:
+def _known_before(metric: GateMetric, champion: Any, window: QueryExecutor) -> Iterator[str]:
+    """Digests of a model with the training rows of earlier states, as it is known by what it says of them.
+
+    Rows were training rows from their arrival on, or from their retirement on.
+    """
+    growth, compiler = window.growth, window.compiler
+    assert growth is not None
+    every = [
+        replace(growth.rows, retired=retired).training(last)
+        for retired in range(growth.rows.retired + 1) for last in range(len(growth.rows.parts))
+    ]  # fmt: skip
+    states = {sum(part.rows for part in trained): trained for trained in every}
+    for rows, trained in sorted(states.items(), reverse=True):
+        schema = replace(compiler.schema, training_rows=rows)
+        training = parted(trained, schema, sealed=False) if trained else None
+        yield Candidate.prepared(metric, champion, None, replace(compiler, schema=schema, training=training)).digest
+
+
+def _check_same(
+    gate: GateAccount, known: Champion, new: Candidate, earlier: Callable[[], Iterator[str]]
+) -> None:  # fmt: skip
     """Check that values come in the way in which the champion was given.
+
+    Args:
+        gate: The gate.
+        known: Its champion.
+        new: What was given now.
+        earlier: Digests that it had with other training rows.
 
     Raises:
         QueryRejected: If not, or from another model. Nothing was changed.
@@ -202,7 +229,7 @@ def _check_same(gate: GateAccount, known: Champion, new: Candidate) -> None:
         raise QueryRejected(
             f"the champion of gate {gate.name!r} was given in another way; expected {way}; nothing was changed"
         )
-    if not known.by_position and new.digest != gate.champion:
+    if not known.by_position and new.digest != gate.champion and gate.champion not in earlier():
         raise QueryRejected(
             f"this model is not the champion of gate {gate.name!r}, or nothing tells that it is; expected the same "
             "model again, unchanged; nothing was changed; where it is lost, open another gate under a new name"

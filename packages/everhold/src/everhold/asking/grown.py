@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everhold.asking.query_executor import QueryExecutor, RowsArrived
-from everhold.errors import QueryRejected
+from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,10 +154,17 @@ class GrowingHoldout(ExtendedHoldout):
 
         Raises:
             QueryRejected: If no tree opened there. Nothing was changed.
+
+        Warns:
+            EverholdWarning: If other holdouts of this storage have these rows, too, and lose their promise; before
+                anything is opened.
         """
         from everhold.asking.appending import retire
+        from everhold.asking.unsealing import losing_their_promise
 
         self._as_steward("retire rows")
+        for text in losing_their_promise(self._first):
+            warn_caller(EverholdWarning(text))
         opened = retire(self._first, self._folder, before=before)
         self._see_arrivals()
         return opened
@@ -188,6 +195,7 @@ class GrowingHoldout(ExtendedHoldout):
         """
         from everhold.asking.over_time import ask_over_time
 
+        self._check_questions()
         return ask_over_time(self._executor, question, by=by, law=law, guess=guess)
 
     @current
@@ -213,6 +221,7 @@ class GrowingHoldout(ExtendedHoldout):
         """
         from everhold.asking.drift import diagnose_drift
 
+        self._check_questions()
         return diagnose_drift(self._executor, arrival=arrival, columns=columns, also=also)
 
     def _as_steward(self, what: str) -> None:

@@ -203,7 +203,8 @@ class OpenChallenge:
             assert values is not None
             champion, baseline = self._gate._results.stored(gate)
             stored = np.stack([champion, champion, baseline])  # what was not handed out is not looked at
-            return Evidence(self._units, *np.where(np.isnan(values), stored, values))
+            identity = challenger_digest(gate.name, self._challenger)
+            return self._gate._results.evidence(self._units, identity, [*np.where(np.isnan(values), stored, values)])
 
         def proves(nats: float) -> bool:
             if values is None or opened is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.arguments import brief
@@ -127,7 +127,8 @@ def ask_over_time(
     joint = (-float("inf"), float("inf"))
     windows = windows_of(growth, by)
     executors = [
-        executor if growth is None else growth.window(first, last, executor.analyst) for _, first, last in windows
+        _at_creation(executor) if growth is None else growth.window(first, last, executor.analyst)
+        for _, first, last in windows
     ]
     answers = ask_windows([(question, each) for each in executors], guess=guess)
     for (name, _, _), asking, answer in zip(windows, executors, answers, strict=True):
@@ -147,6 +148,12 @@ def ask_over_time(
     found = OverTime(shown, rows, changed, _contradiction(changed, executor.mechanism.confidence))
     warn_caller(EverholdWarning(found.contradiction))
     return found
+
+
+def _at_creation(executor: QueryExecutor) -> QueryExecutor:
+    """The executor of the first window before rows arrived; the same query finds its answer when some have."""
+    about = (("window_from", 0), ("window_to", 0))
+    return replace(executor, schema=replace(executor.schema, about=about))
 
 
 def _contradiction(changed: Sequence[tuple[str, str]], confidence: float) -> str:

@@ -44,7 +44,7 @@ def declare(
       \[families.texts]
       texts = 40                     # all expressions of up to 40 bits
 
-    Members are answered exactly, in any order, as often as you like, at a width
+    Members are answered from the sealed rows, in any order, as often as you like, at a width
     that is known beforehand and never changes. Families of the holdout's creation
     have the narrowest answers; each later one takes one query of the budget.
     'within' is the half-width of a share of rows that takes as many bits.

@@ -19,7 +19,7 @@ from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import Query, QuerySpec, digest
 from everhold.queries.readings import READING, Reading
 from everhold.queries.results import OneEntry, Paid, checks_guesses
-from everhold.queries.winner_pairs import PairsOfOne, WinnerPairs
+from everhold.queries.winner_pairs import LEAST_REGRET, PairsOfOne, WinnerPairs
 
 if TYPE_CHECKING:
     from everhold.mechanisms.guess_and_check import GuessAndCheck
@@ -241,7 +241,7 @@ class ChoicePlan(OneEntry[Choice]):
         lowest = self.best == "lowest"
         found = max(self.pairs.largest(each, levels.paired, lowest=lowest) for each in pairs)
         expected = self.pairs.expected(pairs[0], self._goodness, levels.paired, lowest=lowest)
-        told, cost = Around(0.0, min(expected, whole)).told_above(max(found, 0.0))
+        told, cost = Around(0.0, min(expected, whole)).told_above(max(found, LEAST_REGRET))
         return min(told, whole), cost
 
     def bound(self, nats: float) -> float:

@@ -228,7 +228,7 @@ class RankingQuery(StatisticQuery):
         names = tuple(compiler.schema.asked) if bound.reads is None else bound.reads
         if (function := bound.sealed) is None:
             raise TypeError("predictions without row values; expected a function of the rows")
-        described = {"label": compiler.schema.label, **bound.description}
+        described = {"label": compiler.schema.label, **bound.description, **dict(compiler.schema.about)}
         if hasattr(self.pairs.predictions, "predict"):
             outputs, _ = observed(function, names, compiler)
             described["on_public_rows"] = behaviour_digest(outputs)

@@ -170,7 +170,7 @@ class StatisticQuery(Query[Answer]):
             own_guess=guess is not None or known is None,
         )  # fmt: skip
         bound = BoundQuery(
-            dict(statistic.described), statistic.shown, statistic.grid.low, statistic.grid.high,
+            {**statistic.described, **dict(schema.about)}, statistic.shown, statistic.grid.low, statistic.grid.high,
             reads=statistic.reads, by_position=statistic.by_position,
         )  # fmt: skip
         prepared = compiler.planner.of_statistic(bound, guess, None if known is None else known[0], procedure)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery
 
-_LEAST = 1e-6  # expected differences are taken to be no smaller
+LEAST_REGRET = 1e-6
+"""Expected and told regrets are no smaller: a clear choice would be dear to tell to the last digit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ class WinnerPairs:
         rival = int(np.nanargmax(others))
         procedure = pairs.procedures[rival]
         middle = procedure.prediction.mean  # type: ignore[attr-defined]  # of bets
-        return max(_better(pairs.prepared[rival].bound, *procedure.expected(middle, nats), lowest=lowest), _LEAST)
+        return max(_better(pairs.prepared[rival].bound, *procedure.expected(middle, nats), lowest=lowest), LEAST_REGRET)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

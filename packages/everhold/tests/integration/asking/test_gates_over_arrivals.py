@@ -85,6 +85,22 @@ def test_a_rule_and_a_model_are_recognized(holdout):
     assert not fitted.challenge("x > 2").promoted
 
 
+def test_a_model_is_recognized_where_training_rows_arrived_or_rows_were_retired(holdout):
+    training = rows(500, 9, first=90_000)
+    models = [LogisticRegression(C=c).fit(np.c_[training["x"]], training["late"]) for c in (1.0, 1e-5)]
+    gate = holdout.gate("roc_auc", champion=models[0])
+    for high in (1, 2):
+        holdout.ask(f"x > {high} and late = 1", guess=0.99)
+    holdout.append(NEW, training=rows(300, 8, first=95_000))
+    with pytest.raises(QueryRejected, match="is not the champion"):
+        gate.complete(models[1])
+    gate.complete(models[0])
+    holdout.append(LATER)
+    holdout.retire(before=1)
+    gate.complete(models[0])
+    assert not gate.challenge(models[1]).promoted
+
+
 def test_challenges_are_those_of_one_table_of_all_rows(tmp_path):
     champion, challenger = guesses(labels(FIRST, NEW), 0.7, 1), guesses(labels(FIRST, NEW), 0.78, 2)
     (tmp_path / "a").mkdir()

@@ -245,3 +245,10 @@ def test_unsealing_tells_the_largest_error_of_a_table_and_nothing_more_of_a_quan
         assert row["sealed"] == pytest.approx(off, abs=1e-9)
         assert row["sealed_low"] == 0.0 < row["sealed"] < row["sealed_high"] <= table.within
         assert (told.not_kept, holdout.ask(eh.quantile("x")).low) == (1, median.low)
+
+
+def test_telling_a_choice_that_was_clear_is_cheap(holdout):
+    before = holdout._executor.state().labels
+    answer = holdout.ask(eh.choose(["x > -1.5", "x > 1.5"], best="highest"))
+    assert (answer.index, answer.regret) == (0, 1e-6)
+    assert holdout._executor.state().labels - before < 7e6  # millionths of a nat; a surprise costs twice as much

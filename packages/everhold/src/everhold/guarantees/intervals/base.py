@@ -8,7 +8,7 @@ how the rows depend on each other, and how far its values spread on the training
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -34,8 +34,8 @@ class Cells:
         unit: Grid steps between 0 and 1.
     """
 
-    counts: NDArray[np.int64] | NDArray[np.float64]
-    sums: NDArray[np.int64] | NDArray[np.float64]
+    counts: NDArray[np.int64] | NDArray[np.float64] = field(repr=False)
+    sums: NDArray[np.int64] | NDArray[np.float64] = field(repr=False)
     unit: int
 
 
@@ -51,9 +51,9 @@ class GroupSums:
         unit: Grid steps between 0 and 1.
     """
 
-    sizes: NDArray[np.int64]
-    sums: NDArray[np.int64]
-    counts: NDArray[np.int64] | NDArray[np.float64]
+    sizes: NDArray[np.int64] = field(repr=False)
+    sums: NDArray[np.int64] = field(repr=False)
+    counts: NDArray[np.int64] | NDArray[np.float64] = field(repr=False)
     unit: int
 
 
@@ -69,10 +69,10 @@ class Pairs:
         unit: Grid steps between 0 and 1.
     """
 
-    sizes: NDArray[np.int64]
-    numerators: NDArray[np.int64]
-    denominators: NDArray[np.int64]
-    counts: NDArray[np.int64] | NDArray[np.float64]
+    sizes: NDArray[np.int64] = field(repr=False)
+    numerators: NDArray[np.int64] = field(repr=False)
+    denominators: NDArray[np.int64] = field(repr=False)
+    counts: NDArray[np.int64] | NDArray[np.float64] = field(repr=False)
     unit: int
 
 

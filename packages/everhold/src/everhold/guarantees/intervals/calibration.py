@@ -36,7 +36,7 @@ class SeenBins:
         mass: Shape (bins, values): rows as lotteries over the ends of a cell of [-1, 1], with the same mean.
     """
 
-    score: float
+    score: float = field(repr=False)
     mass: NDArray[np.float64] = field(repr=False)
 
 

@@ -25,7 +25,7 @@ of three corners are linear in the point between them, so for all units of a hal
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,9 +53,9 @@ class Units:
         largest: No unit can be larger, seen or not; public.
     """
 
-    sizes: NDArray[np.float64]
-    values: NDArray[np.float64]
-    counts: NDArray[np.float64]
+    sizes: NDArray[np.float64] = field(repr=False)
+    values: NDArray[np.float64] = field(repr=False)
+    counts: NDArray[np.float64] = field(repr=False)
     largest: float
 
     @property

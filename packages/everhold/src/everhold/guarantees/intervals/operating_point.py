@@ -45,7 +45,7 @@ class SeenRules:
         alarms: Shape (rules,): negative rows that it calls 1; rising.
     """
 
-    score: float
+    score: float = field(repr=False)
     hits: NDArray[np.int64] = field(repr=False)
     alarms: NDArray[np.int64] = field(repr=False)
 

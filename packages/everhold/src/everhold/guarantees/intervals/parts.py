@@ -80,7 +80,7 @@ class SeenParts:
         parts: One for each part.
     """
 
-    score: float
+    score: float = field(repr=False)
     parts: tuple[Units, ...] = field(repr=False)
 
 

@@ -36,9 +36,9 @@ class SeenScores:
         share: Rows of that class, as a share of all rows.
     """
 
-    area: float
+    area: float = field(repr=False)
     units: NDArray[np.float64] = field(repr=False)
-    share: float
+    share: float = field(repr=False)
 
 
 def block_averages(
