@@ -17,8 +17,8 @@ ROWS, QUESTIONS, LOOPED = 20_000, 10_000, 500
 
 def measure() -> list[dict[str, object]]:
     """One line for each mechanism and one for the whole way to the ledger; target ratio 50."""
-    wish = {"rows": ROWS, "queries": QUESTIONS}
-    mechanisms = [GaussianMechanism.tuned(**wish), GuessAndCheck.tuned(**wish), Thresholdout.tuned(**wish)]
+    request = {"rows": ROWS, "queries": QUESTIONS}
+    mechanisms = [GaussianMechanism.tuned(**request), GuessAndCheck.tuned(**request), Thresholdout.tuned(**request)]
     return [*map(_pure, mechanisms), _durable()]
 
 

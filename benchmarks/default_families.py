@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.mechanisms.declared import tell_declared
+from everhold.mechanisms.declared import answer_declared
 from everhold.mechanisms.described import Description
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.randomness import SeededNoise
@@ -78,7 +78,7 @@ def play(rule: Rule, *, rows: int, seed: int) -> tuple[float, float, float, floa
             described=[Description(nats, mechanism.yes_no_procedure)] if is_text and rule.texts else None,
         )  # fmt: skip
         if is_text and rule.told:
-            state, replies = tell_declared(mechanism, state, one, np.array([nats]))
+            state, replies = answer_declared(mechanism, state, one, np.array([nats]))
         else:
             state, replies = mechanism.answer_many(state, one, noise)
         half = 0.5 if np.isnan(replies.lows[0]) else float(replies.highs[0] - replies.lows[0]) / 2.0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROWS, ROUNDS, STEPS = 20_000, 60, 5
 _ASKS = 4 * (ROUNDS + 1) * STEPS
-_EVALUATIONS = ("evaluate", "look", "totals", "stretch_totals", "each_grid")
+_EVALUATIONS = ("evaluate", "totals", "block_totals", "each_grid")
 
 
 def measure() -> list[dict[str, object]]:

@@ -39,9 +39,9 @@ def target(tmp_path_factory):
     """A folder with the example installed in it."""
     folder = tmp_path_factory.mktemp("target")
     installer = ["uv", "pip"] if shutil.which("uv") else [sys.executable, "-m", "pip"]
-    wish = ["install", "--quiet", "--no-deps", "--target", str(folder), str(EXAMPLE)]
+    wanted = ["install", "--quiet", "--no-deps", "--target", str(folder), str(EXAMPLE)]
     python = ["--python", sys.executable] if installer[0] == "uv" else []
-    subprocess.run([*installer, *wish, *python], check=True, capture_output=True)
+    subprocess.run([*installer, *wanted, *python], check=True, capture_output=True)
     return folder
 
 

@@ -10,8 +10,8 @@ from everhold.testing import DependenceContract, MechanismContract, QueryContrac
 
 
 class TestBonferroni(MechanismContract):
-    def make(self, **wish):
-        return Bonferroni.tuned(**wish)
+    def make(self, **wanted):
+        return Bonferroni.tuned(**wanted)
 
 
 class TestBlocks(DependenceContract):

@@ -119,7 +119,7 @@ class CompetitionOptions:
             given["surprises"] = given.pop("surprises_per_team")
         return {"feedback": self.feedback.value, **given}
 
-    def tell(self, created: Holdout) -> None:
+    def advise(self, created: Holdout) -> None:
         """Say on stderr how close the final leaderboard will be, where nothing is told before."""
         mechanism = getattr(created, "mechanism", None)  # a service tells no more than its status
         if self.feedback is Feedback.NONE and mechanism is not None:

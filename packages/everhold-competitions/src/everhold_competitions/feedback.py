@@ -35,7 +35,7 @@ class TeamFeedback:
 
     session: CompetitionSession
 
-    def telling(
+    def answering(
         self, entered: Entered, team: str, predictions: Any, guess: float | None, training: Any
     ) -> Callable[[], dict[str, Any]]:
         """The call that tells the team once its submission is received: it returns attributes of a `Submission`.
@@ -58,29 +58,29 @@ class TeamFeedback:
             if (gate := self.session.accounts().of(Gates).by_name.get(LEADERBOARD)) is not None:
                 self.session.champions.find(gate.champion)
             assert entered.candidate is not None
-            return partial(self._tell_lead, executor, entered.candidate, limited, predictions, training)
+            return partial(self._challenge_leader, executor, entered.candidate, limited, predictions, training)
         if guess is None and self._is_spent(team) and not self._was_scored(predicted):
             return partial(dict, refused=True)  # nothing will be told, so no guess is needed
         ready = executor.compiler.compile(self.session.scoring.query(predictions, training), guess, None)
         assert isinstance(ready, OneMean)
-        return partial(self._tell_score, executor, limited(ready))
+        return partial(self._answer_score, executor, limited(ready))
 
-    def _tell_score(self, executor: QueryExecutor, ready: QueryPlan[Answer]) -> dict[str, Any]:
+    def _answer_score(self, executor: QueryExecutor, ready: QueryPlan[Answer]) -> dict[str, Any]:
         answer = executor.ask(ready)
         return {"answer": None if answer.refused else without_guess(answer), "refused": answer.refused}
 
-    def _tell_lead(
+    def _challenge_leader(
         self, executor: QueryExecutor, found: Candidate, telling: Callable[..., Any], predictions: Any, training: Any
     ) -> dict[str, Any]:
         """Challenge the leader, once: against a later leader the same predictions are no new try."""
-        if self._was_told(found):
+        if self._was_answered(found):
             gate = self.session.accounts().of(Gates).by_name[LEADERBOARD]
             return {"leads": gate.champion == found.digest}
         gate_now = self._gate(executor, telling, predictions, training)
         verdict = gate_now.challenge(predictions, training=training)
         return {"leads": verdict.champion == found.digest, "refused": verdict.refused}
 
-    def _was_told(self, candidate: Candidate) -> bool:
+    def _was_answered(self, candidate: Candidate) -> bool:
         """True if a verdict on these predictions is in the ledger, against whichever leader there was."""
         gate, leaders = self.session.accounts().of(Gates).by_name.get(LEADERBOARD), self.session.leaders()
         if gate is None or candidate.digest in leaders:
@@ -94,13 +94,13 @@ class TeamFeedback:
             return True
         executor = self.session.executor
         mechanism, state = executor.mechanism, executor.state_from(executor.ledger.head().state)
-        return not mechanism.accounts.leaves_room(state, self.session.competition.closing, [mechanism.procedure])
+        return not mechanism.accounts.leaves_capacity(state, self.session.competition.closing, [mechanism.procedure])
 
     def _was_scored(self, predicted: str) -> bool:
         """True if the score of these predictions is in the ledger."""
         return self.session.executor.ledger.find(self.session.scoring.question(predicted)) is not None
 
-    def last_told(self, team: Team) -> float | None:
+    def last_feedback(self, team: Team) -> float | None:
         """The team's last feedback, which is the guess of its next submission; None if it was told nothing yet."""
         latest = self._score_of(team.latest)
         if latest is not None:

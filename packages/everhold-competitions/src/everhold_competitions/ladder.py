@@ -178,7 +178,7 @@ class Ladder(Mechanism):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The step with the smallest radius for the wish; see `Mechanism.tuned`. Also takes margin and better."""
+        """The step with the smallest radius for the request; see `Mechanism.tuned`. Also takes margin and better."""
         return with_best_grid(
             lambda grid: cls(rows=rows, queries=queries, confidence=confidence, grid=grid, **shared),
             lambda made: made.promise().radius,

@@ -25,7 +25,7 @@ _STABLE = ("team", "score", "low", "high", "rank")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RankingRow:
     """One team's line.
 
     Attributes:
@@ -86,7 +86,7 @@ class Leaderboard(Display):
     higher_is_better: bool
     feedback: str
     final: bool
-    standings: Sequence[Standing]
+    standings: Sequence[RankingRow]
     comparisons: Sequence[Comparison] = field(default=(), repr=False)
     confidence: float
     statement: str
@@ -97,8 +97,8 @@ class Leaderboard(Display):
     def __len__(self) -> int:
         return len(self.standings)
 
-    def __getitem__(self, team: str) -> Standing:
-        return next(standing for standing in self.standings if standing.team == team)
+    def __getitem__(self, team: str) -> RankingRow:
+        return next(row for row in self.standings if row.team == team)
 
     def __str__(self) -> str:
         return f"{Display.__str__(self)}\n{self.explain()}"
@@ -106,13 +106,13 @@ class Leaderboard(Display):
     def to_dict(self) -> dict[str, Any]:
         """``{"rows": [{"team", "score", "low", "high", "rank"}], "metric", "final", "confidence", ...}``."""
         rest = ("holdout", "metric", "higher_is_better", "feedback", "final", "confidence", "statement", "about")
-        rows = [{name: getattr(standing, name) for name in _STABLE} for standing in self.standings]
+        rows = [{name: getattr(row, name) for name in _STABLE} for row in self.standings]
         told = {name: text for name in ("deadline", "rules") if (text := getattr(self, name)) is not None}
         return {"rows": rows, **{name: getattr(self, name) for name in rest}, **told}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each team: rank, team, score, low, high, submissions."""
-        return [{name: getattr(standing, name) for name in COLUMNS} for standing in self.standings]
+        return [{name: getattr(row, name) for name in COLUMNS} for row in self.standings]
 
     def to_html(self) -> str:
         """One page that needs nothing else."""
@@ -171,14 +171,14 @@ class Leaderboard(Display):
             return ""
         proved = sum(each.better is not None for each in self.comparisons)
         wide = max((s.high - s.low) / 2.0 for s in self.standings if s.low is not None and s.high is not None)
-        places = len(Counter(standing.rank for standing in self.standings))
+        places = len(Counter(row.rank for row in self.standings))
         return (
             f"{len(self.standings):,} teams on {places:,} places; {proved:,} of {len(self.comparisons):,} pairs are "
             f"told apart; every score is within {at_most(wide)} or less."
         )
 
 
-def ranked(standings: Iterable[Standing], better: Mapping[str, int], *, higher_is_better: bool) -> list[Standing]:
+def ranked(standings: Iterable[RankingRow], better: Mapping[str, int], *, higher_is_better: bool) -> list[RankingRow]:
     """Standings with their ranks, the best first; without a score, the middle of the interval orders them.
 
     Args:
@@ -192,21 +192,19 @@ def ranked(standings: Iterable[Standing], better: Mapping[str, int], *, higher_i
         [('b', 1), ('a', 2)]
     """
     sign = -1.0 if higher_is_better else 1.0
-    placed = [
-        replace(standing, rank=better[standing.team] + 1 if standing.team in better else None) for standing in standings
-    ]
+    placed = [replace(row, rank=better[row.team] + 1 if row.team in better else None) for row in standings]
 
-    def place(standing: Standing) -> tuple[float, float]:
-        rank, score = standing.rank, standing.score
-        if score is None and standing.low is not None and standing.high is not None:
-            score = (standing.low + standing.high) / 2.0  # a confirmed guess is no score, and its interval orders
+    def place(row: RankingRow) -> tuple[float, float]:
+        rank, score = row.rank, row.score
+        if score is None and row.low is not None and row.high is not None:
+            score = (row.low + row.high) / 2.0  # a confirmed guess is no score, and its interval orders
         return float("inf") if rank is None else rank, float("inf") if score is None else sign * score
 
     return sorted(placed, key=place)
 
 
-def interval_in_words(standing: Standing) -> str:
+def interval_in_words(row: RankingRow) -> str:
     """A standing's interval with four digits, rounded outwards; a dash where there is none."""
-    if standing.low is None or standing.high is None:
+    if row.low is None or row.high is None:
         return "-"
-    return f"{at_least(standing.low)} to {at_most(standing.high)}"
+    return f"{at_least(row.low)} to {at_most(row.high)}"

@@ -9,7 +9,7 @@ from everhold.display import at_least, at_most, rounded
 from everhold_competitions.leaderboard import interval_in_words
 
 if TYPE_CHECKING:
-    from everhold_competitions.leaderboard import Leaderboard, Standing
+    from everhold_competitions.leaderboard import Leaderboard, RankingRow
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _WIDTH, _MARGIN, _HEIGHT = 400.0, 8.0, 22.0  # of a row's picture, in its own units
@@ -60,11 +60,11 @@ def render_page(board: Leaderboard) -> str:
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
         f'<header>\n<p class="kind">everhold · {state}</p>\n<h1>{html.escape(board.holdout)}</h1>\n</header>\n'
         f"{summary}\n{board_table(board)}\n"
-        f'<p class="soft">{html.escape(board.explain())}</p>\n{_told(board)}</main>\n</body>\n</html>\n'
+        f'<p class="soft">{html.escape(board.explain())}</p>\n{_rules(board)}</main>\n</body>\n</html>\n'
     )
 
 
-def _told(board: Leaderboard) -> str:
+def _rules(board: Leaderboard) -> str:
     """Deadline and rules, where there are some."""
     deadline = "" if board.deadline is None else f"<p>Deadline: {html.escape(board.deadline)}</p>\n"
     rules = "" if board.rules is None else f'<h2>Rules</h2>\n<p class="rules">{html.escape(board.rules)}</p>\n'
@@ -75,8 +75,8 @@ def board_table(board: Leaderboard) -> str:
     """The table alone, for pages that have a style for it."""
     scale = _Scale.of(board)
     rows = "\n".join(
-        _row(standing, scale, first=place == 0 or board.standings[place - 1].rank != standing.rank)
-        for place, standing in enumerate(board.standings)
+        _row(row, scale, first=place == 0 or board.standings[place - 1].rank != row.rank)
+        for place, row in enumerate(board.standings)
     )
     return f"<table>\n<thead><tr>{_head(board, scale)}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
 
@@ -110,27 +110,27 @@ def _head(board: Leaderboard, scale: _Scale | None) -> str:
     )
 
 
-def _row(standing: Standing, scale: _Scale | None, *, first: bool) -> str:
-    place = "-" if standing.rank is None else str(standing.rank)
-    score = "-" if standing.score is None else rounded(standing.score)
+def _row(row: RankingRow, scale: _Scale | None, *, first: bool) -> str:
+    place = "-" if row.rank is None else str(row.rank)
+    score = "-" if row.score is None else rounded(row.score)
     return (
         f'<tr class="{"place" if first else "tie"}"><td class="number">{place if first else ""}</td>'
-        f'<td class="team">{html.escape(standing.team)}</td><td class="number">{score}</td>'
-        f'<td class="interval">{interval_in_words(standing)}</td><td class="picture">{_picture(standing, scale)}</td>'
-        f'<td class="number">{standing.submissions:,}</td></tr>'
+        f'<td class="team">{html.escape(row.team)}</td><td class="number">{score}</td>'
+        f'<td class="interval">{interval_in_words(row)}</td><td class="picture">{_picture(row, scale)}</td>'
+        f'<td class="number">{row.submissions:,}</td></tr>'
     )
 
 
-def _picture(standing: Standing, scale: _Scale | None) -> str:
+def _picture(row: RankingRow, scale: _Scale | None) -> str:
     """The interval as a line and the score as a dot."""
-    if scale is None or standing.low is None or standing.high is None:
+    if scale is None or row.low is None or row.high is None:
         return ""
     middle = _HEIGHT / 2.0
-    low, high = map(scale.at, (standing.low, standing.high))
-    known = "" if standing.score is None else f"{rounded(standing.score)}, "
-    said = html.escape(f"{standing.team}: {known}{interval_in_words(standing)}")
-    score = "" if standing.score is None else (
-        f'<line class="score" x1="{scale.at(standing.score)}" y1="{middle}" x2="{scale.at(standing.score)}" '
+    low, high = map(scale.at, (row.low, row.high))
+    known = "" if row.score is None else f"{rounded(row.score)}, "
+    said = html.escape(f"{row.team}: {known}{interval_in_words(row)}")
+    score = "" if row.score is None else (
+        f'<line class="score" x1="{scale.at(row.score)}" y1="{middle}" x2="{scale.at(row.score)}" '
         f'y2="{middle}"/>'
     )  # fmt: skip
     return (

@@ -13,10 +13,10 @@ from everhold.asking.unsealing import disclosed
 from everhold.estimand import about_of
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.store import all_entries
-from everhold.queries.readings import Reading
+from everhold.queries.units import MeanUnits
 from everhold.values.base import BoundQuery
 from everhold_competitions.competition import LEADER, SCORE
-from everhold_competitions.leaderboard import Comparison, Leaderboard, Standing, ranked
+from everhold_competitions.leaderboard import Comparison, Leaderboard, RankingRow, ranked
 from everhold_competitions.submission_result import is_score
 from everhold_competitions.teams import Submissions
 
@@ -36,15 +36,15 @@ def leaderboard(contest: CompetitionSession) -> Leaderboard:
     final, comparisons = accounts.unsealings > 0, []
     if final:
         told = _unsealed(contest)
-        standings = [_standing(contest, team, told.get(contest.scoring.question(team.final))) for team in teams]
+        standings = [_ranking_row(contest, team, told.get(contest.scoring.question(team.final))) for team in teams]
         comparisons = _comparisons(contest, teams, told, {each.team: each for each in standings})
         better = {team.name: 0 for team in teams} | _times_beaten(comparisons)
         better = {name: times for name, times in better.items() if _named(standings, name).score is not None}
     elif contest.competition.feedback == SCORE:
-        standings = [_standing(contest, team, _answered(contest, team)) for team in teams]
+        standings = [_ranking_row(contest, team, _answered(contest, team)) for team in teams]
         better = _behind_intervals(standings, higher_is_better=contest.scoring.higher_is_better)
     else:
-        standings = [_standing(contest, team, None) for team in teams]
+        standings = [_ranking_row(contest, team, None) for team in teams]
         better = _behind_leaders(contest, teams) if contest.competition.feedback == LEADER else {}
     return Leaderboard(
         holdout=executor.record.name, metric=contest.competition.in_words,
@@ -90,18 +90,18 @@ def _answered(contest: CompetitionSession, team: Team) -> Told | None:
     return answer["value"] if is_score(answer["source"]) else None, answer["low"], answer["high"]
 
 
-def _standing(contest: CompetitionSession, team: Team, numbers: Told | None) -> Standing:
+def _ranking_row(contest: CompetitionSession, team: Team, numbers: Told | None) -> RankingRow:
     step = contest.executor.mechanism.row_step
-    score, low, high = Reading.of(contest.scoring.facts).in_units(*numbers or (None, None, None), row_step=step)
-    return Standing(team.name, score, low, high, None, team.received)
+    score, low, high = MeanUnits.of(contest.scoring.facts).in_units(*numbers or (None, None, None), row_step=step)
+    return RankingRow(team.name, score, low, high, None, team.received)
 
 
-def _named(standings: list[Standing], name: str) -> Standing:
-    return next(standing for standing in standings if standing.team == name)
+def _named(standings: list[RankingRow], name: str) -> RankingRow:
+    return next(row for row in standings if row.team == name)
 
 
 def _comparisons(
-    contest: CompetitionSession, teams: list[Team], told: Mapping[str, Numbers], standings: Mapping[str, Standing]
+    contest: CompetitionSession, teams: list[Team], told: Mapping[str, Numbers], standings: Mapping[str, RankingRow]
 ) -> list[Comparison]:
     """All pairs: by their paired difference and by their two intervals, which all hold at once."""
     found = []
@@ -113,7 +113,7 @@ def _comparisons(
         numbers = told.get(question)
         each = standings[first.name], standings[second.name]
         by_scores = None
-        if all(standing.low is not None for standing in each):
+        if all(row.low is not None for row in each):
             by_scores = _apart(*each, higher_is_better=contest.scoring.higher_is_better)
         if numbers is not None:
             paired = _paired(contest, first.name, second.name, numbers, turned=turned)
@@ -131,12 +131,12 @@ def _paired(contest: CompetitionSession, first: str, second: str, numbers: Numbe
     better = first if (larger if rises else smaller) else second if (smaller if rises else larger) else None
     width = contest.scoring.facts.at_one - contest.scoring.facts.at_zero
     bound = BoundQuery({}, "", at_zero=-width, at_one=width)
-    told = Reading.of(bound).in_units(mean, low, high, row_step=contest.executor.mechanism.row_step)
+    told = MeanUnits.of(bound).in_units(mean, low, high, row_step=contest.executor.mechanism.row_step)
     difference, least, most = (0.0 if number is None else number for number in told)
     return Comparison(first, second, difference, least, most, better)
 
 
-def _apart(first: Standing, second: Standing, *, higher_is_better: bool) -> Comparison:
+def _apart(first: RankingRow, second: RankingRow, *, higher_is_better: bool) -> Comparison:
     """By two intervals, which both hold: the fallback."""
     assert first.low is not None
     assert first.high is not None
@@ -181,11 +181,11 @@ def _times_beaten(comparisons: list[Comparison]) -> dict[str, int]:
     return dict(zip(place, map(int, worse_than.sum(axis=1)), strict=True))
 
 
-def _behind_intervals(standings: list[Standing], *, higher_is_better: bool) -> dict[str, int]:
+def _behind_intervals(standings: list[RankingRow], *, higher_is_better: bool) -> dict[str, int]:
     """Number of teams whose intervals lie beyond a team's own, by team; of those that were told something."""
-    known = [standing for standing in standings if standing.low is not None]
+    known = [row for row in standings if row.low is not None]
     pairs = [_apart(*pair, higher_is_better=higher_is_better) for pair in combinations(known, 2)]
-    return {standing.team: 0 for standing in known} | _times_beaten(pairs)
+    return {row.team: 0 for row in known} | _times_beaten(pairs)
 
 
 def _behind_leaders(contest: CompetitionSession, teams: list[Team]) -> dict[str, int]:

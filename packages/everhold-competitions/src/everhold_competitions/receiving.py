@@ -48,7 +48,7 @@ class Receiving:
                 continue
             return entry is not None
 
-    def room_for(self, accounts: Accounts, team: str, predicted: str) -> Team | None:
+    def capacity_for(self, accounts: Accounts, team: str, predicted: str) -> Team | None:
         """The team as it is, if it may hand in these predictions now; None for a new one.
 
         Raises:
@@ -95,7 +95,7 @@ class Receiving:
         """The one decision whether there is room, inside the transaction that receives the submission."""
         accounts, public = Accounts.from_state(data), act.description
         team, predicted = public["team"], public["predictions"]
-        known = self.room_for(accounts, team, predicted)
+        known = self.capacity_for(accounts, team, predicted)
         if known is not None and self._is_repeat(accounts, known, predicted):
             return data, [None]
         if public["final"] != self._is_final(accounts, team, predicted):

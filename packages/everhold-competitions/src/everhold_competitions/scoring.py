@@ -173,7 +173,7 @@ class MeanScoring(Scoring):
         assert one is not None
         assert other is not None
         compiler = self.compiler
-        bound = set_apart(asked.joined(one.bound, other.bound), compiler.schema, compiler.mechanism)
+        bound = set_apart(asked.combined(one.bound, other.bound), compiler.schema, compiler.mechanism)
         if bound.pair is not None and bound.pair.apart is not None:
             return Prepared(bound, -1, from_training=False, procedure=compiler.planner.procedure_apart(bound))
         better, worse = (one, other) if one.rises else (other, one)  # then the gain is the difference of row values

@@ -64,7 +64,7 @@ class CompetitionSession:
         team = checked_name(team, of="team")
         entered = self._entered(predictions, None)
         accounts = self.accounts()
-        known = Receiving(self).room_for(accounts, team, entered.digest)
+        known = Receiving(self).capacity_for(accounts, team, entered.digest)
         return FormatReport(
             rows=self.executor.schema.rows, joined_by=self.executor.schema.row_id, metric=self.competition.in_words,
             values=_described(entered.predictions), team=team, left=self.left(known),
@@ -125,15 +125,15 @@ class CompetitionSession:
     ) -> Submission:
         predicted = entered.digest
         receiving, feedback = Receiving(self), TeamFeedback(self)
-        before = receiving.room_for(self.accounts(), team, predicted)
+        before = receiving.capacity_for(self.accounts(), team, predicted)
         self.files.keep(predicted, entered.predictions)  # of a repeated one, too: its file may be lost
         if guess is None and before is not None and self.competition.feedback == SCORE:
-            guess = feedback.last_told(before)
+            guess = feedback.last_feedback(before)
         # what is wrong with it is refused here
-        telling = feedback.telling(entered, team, predictions, guess, training)
+        answering = feedback.answering(entered, team, predictions, guess, training)
         repeated = not receiving.receive(team, predicted)
         try:
-            told = telling()
+            told = answering()
         except EverholdError as fault:
             raise type(fault)(f"{fault.message}; {_RECEIVED_ONLY}", **fault.data) from None
         accounts = self.accounts()

@@ -30,7 +30,7 @@ from everhold_competitions.teams import SUBMISSION, Submissions
 
 if TYPE_CHECKING:
     from everhold.ledger import Entry, Head
-    from everhold.ledger.tally import Tally
+    from everhold.ledger.entry_counts import EntryCounts
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
 
@@ -193,7 +193,7 @@ class HoldoutCompetition(HoldoutAccessor):
         """Terms of the competition."""
         return {} if self._competition is None else {"competition": self._competition.to_dict()}
 
-    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+    def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
         """The competition, with the final leaderboard once there is one."""
         from everhold_competitions.ranking import certified_competition
 

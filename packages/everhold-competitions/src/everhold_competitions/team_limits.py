@@ -67,10 +67,10 @@ class TeamLimited(QueryPlan[Result]):
         """That of the question."""
         return self.ready.pricing
 
-    def room(self, accounts: Accounts, count: int) -> int:
+    def capacity(self, accounts: Accounts, count: int) -> int:
         """None once the share is spent: the next answer could be a surprise."""
         left = surprises_left(accounts, self.team, self.share)
-        return min(self.ready.room(accounts, count), count if left is None else left)
+        return min(self.ready.capacity(accounts, count), count if left is None else left)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> Any:
         """Evaluations of the query; secret."""
@@ -80,9 +80,9 @@ class TeamLimited(QueryPlan[Result]):
         """The mechanism's answers to the question."""
         return self.ready.answer(state, seen, rows, noise)
 
-    def present(self, told: ExecutionResult) -> Result:
+    def present(self, result: ExecutionResult) -> Result:
         """The question's result."""
-        return self.ready.present(told)
+        return self.ready.present(result)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """The question's price."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
+from everhold.ledger.entry_counts import PROMOTED
 from everhold.ledger.extension import LedgerExtension
-from everhold.ledger.tally import PROMOTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,7 +121,7 @@ class Submissions(LedgerExtension):
             raise ValueError("a submission was chosen that was not received, or after the end")
         self.teams[before.name] = replace(before, final=predictions, chosen=before.chosen + 1)
 
-    def tell(self, told_of: object, *, charged: int, promoted: bool) -> None:
+    def count_answer(self, told_of: object, *, charged: int, promoted: bool) -> None:
         """Take an answer that a team was told about one of its submissions: its cost, and a change of leader.
 
         Args:
@@ -148,7 +148,7 @@ class Submissions(LedgerExtension):
             ValueError: If no such submission was received.
         """
         if self.teams and TOLD_OF in description:
-            self.tell(description[TOLD_OF], charged=charged, promoted=source == PROMOTED)
+            self.count_answer(description[TOLD_OF], charged=charged, promoted=source == PROMOTED)
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
         """Take one entry that receives a submission, chooses one, or ends that.

@@ -114,12 +114,12 @@ def test_scores_are_answers(teams, everhold):
 
 
 def test_classes_and_shares_are_set_at_creation(teams, everhold):
-    wish = ("--feedback", "score", "--teams", "3", "--submissions", "2", "--allow-vacuous", "--training", "train.csv")
-    everhold(*MADE, *wish, "--classes", "0,1", "--surprises-per-team", "2")
+    wanted = ("--feedback", "score", "--teams", "3", "--submissions", "2", "--allow-vacuous", "--training", "train.csv")
+    everhold(*MADE, *wanted, "--classes", "0,1", "--surprises-per-team", "2")
     status = json.loads(everhold("status", *CONTEST, "--format", "json").stdout)
     assert status["competition"]["surprises"] == 2
     assert "not all of them are among" in everhold(
-        *[part if part != CONTEST[0] else "d.db" for part in MADE], *wish, "--classes", "1,2", code=3
+        *[part if part != CONTEST[0] else "d.db" for part in MADE], *wanted, "--classes", "1,2", code=3
     ).stderr  # fmt: skip
     assert (
         "--surprises-per-team belongs to a competition" in everhold(*MADE, "--surprises-per-team", "2", code=2).stderr

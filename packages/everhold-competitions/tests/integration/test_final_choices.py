@@ -13,9 +13,9 @@ from everhold_competitions.leaderboard import Comparison
 from everhold_competitions.ranking import _both
 
 
-def contest(folder, label=TRUTH, **wish):
+def contest(folder, label=TRUTH, **wanted):
     rows = {"x": np.arange(ROWS) * 0.5, "y": label}
-    competition = eh.Competition(**{"teams": 4, "submissions": 3, **wish})
+    competition = eh.Competition(**{"teams": 4, "submissions": 3, **wanted})
     return eh.Holdout.create(
         address(folder), "contest", holdout=rows, label="y", rows=eh.Rows(features="public"), competition=competition
     )
@@ -69,10 +69,12 @@ def test_nothing_is_received_after_the_deadline_and_rules_are_shown(tmp_path):
         assert again.competition.leaderboard().rules == rules
 
 
-@pytest.mark.parametrize("wish", [{"deadline": "tomorrow"}, {"deadline": "2026-12-01"}, {"deadline": 5}, {"rules": ""}])
-def test_deadlines_and_rules_that_cannot_be_meant(wish):
+@pytest.mark.parametrize(
+    "wanted", [{"deadline": "tomorrow"}, {"deadline": "2026-12-01"}, {"deadline": 5}, {"rules": ""}]
+)
+def test_deadlines_and_rules_that_cannot_be_meant(wanted):
     with pytest.raises(ValueError, match="nothing was created"):
-        eh.Competition(**wish)
+        eh.Competition(**wanted)
 
 
 def test_squared_losses_are_told_apart_without_training_rows(tmp_path):

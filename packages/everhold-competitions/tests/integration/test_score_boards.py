@@ -106,7 +106,7 @@ def test_no_loss_inside_the_range_is_clipped_so_the_order_is_that_of_scikit_lear
             holdout.competition.submit(predictions, team=team)
         holdout.unseal()
         board = holdout.competition.leaderboard()
-    assert [standing.team for standing in board.standings] == ["near", "wild"]
+    assert [row.team for row in board.standings] == ["near", "wild"]
     truths = {
         team: (r2_score if score == "r2" else neg_rmse)(labels, each) for team, each in (("wild", wild), ("near", near))
     }

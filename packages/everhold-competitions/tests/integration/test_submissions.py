@@ -16,9 +16,9 @@ from everhold.asking.create_settings import settings_from
 from everhold.display import rounded
 from everhold.ledger import verify
 from everhold.mechanisms.guess_accounting import GuessAccounting
-from everhold.mechanisms.guess_intervals import ToleranceRoom
+from everhold.mechanisms.guess_intervals import ToleranceMargin
 from everhold.sealing.table import StoredRows
-from everhold_competitions.leaderboard import Comparison, Leaderboard, Standing, ranked
+from everhold_competitions.leaderboard import Comparison, Leaderboard, RankingRow, ranked
 from everhold_competitions.ranking import _times_beaten
 from everhold_competitions.scoring import MeanScoring
 from everhold_competitions.session import CompetitionSession
@@ -41,19 +41,19 @@ def by_id(predictions, seed=0):
     return {"id": IDS[order], "prediction": np.asarray(predictions)[order]}
 
 
-def contest(folder, name="contest", **wish):
+def contest(folder, name="contest", **wanted):
     holdout = {"id": IDS, "x": np.arange(ROWS) * 0.5, "y": TRUTH}
-    wish = {
+    wanted = {
         "label": "y",
         "row_id": "id",
         "features": "public",
         "feedback": "none",
         "teams": 6,
         "submissions": 4,
-        **wish,
+        **wanted,
     }
     return eh.Holdout.create(
-        f"sqlite:///{folder}/{name}.db", name, holdout=wish.pop("holdout", holdout), **settings_from(wish)
+        f"sqlite:///{folder}/{name}.db", name, holdout=wanted.pop("holdout", holdout), **settings_from(wanted)
     )
 
 
@@ -157,7 +157,7 @@ def test_with_nothing_told_no_label_is_looked_at(silent, monkeypatch):
     def never(*_, **__):
         raise AssertionError("somebody looked")
 
-    for name in ("look", "row_values", "totals", "table", "summary"):
+    for name in ("evaluate", "row_values", "totals", "table", "summary"):
         monkeypatch.setattr(StoredRows, name, never)
     silent.competition.submit(by_id(model(0.9, 1)), team="owls")
     silent.competition.check(by_id(model(0.9, 2)), team="owls")
@@ -196,11 +196,11 @@ def test_probabilities_are_ranked_by_their_losses(tmp_path, metric):
 
 def test_a_measured_label_is_ranked_by_a_declared_range(tmp_path):
     truth = np.random.default_rng(3).gamma(2.0, 10.0, ROWS)
-    wish = {
+    wanted = {
         "holdout": {"id": IDS, "x": np.arange(ROWS), "y": truth},
         "metric": {"loss": "absolute", "low": 0, "high": 60},
     }
-    with contest(tmp_path, **wish) as holdout:
+    with contest(tmp_path, **wanted) as holdout:
         for team, off in (("owls", 2.0), ("wrens", 9.0)):
             holdout.competition.submit(by_id(truth + off), team=team)
         holdout.unseal()
@@ -266,7 +266,7 @@ def test_groups_of_rows_are_wider_and_hold(tmp_path):
 @pytest.mark.parametrize("feedback", ["none", "leader", "score"])
 def test_hostile_predictions_cost_nothing_before_anybody_looks(tmp_path, monkeypatch, predictions, said, feedback):
     with contest(tmp_path, feedback=feedback) as holdout:
-        monkeypatch.setattr(StoredRows, "look", lambda *_, **__: pytest.fail("somebody looked"))
+        monkeypatch.setattr(StoredRows, "evaluate", lambda *_, **__: pytest.fail("somebody looked"))
         monkeypatch.setattr(StoredRows, "row_values", lambda *_, **__: pytest.fail("somebody looked"))
         before, files = head(holdout), sorted(holdout._folder.iterdir())
         for refused in (holdout.competition.submit, holdout.competition.check):
@@ -527,8 +527,8 @@ def test_whatever_is_told_there_is_room_for_the_end(tmp_path, feedback):
 
 def test_without_the_room_that_is_kept_the_end_would_have_none(tmp_path, monkeypatch):
     """The protection removed, where a holdout ends: the last surprises take what comparisons would have needed."""
-    monkeypatch.setattr(GuessAccounting, "leaves_room", lambda *_: True)
-    monkeypatch.setattr(ToleranceRoom, "answers", ToleranceRoom.within_plan)  # as holdouts of earlier versions
+    monkeypatch.setattr(GuessAccounting, "leaves_capacity", lambda *_: True)
+    monkeypatch.setattr(ToleranceMargin, "answers", ToleranceMargin.within_plan)  # as holdouts of earlier versions
     with contest(tmp_path, feedback="score", teams=4, submissions=12, overfits=3) as holdout:
         for number in range(40):
             holdout.competition.submit(by_id(model(0.5 + 0.012 * number, number)), team=f"team {number % 4}", guess=1.0)
@@ -550,7 +550,7 @@ def test_who_is_better_than_a_better_one_is_better_too():
 def test_a_better_place_alone_is_no_proof():
     """Owls beat larks and nobody else; herons beat nobody and are beaten by nobody."""
     pairs = [Comparison("owls", "larks", 0.1, 0.05, 0.2, "owls"), Comparison("herons", "larks", 0.0, -0.1, 0.1, None)]
-    lines = [Standing(team, 0.8, 0.0, 1.0, None, 1) for team in ("owls", "larks", "herons")]
+    lines = [RankingRow(team, 0.8, 0.0, 1.0, None, 1) for team in ("owls", "larks", "herons")]
     board = Leaderboard(
         holdout="birds", metric="accuracy", higher_is_better=True, feedback="none", final=True, confidence=0.95,
         statement="S8", comparisons=pairs, standings=ranked(lines, _times_beaten(pairs), higher_is_better=True),

@@ -46,8 +46,8 @@ def test_the_last_submission_that_an_allotment_pays_for_is_told_and_received(tmp
 @pytest.mark.parametrize("feedback", ["leader", "score"])
 @pytest.mark.parametrize("limit", ["submissions", "allotment"])
 def test_threads_at_the_limit_are_told_exactly_what_is_received(tmp_path, feedback, limit):
-    wish = {"submissions": 3} if limit == "submissions" else {"submissions": 20}
-    holdout = contest(tmp_path, feedback=feedback, teams=3, overfits=6, **wish)
+    wanted = {"submissions": 3} if limit == "submissions" else {"submissions": 20}
+    holdout = contest(tmp_path, feedback=feedback, teams=3, overfits=6, **wanted)
     guess = {"guess": 0.6} if feedback == "score" else {}
     holdout.competition.submit(model(0.55, 99), team="base", **guess)
     if limit == "allotment":

@@ -44,7 +44,9 @@ def test_without_the_share_one_team_widens_the_intervals_of_all(tmp_path, monkey
     widths = []
     for protected in (True, False):
         if not protected:
-            monkeypatch.setattr(TeamLimited, "room", lambda self, accounts, count: self.ready.room(accounts, count))
+            monkeypatch.setattr(
+                TeamLimited, "capacity", lambda self, accounts, count: self.ready.capacity(accounts, count)
+            )
         (folder := tmp_path / str(protected)).mkdir()
         with contest(folder, feedback="score", overfits=8) as holdout:
             hostile(holdout)
@@ -67,7 +69,7 @@ def test_a_spent_share_is_refused_before_anybody_looks_and_costs_nothing(tmp_pat
     with contest(tmp_path, feedback="score", surprises=1) as holdout:
         hostile(holdout, count=1)
         before = holdout.remaining
-        for name in ("look", "row_values", "totals", "table", "summary"):
+        for name in ("evaluate", "row_values", "totals", "table", "summary"):
             monkeypatch.setattr(StoredRows, name, lambda *_, **__: pytest.fail("somebody looked"))
         assert hostile(holdout, count=3)[-1].refused
         assert holdout.remaining == before
@@ -95,7 +97,7 @@ def test_a_team_that_was_never_told_anything_needs_no_guess_once_the_budget_of_a
     with contest(tmp_path, feedback="score") as holdout:
         with pytest.raises(eh.QueryRejected, match="needs a prior estimate"):
             holdout.competition.submit(model(0.8, 1), team="larks")
-        monkeypatch.setattr(GuessAccounting, "leaves_room", lambda *_: False)
+        monkeypatch.setattr(GuessAccounting, "leaves_capacity", lambda *_: False)
         assert holdout.competition.submit(model(0.5, 2), team="owls", guess=0.5).refused
         received = holdout.competition.submit(model(0.8, 1), team="larks")
         assert (received.refused, received.number, received.answer) == (True, 1, None)
@@ -112,7 +114,7 @@ def test_the_steward_sets_the_share_and_an_allotment_replaces_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wish", "fault"),
+    ("wanted", "fault"),
     [
         ({"feedback": "none", "surprises": 1}, "feedback='none' tells them nothing"),
         ({"feedback": "score", "surprises": 0}, "surprises is 0"),
@@ -120,9 +122,9 @@ def test_the_steward_sets_the_share_and_an_allotment_replaces_it(tmp_path):
         ({"feedback": "score", "surprises": True}, "surprises is True"),
     ],
 )
-def test_a_share_that_is_none_is_refused(wish, fault):
+def test_a_share_that_is_none_is_refused(wanted, fault):
     with pytest.raises(ValueError, match=fault):
-        Competition(**wish)
+        Competition(**wanted)
 
 
 def test_a_competition_of_an_earlier_version_has_the_default_share():

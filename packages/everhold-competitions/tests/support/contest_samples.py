@@ -20,11 +20,11 @@ def address(folder, name="contest"):
     return f"sqlite:///{folder}/{name}.db"
 
 
-def contest(folder, name="contest", **wish):
+def contest(folder, name="contest", **wanted):
     """A competition on these rows, without row ids."""
-    wish = {"label": "y", "features": "public", "teams": 4, "submissions": 20, **wish}
-    holdout = wish.pop("holdout", {"x": np.arange(ROWS) * 0.5, "y": TRUTH})
-    return eh.Holdout.create(address(folder, name), name, holdout=holdout, **settings_from(wish))
+    wanted = {"label": "y", "features": "public", "teams": 4, "submissions": 20, **wanted}
+    holdout = wanted.pop("holdout", {"x": np.arange(ROWS) * 0.5, "y": TRUTH})
+    return eh.Holdout.create(address(folder, name), name, holdout=holdout, **settings_from(wanted))
 
 
 def findings(holdout):

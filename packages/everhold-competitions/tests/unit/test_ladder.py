@@ -30,8 +30,8 @@ class LadderContract(MechanismContract):
 
     margin, better = 2, "lower"
 
-    def make(self, **wish):
-        return Ladder.tuned(**wish, margin=self.margin, better=self.better)
+    def make(self, **wanted):
+        return Ladder.tuned(**wanted, margin=self.margin, better=self.better)
 
     @given(means=MEANS)
     @INHERITED
@@ -117,8 +117,8 @@ def test_intervals_of_a_new_best_and_of_a_best_that_stands():
 
 
 def test_dependent_rows_widen_it_as_effective_rows_do():
-    wish = {"rows": 20_000, "queries": 100}
-    grouped = Ladder(**wish, grid=20, dependence=Groups(10))
+    wanted = {"rows": 20_000, "queries": 100}
+    grouped = Ladder(**wanted, grid=20, dependence=Groups(10))
     fewer = Ladder(rows=2_000, queries=100, grid=20)
     assert grouped.promise().radius == pytest.approx(fewer.promise().radius, rel=1e-12)
     _, replies = asked(grouped, [grouped.steps // 2])

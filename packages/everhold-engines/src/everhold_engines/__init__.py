@@ -19,7 +19,7 @@ from everhold.sealing.row_store import table_at as engine_at
 if TYPE_CHECKING:
     from everhold_engines.clickhouse import ClickHouse
     from everhold_engines.database import Database
-    from everhold_engines.joined_predictions import Predictions
+    from everhold_engines.located_predictions import Predictions
     from everhold_engines.spark import Spark
 
 __all__ = ["ENGINE_VARIABLE", "ClickHouse", "Database", "Predictions", "Spark", "engine_at"]
@@ -27,7 +27,7 @@ __all__ = ["ENGINE_VARIABLE", "ClickHouse", "Database", "Predictions", "Spark", 
 _HOMES = {
     "ClickHouse": "clickhouse",
     "Database": "database",
-    "Predictions": "joined_predictions",
+    "Predictions": "located_predictions",
     "Spark": "spark",
 }
 

@@ -19,9 +19,9 @@ from everhold.sealing.engines.errors import engine_errors_hidden
 from everhold.sealing.evaluated_rows import EvaluatedRows, across_of, is_known, ratio_of_sums
 from everhold.sealing.sums import named, parts_of_ratio
 from everhold.values.evaluation import UNIT
-from everhold.values.expressions.tree import ColumnKind, JoinedValue
+from everhold.values.expressions.tree import ColumnKind, CombinedValue
 from everhold_engines.counting import EngineCounts
-from everhold_engines.joined import is_joined, look_joined
+from everhold_engines.prediction_tables import evaluate_with_predictions, reads_predictions
 from everhold_engines.sql.coarse import group_sizes_sql
 from everhold_engines.sql.compiler import part_totals_sql, row_values_sql, totals_sql
 from everhold_engines.waiting import heard_while
@@ -85,11 +85,11 @@ class RemoteRows(EvaluatedRows):
 
     def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = UNIT) -> NDArray[np.int64]:
         """See `EvaluatedRows.totals`."""
-        if self._sealed and any(map(is_joined, queries)):
-            return self.look(queries, ["total"] * len(queries), parts=parts, unit=unit)[0]
+        if self._sealed and any(map(reads_predictions, queries)):
+            return self.evaluate(queries, ["total"] * len(queries), parts=parts, unit=unit)[0]
         return super().totals(queries, parts=parts, unit=unit)
 
-    def look(
+    def evaluate(
         self,
         queries: Sequence[BoundQuery],
         needs: Sequence[Needs],
@@ -98,10 +98,10 @@ class RemoteRows(EvaluatedRows):
         group_by: str | None = None,
         unit: int = UNIT,
     ) -> tuple[NDArray[np.int64], list[Any]]:
-        """See `EvaluatedRows.look`; predictions in tables beside the rows are joined here."""
-        if self._sealed and any(map(is_joined, queries)):
-            return look_joined(self, queries, needs, parts=parts, group_by=group_by, unit=unit)
-        return super().look(queries, needs, parts=parts, group_by=group_by, unit=unit)
+        """See `EvaluatedRows.evaluate`; predictions in tables beside the rows are joined here."""
+        if self._sealed and any(map(reads_predictions, queries)):
+            return evaluate_with_predictions(self, queries, needs, parts=parts, group_by=group_by, unit=unit)
+        return super().evaluate(queries, needs, parts=parts, group_by=group_by, unit=unit)
 
     def _value(self, query: BoundQuery) -> AnyValue | None:
         if is_known(query, sealed=self._sealed):
@@ -109,7 +109,7 @@ class RemoteRows(EvaluatedRows):
         if query.row_value is not None or query.pair is None or query.pair.how == "ratio":
             return query.row_value
         first, second = self._value(query.pair.first), self._value(query.pair.second)
-        return None if first is None or second is None else JoinedValue(query.pair.how, first, second)
+        return None if first is None or second is None else CombinedValue(query.pair.how, first, second)
 
     def _expression_totals(self, values: Sequence[AnyValue], *, parts: int, unit: int) -> NDArray[np.int64]:
         totals = np.zeros((len(values), parts), dtype=np.int64)

@@ -1,7 +1,7 @@
 """Sealing a table that stays in an engine: what `everhold.sealing.files` checks of files is checked where the rows are.
 
 What is about one table alone, the engine counts. What compares it with training rows needs columns of both in one
-place: `everhold_engines.staging` brings those, and copies are looked for among some of the rows if there are many.
+place: `everhold_engines.column_copies` brings those, and copies are looked for among some of the rows if there are many.
 For a random part of the sealed rows chance puts equal rows on both sides just as for all of them, and so it does for
 the rows of both tables that have some values of a column.
 """
@@ -25,16 +25,16 @@ from everhold.sealing.checks import (
     label_facts,
 )
 from everhold.sealing.duckdb_files import spilling_into
-from everhold.sealing.equal_rows import check_equal_rows, telling_column
+from everhold.sealing.equal_rows import check_equal_rows, distinguishing_column
 from everhold.sealing.files import SealedFiles, write_rows
 from everhold.sealing.fingerprints import fingerprint
 from everhold.sealing.reading import check_size, column_kinds, read_rows, reading_errors_hidden
 from everhold.sealing.resealing import Content
 from everhold.sealing.row_store import ENGINE_VARIABLE, SealedRows, is_table
 from everhold.sealing.storage import TRAINING_FILE
+from everhold_engines.column_copies import ColumnCopies, TableSide
 from everhold_engines.conformance import conformance
 from everhold_engines.pinning import keyed_fingerprint
-from everhold_engines.staging import Staging, TableSide
 from everhold_engines.table_structure import TableStructure
 from everhold_engines.training_tables import MOST_COPIED, rows_copied, table_beside
 
@@ -56,33 +56,33 @@ _SECRET = re.compile(r"://[^/@\s]*:[^/@\s]*@|(password|passwd|token|secret)\s*="
 @contextmanager
 def sealing(folder: Path, engine: Engine, request: SealRequest, *, key: StewardKey) -> Iterator[SealedRows]:
     """See `everhold.sealing.row_store.SealableTable.sealing`."""
-    with staged_table(folder, engine, request, key=key) as (sealed, staging):
+    with copied_table(folder, engine, request, key=key) as (sealed, copies):
         yield SealedRows(
             sealed,
-            TableStructure(staging, sealed),
-            partial(content_of, staging),
+            TableStructure(copies, sealed),
+            partial(content_of, copies),
             partial(check_still, engine, sealed, key),
         )
 
 
-def content_of(staging: Staging, key: str | None) -> Content:
+def content_of(copies: ColumnCopies, key: str | None) -> Content:
     """Sketch of the content of a table, whose rows are brought if they are few enough."""
-    told = f"{staging.engine.kind}:{staging.contents}"
-    digest = Content.of_digest(told, rows=staging.rows, key=key)
-    if not staging.is_whole:
+    told = f"{copies.engine.kind}:{copies.contents}"
+    digest = Content.of_digest(told, rows=copies.rows, key=key)
+    if not copies.is_whole:
         return digest
-    staging.bring(staging.columns, of=["holdout"])
+    copies.bring(copies.columns, of=["holdout"])
     with reading_errors_hidden("holdout"):
-        staging.connection.execute(
+        copies.connection.execute(
             "CREATE OR REPLACE TEMP VIEW rows AS SELECT *, row_number() OVER () - 1 AS file_row_number FROM holdout"
         )
-    return replace(Content.of_view(staging.connection, staging.columns, key=digest.key), table=digest.table)
+    return replace(Content.of_view(copies.connection, copies.columns, key=digest.key), table=digest.table)
 
 
 @contextmanager
-def staged_table(
+def copied_table(
     folder: Path, engine: Engine, request: SealRequest, *, key: StewardKey
-) -> Iterator[tuple[SealedFiles, Staging]]:  # fmt: skip
+) -> Iterator[tuple[SealedFiles, ColumnCopies]]:  # fmt: skip
     """Check a table, and write the training rows to an existing, private folder.
 
     Args:
@@ -117,25 +117,25 @@ def staged_table(
         tables = [TableSide(engine, columns, rows)]
         if is_table(training):
             tables.append(_training_side(engine, training, columns))
-        with Staging(folder, columns, tables) as staging:
+        with ColumnCopies(folder, columns, tables) as copies:
             sides: list[Side] = [*tables]
             if is_table(training):
                 which = rows_copied(tables[1], engine, request.dependence, row_id=row_id)
-                _copy_training(folder, staging, which)
+                _copy_training(folder, copies, which)
             elif training is not None:
                 _write_training(folder, training, columns, most_rows=most_rows)
-                sides.append(FileSide(staging.connection, "training", columns))
+                sides.append(FileSide(copies.connection, "training", columns))
             copied = 0
             if training is not None:
-                staging.show_training()
-                copied = FileSide(staging.connection, "training", columns).rows
+                copies.show_training()
+                copied = FileSide(copies.connection, "training", columns).rows
             line(2)
             kind, known = label_facts(request.label, columns, sides, declared=request.rows.classes)
             line(3)
             if row_id is not None:
                 check_row_ids(row_id, columns, sides)
             if training is not None:
-                _check_apart(staging, row_id=row_id, equal_rows=request.rows.equal_rows)
+                _check_apart(copies, row_id=row_id, equal_rows=request.rows.equal_rows)
             line(4)
             yield (
                 SealedFiles(
@@ -149,7 +149,7 @@ def staged_table(
                     engine=facts,
                     training_table=_facts_of(tables[1]) if is_table(training) else None,
                 ),
-                staging,
+                copies,
             )
 
 
@@ -197,10 +197,10 @@ def _facts_of(training: TableSide) -> dict[str, Any]:
     return {"table": facts["table"], "snapshot": facts["snapshot"], "rows": training.rows}
 
 
-def _copy_training(folder: Path, staging: Staging, which: str) -> None:
-    expected = min(staging.sides["training"].rows, MOST_COPIED)
-    staging.stream("training_source", list(staging.columns), which, rows=expected, side="training")
-    write_rows(staging.connection, "training", staging.columns, folder / TRAINING_FILE)
+def _copy_training(folder: Path, copies: ColumnCopies, which: str) -> None:
+    expected = min(copies.sides["training"].rows, MOST_COPIED)
+    copies.stream("training_source", list(copies.columns), which, rows=expected, side="training")
+    write_rows(copies.connection, "training", copies.columns, folder / TRAINING_FILE)
 
 
 def _write_training(folder: Path, training: RowSource, columns: dict[str, ColumnKind], *, most_rows: int) -> None:
@@ -211,19 +211,19 @@ def _write_training(folder: Path, training: RowSource, columns: dict[str, Column
     check_size(rows=written, columns=None, most_rows=most_rows, what="training")
 
 
-def _check_apart(staging: Staging, *, row_id: str | None, equal_rows: bool) -> None:
+def _check_apart(copies: ColumnCopies, *, row_id: str | None, equal_rows: bool) -> None:
     """Check that sealed rows are no training rows, by their ids and by what they hold."""
     alike = None
-    if "training" in staging.sides and not staging.all_whole:
-        alike = telling_column(staging.connection, staging.comparable, row_id=row_id)
+    if "training" in copies.sides and not copies.all_whole:
+        alike = distinguishing_column(copies.connection, copies.comparable, row_id=row_id)
     if row_id is not None:
-        staging.bring([row_id])
+        copies.bring([row_id])
         with reading_errors_hidden("holdout"):
-            check_not_shared(staging.connection, row_id)
-    if not equal_rows and staging.comparable:
-        staging.bring_some(alike)
+            check_not_shared(copies.connection, row_id)
+    if not equal_rows and copies.comparable:
+        copies.bring_some(alike)
         with reading_errors_hidden("training"):
-            check_equal_rows(staging.connection, staging.comparable, row_id=row_id)
+            check_equal_rows(copies.connection, copies.comparable, row_id=row_id)
 
 
 def check_public(facts: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 Whatever the engine can count it counts in all of them. What needs rows in this process, such as estimators and the
 search for dependence, gets a public sample, which is kept as training rows from a file are: whole groups where rows are
-grouped or make several series, the stretch nearest to the sealed rows where they are one series, and else rows drawn at
+grouped or make several series, the block nearest to the sealed rows where they are one series, and else rows drawn at
 random. In a random sample of a long table neighbours and members of undeclared groups hardly ever meet.
 """
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import HoldoutRejected, IntegrityError, QueryRejected
-from everhold_engines.staging import share_of_values
+from everhold_engines.column_copies import share_of_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everhold.sealing.row_store import SealableTable
     from everhold_engines.base import Engine
-    from everhold_engines.staging import TableSide
+    from everhold_engines.column_copies import TableSide
 
 MOST_COPIED = 100_000
 """About so many training rows of a table are copied at most."""
@@ -92,7 +92,7 @@ def _whole_groups(training: TableSide, column: str, share: float) -> str:
 
 
 def _nearest(training: TableSide, sealed: Engine, column: str) -> str:
-    """The stretch of a series that is nearest to the sealed rows, on whichever side of them it lies."""
+    """The block of a series that is nearest to the sealed rows, on whichever side of them it lies."""
     of = training.engine.dialect
     name = of.column(column)
     last = f"(SELECT max({name}) FROM {training.engine.source} AS {of.rows})"

@@ -17,8 +17,8 @@ from everhold.progress import progress
 from everhold.sealing.arriving import ArrivedFiles, check_arriving_labels, other_columns
 from everhold.sealing.checks import check_row_ids
 from everhold.values.expressions import ColumnKind
+from everhold_engines.column_copies import TableSide
 from everhold_engines.pinning import keyed_fingerprint
-from everhold_engines.staging import TableSide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

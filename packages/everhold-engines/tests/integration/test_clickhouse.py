@@ -13,8 +13,8 @@ from rows_contract import EngineContract, columns_of_rows
 from everhold.errors import EverholdError, HoldoutRejected, IntegrityError, Unavailable
 from everhold.values.expressions import ColumnKind, RowValue, parse
 from everhold_engines.clickhouse import ClickHouse
+from everhold_engines.column_copies import ColumnCopies, TableSide
 from everhold_engines.sql.compiler import totals_sql
-from everhold_engines.staging import Staging, TableSide
 from everhold_engines.table_structure import TableStructure
 
 
@@ -162,7 +162,7 @@ def test_no_column_is_taken_for_a_name_that_statements_give(clickhouse, tmp_path
     clickhouse.command("CREATE TABLE named (c1 Int64, c0 Int64, size Int64) ENGINE = Memory")
     clickhouse.command("INSERT INTO named SELECT number, 100 + number, intDiv(number, 2) FROM numbers(8)")
     engine = ClickHouse(clickhouse.path, "named")
-    with Staging(tmp_path, engine.columns(), [TableSide(engine, engine.columns(), 8)]) as staging:
+    with ColumnCopies(tmp_path, engine.columns(), [TableSide(engine, engine.columns(), 8)]) as staging:
         staging.bring(["c0", "c1", "size"])
         found = staging.connection.execute("SELECT min(c0), min(c1), max(size) FROM holdout").fetchall()
         assert found == [(100, 0, 3)]

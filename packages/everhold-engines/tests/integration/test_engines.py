@@ -15,7 +15,7 @@ from everhold.asking.create_settings import settings_from
 from everhold.certificate.verification import verify_certificate
 from everhold.queries import KINDS
 from everhold_engines import tables, training_tables
-from everhold_engines.staging import TableSide
+from everhold_engines.column_copies import TableSide
 from everhold_engines.training_tables import rows_copied, table_beside
 
 ENGINES = ["clickhouse", "postgresql", "spark"]
@@ -88,14 +88,14 @@ def everything(folder, rows, **more):
 def steps(folder, rows, training=OPEN, **opening):
     """A gate over groups, ratios, the same question after opening again, and the end of the study."""
     place, found = folder / "gate.db", []
-    wish = {
+    wanted = {
         **WISH,
         "mechanism": "guess_and_check",
         "overfits": 5,
         "dependence": eh.Groups("home"),
         "allow_vacuous": True,
     }
-    with eh.Holdout.create(place, "gate", holdout=rows, training=training, **settings_from(wish)) as holdout:
+    with eh.Holdout.create(place, "gate", holdout=rows, training=training, **settings_from(wanted)) as holdout:
         gate = holdout.gate("accuracy", champion=1 - LABELS)
         found += [gate.challenge(1 - LABELS).promoted, gate.challenge(LABELS).promoted]
         found += [told(holdout, one) for one in ("x > 0", eh.ratio("x > 1", "x > 0"), eh.accuracy(LABELS))]

@@ -20,7 +20,7 @@ from everhold import (
     risk,
 )
 from everhold.queries.difference import difference
-from everhold_engines import Predictions, joined
+from everhold_engines import Predictions, prediction_tables
 from everhold_server.wire.questions import written
 
 __all__ = ["tried_before"]
@@ -187,8 +187,8 @@ def test_tables_that_cannot_be_joined_are_refused(holdout, tmp_path):
     with pytest.raises(QueryRejected, match="read where the rows are"):
         written(accuracy(Predictions("models", "m1")))
     for row_id, words in (("id", r"in a file of their own.*predictions_in"), (None, r"created with row_id=")):
-        wish = {**WISH, "row_id": row_id, "mechanism": "gaussian", "name": f"by {row_id}"}
-        with create(tmp_path, holdout=SEALED, **wish) as of_a_file, pytest.raises(QueryRejected, match=words):
+        wanted = {**WISH, "row_id": row_id, "mechanism": "gaussian", "name": f"by {row_id}"}
+        with create(tmp_path, holdout=SEALED, **wanted) as of_a_file, pytest.raises(QueryRejected, match=words):
             of_a_file.ask(accuracy(Predictions("models", "m1")))
 
 
@@ -202,9 +202,11 @@ def test_what_keeps_predictions_takes_none_that_stay_elsewhere(tmp_path, pond):
 
 @pytest.mark.parametrize("change", ["UPDATE models SET m1 = 1 - m1", "INSERT INTO models SELECT * FROM models"])
 def test_a_table_that_changes_before_the_sums_is_noticed(holdout, pond, monkeypatch, change):
-    beside = joined.JoinedTable.beside
+    beside = prediction_tables.JoinedTable.beside
     monkeypatch.setattr(
-        joined.JoinedTable, "beside", lambda *given, **named: stirred(pond, change) or beside(*given, **named)
+        prediction_tables.JoinedTable,
+        "beside",
+        lambda *given, **named: stirred(pond, change) or beside(*given, **named),
     )
     with pytest.raises(EverholdError, match=r"the table 'models' of predictions was changed.*nothing was charged"):
         holdout.ask(accuracy(Predictions("models", "m1")))
@@ -213,9 +215,9 @@ def test_a_table_that_changes_before_the_sums_is_noticed(holdout, pond, monkeypa
 
 @pytest.mark.parametrize("change", ["DELETE FROM models", "UPDATE models SET id = id + 0.5 WHERE id = 1006"])
 def test_a_digest_is_about_which_rows_there_are(pond, change, monkeypatch):
-    monkeypatch.setattr(joined, "_DIGITS", 0)  # all in one part, so that the order of the ids stays
+    monkeypatch.setattr(prediction_tables, "_DIGITS", 0)  # all in one part, so that the order of the ids stays
     stirred(pond, "ALTER TABLE models ALTER id TYPE DOUBLE")
-    table = joined.JoinedTable.of(pond, "models", row_id="id", own_id="id")
+    table = prediction_tables.JoinedTable.of(pond, "models", row_id="id", own_id="id")
     columns = [table.column("m1"), table.column("s")]
     before = table.digests(columns)
     stirred(pond, change)
@@ -224,14 +226,14 @@ def test_a_digest_is_about_which_rows_there_are(pond, change, monkeypatch):
 
 def test_no_row_counts_twice_however_often_its_id_is_there(exact, pond, monkeypatch):
     """Without the grouping by id a row would count once for each of its lines, and so would what is told of it."""
-    beside = joined.JoinedTable.beside
+    beside = prediction_tables.JoinedTable.beside
 
     def while_doubled(*given, **named):
         stirred(pond, "INSERT INTO models SELECT * FROM models")
         return beside(*given, **named)
 
-    monkeypatch.setattr(joined.JoinedTable, "beside", while_doubled)
-    monkeypatch.setattr(joined.JoinedTable, "digests", lambda self, columns: ["0" * 64 for _ in columns])
+    monkeypatch.setattr(prediction_tables.JoinedTable, "beside", while_doubled)
+    monkeypatch.setattr(prediction_tables.JoinedTable, "digests", lambda self, columns: ["0" * 64 for _ in columns])
     assert exact.ask(accuracy(Predictions("models", "m12"))).value == (MODELS["m12"] == LABELS).mean()
 
 

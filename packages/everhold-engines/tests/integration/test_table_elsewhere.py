@@ -58,7 +58,7 @@ def test_totals_of_twenty_billion_rows_are_exact_through_the_mechanism(path):
     assert mechanism.unit == 2**21
     assert 2**53 < total <= mechanism.steps < 2**56
     stored = RemoteRows(Counted(path, total), SCHEMA, rows=rows, sealed=True)
-    totals, seen = stored.look(asked(mean("x > 0")), ["total"], unit=mechanism.unit)
+    totals, seen = stored.evaluate(asked(mean("x > 0")), ["total"], unit=mechanism.unit)
     assert int(totals[0, 0]) == total
     evaluations = Evaluations(totals, np.array([total]), rows, mechanism.unit)
     _, replies = mechanism.answer(mechanism.start(SeededNoise(0)), evaluations, SeededNoise(1))
@@ -119,7 +119,7 @@ def test_ctrl_c_is_heard_and_ends_the_statement(path):
     assert engine.interrupted.is_set()
 
 
-def study(folder, engine, **wish):
+def study(folder, engine, **wanted):
     """A holdout whose sealed rows are in another engine than the one that it was created with."""
     rows = columns_of_rows()
     training = {**rows, "id": rows["id"] + 1, "share": np.roll(rows["share"], 1), "x": np.roll(rows["x"], 3)}
@@ -130,7 +130,7 @@ def study(folder, engine, **wish):
         training=training,
         label="late",
         queries=500,
-        **settings_from({**wish, "row_id": "id", "overfits": 3, "equal_rows": True}),
+        **settings_from({**wanted, "row_id": "id", "overfits": 3, "equal_rows": True}),
     )
     sealed = RemoteRows(engine, SCHEMA, rows=ROWS, sealed=True)
     holdout._executor = dataclasses.replace(holdout._executor, sealed=sealed)

@@ -14,12 +14,12 @@ from everhold.sealing.keys import StewardKey
 from everhold.sealing.request import SealRequest
 from everhold.sealing.settings import Rows
 from everhold.sealing.structure import FileStructure
+from everhold_engines import column_copies as staging_module
 from everhold_engines import conformance as conformance_module
-from everhold_engines import staging as staging_module
 from everhold_engines import tables
 from everhold_engines.conformance import conformance
 from everhold_engines.table_structure import TableStructure
-from everhold_engines.tables import staged_table
+from everhold_engines.tables import copied_table
 
 __all__ = ["tried_before"]
 
@@ -88,13 +88,13 @@ def arranged(folder, holdout, training, kind):
     request = SealRequest(holdout=holdout, training=training, rows=Rows(most_rows=10_000, equal_rows=True))
     if kind == "file":
         with FileStructure(folder, seal_rows(folder, request)) as structure:
-            return looked_at(structure)
+            return reader(structure)
     table, key = poured(folder / "pond.db", "sealed", holdout), StewardKey.create(folder / "steward.key")
-    with staged_table(folder, table, request, key=key) as (sealed, staging):
-        return looked_at(TableStructure(staging, sealed))
+    with copied_table(folder, table, request, key=key) as (sealed, staging):
+        return reader(TableStructure(staging, sealed))
 
 
-def looked_at(structure):
+def reader(structure):
     return {
         "sizes": structure.group_sizes("home"),
         "shared": [structure.shared_groups(name) for name in ("home", "carrier")],
@@ -108,7 +108,7 @@ def looked_at(structure):
 
 @pytest.mark.parametrize("most", [2**18, 100])
 def test_the_structure_of_a_table_is_that_of_a_file(tmp_path, monkeypatch, most):
-    monkeypatch.setattr(staging_module, "LOOKED_AT", most)
+    monkeypatch.setattr(staging_module, "ROWS_COMPARED", most)
     sides = flights(600), flights(300, first=599)  # a home and a day are on both sides
     found = [arranged(tmp_path / kind, *sides, kind) for kind in ("file", "table")]
     if most == 100:  # of a long table only what could group training rows is looked at whole
@@ -121,7 +121,7 @@ def test_no_file_with_rows_of_the_table_is_left(tmp_path, pond):
     key = StewardKey.create(tmp_path / "steward.key")
     rows = Rows(row_id="id", most_rows=99)
     request = SealRequest(holdout=pond, training=flights(60, first=10_000), rows=rows)
-    with staged_table(tmp_path, pond, request, key=key):
+    with copied_table(tmp_path, pond, request, key=key):
         assert list(tmp_path.glob("staged*"))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["pond.db", "steward.key", "training.parquet"]
 
@@ -156,7 +156,7 @@ def test_what_is_refused(tmp_path, pond, change, message):
 
 @pytest.mark.parametrize("most", [2**18, 200])
 def test_training_rows_that_were_copied_from_the_table(tmp_path, pond, monkeypatch, most):
-    monkeypatch.setattr(staging_module, "LOOKED_AT", most)
+    monkeypatch.setattr(staging_module, "ROWS_COMPARED", most)
     copied = pd.concat([flights(600).head(200), flights(200, first=10_000)]).assign(id=np.arange(20_000, 20_400))
     with pytest.raises(HoldoutRejected, match="equal a training row"):
         created(tmp_path, pond, training=copied)
@@ -164,7 +164,7 @@ def test_training_rows_that_were_copied_from_the_table(tmp_path, pond, monkeypat
 
 
 def test_a_long_table_is_not_refused_by_mistake(tmp_path, monkeypatch):
-    monkeypatch.setattr(staging_module, "LOOKED_AT", 300)
+    monkeypatch.setattr(staging_module, "ROWS_COMPARED", 300)
     few = ["carrier", "late"]
     pond = poured(tmp_path / "few.db", "sealed", flights(3_000)[few])
     training = flights(3_000, first=10_000)[few]
@@ -231,7 +231,7 @@ class TestTheSameRowsTwice:
 
     @pytest.fixture(params=[2**18, 100])
     def most(self, request, monkeypatch):
-        monkeypatch.setattr(staging_module, "LOOKED_AT", request.param)
+        monkeypatch.setattr(staging_module, "ROWS_COMPARED", request.param)
         return request.param
 
     def test_the_same_table(self, tmp_path, pond, most):
@@ -264,9 +264,9 @@ class TestTheSameRowsTwice:
 
 def test_groups_are_found_in_the_table(tmp_path):
     pond, training = poured(tmp_path / "pond.db", "sealed", flights(6_000)), flights(600, first=60_000)
-    wish = {"dependence": eh.Groups("home"), "queries": 5, "overfits": 1}
-    with created(tmp_path, pond, training=training, **wish) as holdout:
+    wanted = {"dependence": eh.Groups("home"), "queries": 5, "overfits": 1}
+    with created(tmp_path, pond, training=training, **wanted) as holdout:
         assert holdout.mechanism.dependence.to_dict()["column"] == "home"
     (tmp_path / "shared").mkdir()
     with pytest.raises(DependenceError, match="600 groups"):
-        created(tmp_path / "shared", pond, training=training.assign(home=np.arange(600)), **wish)
+        created(tmp_path / "shared", pond, training=training.assign(home=np.arange(600)), **wanted)

@@ -16,11 +16,11 @@ from everhold.sealing.configuration import check_settings
 from everhold.sealing.keys import StewardKey
 from everhold.sealing.request import SealRequest
 from everhold.sealing.settings import Rows
-from everhold_engines import staging as staging_module
+from everhold_engines import column_copies as staging_module
 from everhold_engines import training_tables
-from everhold_engines.staging import TableSide
+from everhold_engines.column_copies import TableSide
 from everhold_engines.table_structure import TableStructure
-from everhold_engines.tables import staged_table
+from everhold_engines.tables import copied_table
 from everhold_engines.training_tables import rows_copied
 
 __all__ = ["tried_before"]
@@ -53,7 +53,7 @@ def pond(tmp_path):
 def few(monkeypatch):
     """About 200 rows are a sample, and as many are looked at whole."""
     monkeypatch.setattr(training_tables, "MOST_COPIED", 200)
-    monkeypatch.setattr(staging_module, "LOOKED_AT", 300)
+    monkeypatch.setattr(staging_module, "ROWS_COMPARED", 300)
 
 
 def created(folder, pond, **changed):
@@ -87,21 +87,21 @@ def told(holdout):
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
 @pytest.mark.parametrize(
-    "wish",
+    "wanted",
     [
         {"mechanism": "guess_and_check", "overfits": 5},
         {"mechanism": "privacy_budget"},
     ],
     ids=["guesses", "noise"],
 )
-def test_a_table_of_training_rows_answers_as_a_file_of_them(tmp_path, pond, wish):
+def test_a_table_of_training_rows_answers_as_a_file_of_them(tmp_path, pond, wanted):
     answers = []
     for kind, training in (("file", OPEN), ("table", pond.beside("open"))):
         (tmp_path / kind).mkdir()
-        with created(tmp_path / kind, pond, training=training, **wish) as holdout:
+        with created(tmp_path / kind, pond, training=training, **wanted) as holdout:
             answers.append(told(holdout))
     assert answers[0] == answers[1]
-    assert any('"source": "training"' in said for said in answers[0]) == ("overfits" in wish)
+    assert any('"source": "training"' in said for said in answers[0]) == ("overfits" in wanted)
 
 
 def test_guesses_are_from_all_rows_and_code_meets_the_sample(tmp_path, pond, few):
@@ -152,8 +152,8 @@ def test_where_nothing_is_declared_a_sample_cannot_tell(tmp_path, pond):
 
 
 def test_whole_groups_are_copied(tmp_path, pond, few):
-    wish = {"dependence": eh.Groups("home"), "queries": 5, "overfits": 1, "allow_vacuous": True}
-    with created(tmp_path, pond, **wish) as holdout:
+    wanted = {"dependence": eh.Groups("home"), "queries": 5, "overfits": 1, "allow_vacuous": True}
+    with created(tmp_path, pond, **wanted) as holdout:
         homes = pd.Series(holdout._executor.training.table(["home"])["home"])
         assert 60 < len(homes) < 500
         assert set(homes.value_counts()) == {3}
@@ -171,7 +171,7 @@ def test_groups_too_large_for_a_sample(tmp_path, pond, monkeypatch):
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_the_nearest_stretch_of_a_series_is_copied(pond, side):
+def test_the_nearest_block_of_a_series_is_copied(pond, side):
     if side == "before":
         stirred(pond, "UPDATE open SET day = day - INTERVAL 20000 DAY")
     table = pond.beside("open")
@@ -241,7 +241,7 @@ def test_a_column_that_is_apart_is_found_in_all_rows(tmp_path, pond):
         rows = Rows(row_id="id", most_rows=9, equal_rows=True)
         request = SealRequest(holdout=pond, training=pond.beside("open"), rows=rows)
         key = StewardKey.create(tmp_path / f"{len(list(tmp_path.iterdir()))}.key")
-        with staged_table(tmp_path, pond, request, key=key) as (sealed, staging):
+        with copied_table(tmp_path, pond, request, key=key) as (sealed, staging):
             found = TableStructure(staging, sealed)
             assert (found.training_rows, found.shared_groups("carrier")) == (len(OPEN), 3)
             told = found.apart()
@@ -323,10 +323,10 @@ def test_what_all_rows_buy_beside_a_sample_of_them(tmp_path, pond):
     for table, frame in zip(("many sealed", "many open"), rows, strict=True):
         poured(pond.file, table, frame)
     questions, widths = [f"x > {cut / 20}" for cut in range(1, 20)], []
-    wish = {"label": None, "row_id": None, "mechanism": "guess_and_check", "overfits": 19, "equal_rows": True}
+    wanted = {"label": None, "row_id": None, "mechanism": "guess_and_check", "overfits": 19, "equal_rows": True}
     for kind, training in (("sample", rows[1].head(200)), ("table", pond.beside("many open"))):
         (tmp_path / kind).mkdir()
-        with created(tmp_path / kind, pond.beside("many sealed"), training=training, **wish) as holdout:
+        with created(tmp_path / kind, pond.beside("many sealed"), training=training, **wanted) as holdout:
             answers = holdout.ask_many(questions)
             widths.append(np.mean([answer.high - answer.low for answer in answers]))
             assert {answer.source for answer in answers} == {"training"}

@@ -146,10 +146,10 @@ WRONG = {
 def test_what_does_not_fit_changes_nothing(tmp_path, pond):
     with created(tmp_path, pond) as holdout:
         head, kept = holdout.status()["ledger_head"], pond.file.read_bytes()
-        for what, (wish, statements, said) in WRONG.items():
+        for what, (wanted, statements, said) in WRONG.items():
             stirred(pond, *statements)
             with pytest.raises((HoldoutRejected, ValueError), match=said):
-                holdout.append(**wish)
+                holdout.append(**wanted)
             assert holdout.status()["ledger_head"] == head, what
             pond.file.write_bytes(kept)
 

@@ -36,9 +36,9 @@ def running_server(connection, *, password=None):
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-            wish = dict(parse_qsl(urlsplit(self.path).query))
-            statement = wish.get("query") or body
-            settings = {name: value for name, value in wish.items() if name not in _OF_HTTP}
+            wanted = dict(parse_qsl(urlsplit(self.path).query))
+            statement = wanted.get("query") or body
+            settings = {name: value for name, value in wanted.items() if name not in _OF_HTTP}
             asked.append((settings, statement, self.headers.get("Authorization", "")))
             status, said, more = answer(statement, settings)
             if known not in (None, self.headers.get("Authorization")):

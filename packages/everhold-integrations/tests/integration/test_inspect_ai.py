@@ -55,12 +55,12 @@ def mechanism(*, queries=20, overfits=3):
     return eh.GuessAndCheck(rows=CASES, queries=queries, overfits=overfits, tolerance=0.9, grid=10)
 
 
-def seal(storage, kind="texts", *, opened=0, **wish):
+def seal(storage, kind="texts", *, opened=0, **wanted):
     training = {"training": cases("open", kind, opened, 1)} if opened else {}
-    wish = {"mechanism": mechanism(), "allow_vacuous": True, "classes": "open", **training, **wish}
+    wanted = {"mechanism": mechanism(), "allow_vacuous": True, "classes": "open", **training, **wanted}
     columns = {"label": "target", "row_id": "case", "features": "public"}
     return eh.Holdout.create(
-        storage, "cases", holdout=cases("case", kind, CASES, 0), **settings_from({**columns, **wish})
+        storage, "cases", holdout=cases("case", kind, CASES, 0), **settings_from({**columns, **wanted})
     )
 
 
@@ -93,14 +93,14 @@ def mostly_right(truth, right=0.8, seed=5, otherwise="I cannot say"):
     return [str(told) if rng.random() < right else otherwise for told in truth.tolist()]
 
 
-def evaluated(storage, said, *, dataset=None, **wish):
-    settings = {name: wish.pop(name) for name in ("guess", "answer", "analyst") if name in wish}
+def evaluated(storage, said, *, dataset=None, **wanted):
+    settings = {name: wanted.pop(name) for name in ("guess", "answer", "analyst") if name in wanted}
     task = Task(
         dataset=samples() if dataset is None else dataset,
-        solver=wish.pop("solver", generate()),
+        solver=wanted.pop("solver", generate()),
         scorer=sealed_accuracy("cases", storage=storage, **settings),
     )
-    (log,) = run(task, model=model_that_says(said), display="none", **wish)
+    (log,) = run(task, model=model_that_says(said), display="none", **wanted)
     return log
 
 
@@ -203,7 +203,7 @@ def test_an_evaluation_that_is_scored_again_is_the_same_question(storage):
         assert len(holdout.transcript()) == 1
 
 
-def test_answers_are_extracted_as_one_wishes(storage):
+def test_answers_are_extracted_as_one_requests(storage):
     truth = targets("texts", CASES, 0)
     said = {"Question": [f"The answer is: {told.upper()}." for told in truth.tolist()]}
     with seal(storage):
@@ -224,8 +224,10 @@ def test_of_choices_the_letters_count(storage):
         custom_outputs=[output_of(f"ANSWER: {told}") for told in letters.tolist()],
     )
     rows = {"case": [f"case-{place}" for place in range(CASES)], "target": letters}
-    wish = {"mechanism": mechanism(), "allow_vacuous": True, "classes": ["A", "B", "C"]}
-    with eh.Holdout.create(storage, "cases", holdout=rows, label="target", **settings_from({**wish, "row_id": "case"})):
+    wanted = {"mechanism": mechanism(), "allow_vacuous": True, "classes": ["A", "B", "C"]}
+    with eh.Holdout.create(
+        storage, "cases", holdout=rows, label="target", **settings_from({**wanted, "row_id": "case"})
+    ):
         task = Task(
             dataset=dataset, solver=multiple_choice(), scorer=sealed_accuracy("cases", storage=storage, guess=1.0)
         )
@@ -250,8 +252,8 @@ def test_a_spent_budget_is_said_before_a_model_is_called(storage):
 
 def test_a_holdout_without_row_ids_is_refused(storage):
     rows = cases("case", "texts", CASES, 0)
-    wish = {"mechanism": mechanism(), "allow_vacuous": True, "classes": "open"}
-    eh.Holdout.create(storage, "cases", holdout=rows, label="target", **settings_from(wish)).close()
+    wanted = {"mechanism": mechanism(), "allow_vacuous": True, "classes": "open"}
+    eh.Holdout.create(storage, "cases", holdout=rows, label="target", **settings_from(wanted)).close()
     with pytest.raises(QueryRejected, match="samples are joined with cases by their ids"):
         sealed_accuracy("cases", storage=storage)
 

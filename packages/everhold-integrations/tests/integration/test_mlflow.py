@@ -130,8 +130,8 @@ def evaluated(model, data, settings, **arguments):
     address = mlflow.sklearn.log_model(
         model, name="model", serialization_format="cloudpickle", pip_requirements=["scikit-learn"]
     ).model_uri
-    wish = {"targets": "late", "model_type": "classifier", "evaluators": "everhold", "evaluator_config": settings}
-    return mlflow.models.evaluate(address, data, **{**wish, **arguments})
+    wanted = {"targets": "late", "model_type": "classifier", "evaluators": "everhold", "evaluator_config": settings}
+    return mlflow.models.evaluate(address, data, **{**wanted, **arguments})
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "error", "brier"])
@@ -219,8 +219,8 @@ def test_autologging_logs_no_digest_of_sealed_rows(run, tmp_path, rows):
     try:
         model = fitted(LogisticRegression(), training)
         before = logged()
-        wish = {"label": "late", "queries": 50, "training": training, "allow_vacuous": True}
-        with eh.Holdout.create(tmp_path / "s.db", "s", holdout=sealed, **settings_from(wish)) as holdout:
+        wanted = {"label": "late", "queries": 50, "training": training, "allow_vacuous": True}
+        with eh.Holdout.create(tmp_path / "s.db", "s", holdout=sealed, **settings_from(wanted)) as holdout:
             assert holdout.ask(eh.accuracy(model), guess=0.8).value is not None
         assert logged() == before
         model.predict(sealed[["x", "y", "z"]])

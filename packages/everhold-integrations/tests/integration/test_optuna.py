@@ -304,10 +304,10 @@ SPACE = {
 }
 
 
-def labelled(tmp_path, **wish):
+def labelled(tmp_path, **wanted):
     return eh.Holdout.create(
         f"sqlite:///{tmp_path}/study.db", "study", holdout=holdout_samples.rows(0), training=holdout_samples.rows(1),
-        label="late", **wish,
+        label="late", **wanted,
     )  # fmt: skip
 
 

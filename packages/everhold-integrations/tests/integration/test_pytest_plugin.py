@@ -81,16 +81,16 @@ def test_new_tests_are_added_with_the_results_of_the_champion(session, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("options", "wish"),
+    ("options", "wanted"),
     [
         (["--everhold-gate=other"], {}),
         (["--everhold-gate=main", "-k", "not 3"], {}),
         (["--everhold-gate=main"], {"other": "broken"}),
     ],
 )
-def test_an_error_has_the_code_2_and_charges_nothing(session, tmp_path, options, wish):
+def test_an_error_has_the_code_2_and_charges_nothing(session, tmp_path, options, wanted):
     session("--everhold-seal=main")
-    assert session(*options, **wish) == 2
+    assert session(*options, **wanted) == 2
     assert asked(tmp_path) == 0
 
 

@@ -34,8 +34,8 @@ def test_every_mechanism_meets_every_analyst(small):
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["privacy_budget", "subsampling", "random_rows"])
 def test_mechanisms_without_guesses_keep_their_promise_under_attack(mechanism):
-    wish = {"rows": 9_000, "queries": 1_000, "overfits": 1, "confidence": 0.5}
-    played = audit(**wish, mechanisms=[mechanism], runs=4)
+    wanted = {"rows": 9_000, "queries": 1_000, "overfits": 1, "confidence": 0.5}
+    played = audit(**wanted, mechanisms=[mechanism], runs=4)
     assert played.consistent
     assert len(played.lines) >= 4
 
@@ -94,8 +94,8 @@ def test_a_broken_promise_is_found(monkeypatch):
 
 
 def test_the_same_seed_gives_the_same_games():
-    wish = {"rows": 256, "queries": 60, "overfits": 1, "analysts": ["fingerprinting"], "runs": 3}
-    first, again, other = (audit(**wish, seed=seed).to_dict()["lines"] for seed in (0, 0, 10))
+    wanted = {"rows": 256, "queries": 60, "overfits": 1, "analysts": ["fingerprinting"], "runs": 3}
+    first, again, other = (audit(**wanted, seed=seed).to_dict()["lines"] for seed in (0, 0, 10))
     assert first == again
     assert first != other
 
@@ -132,12 +132,12 @@ def test_the_document_can_be_written_as_json(small):
 
 
 def test_split_rows_are_simulated_up_to_a_size(monkeypatch):
-    wish = {"rows": 256, "queries": 16, "mechanisms": ["sample_splitting"], "analysts": ["climbing"], "runs": 1}
+    wanted = {"rows": 256, "queries": 16, "mechanisms": ["sample_splitting"], "analysts": ["climbing"], "runs": 1}
     monkeypatch.setattr(room, "_VACUOUS", 1.1)
-    assert len(audit(**wish).lines) == 1
+    assert len(audit(**wanted).lines) == 1
     monkeypatch.setattr(room, "_MOST_SPLIT", 256 * 16 - 1)
     with pytest.raises(ValueError, match="simulated only up to"):
-        audit(**wish)
+        audit(**wanted)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_split_rows_are_simulated_up_to_a_size(monkeypatch):
         ({"mechanisms": ["gaussian"], "queries": 20, "analysts": ["probing"]}, "takes no guesses"),
     ],
 )
-def test_senseless_wishes_are_refused(change, reason):
+def test_senseless_requests_are_refused(change, reason):
     with pytest.raises(ValueError, match=reason):
         audit(**{**SMALL, **change})
 

@@ -30,13 +30,13 @@ VOTES = [Vote(np.random.default_rng(seed).normal(size=20), 0.0) for seed in rang
 def seal(tmp_path):
     opened = []
 
-    def make(*, label=LABEL, training=True, **wish):
-        wish = {"queries": 300, "overfits": 1, "mechanism": "guess_and_check", "seed": 1, **wish}
-        if wish["mechanism"] != "guess_and_check":
-            del wish["overfits"]
+    def make(*, label=LABEL, training=True, **wanted):
+        wanted = {"queries": 300, "overfits": 1, "mechanism": "guess_and_check", "seed": 1, **wanted}
+        if wanted["mechanism"] != "guess_and_check":
+            del wanted["overfits"]
         rows = {"holdout": {"y": label[SEALED]}, "training": {"y": label[TRAINING]} if training else None}
         holdout = eh.Holdout.create(
-            tmp_path / "boards.db", f"h{len(opened)}", label="y", **settings_from({**rows, **wish})
+            tmp_path / "boards.db", f"h{len(opened)}", label="y", **settings_from({**rows, **wanted})
         )
         opened.append(holdout)
         return holdout
@@ -131,8 +131,8 @@ def test_what_the_attack_finds_on_bare_rows_it_does_not_find_on_sealed_ones(tmp_
     rng = np.random.default_rng(4)
     label, keys = rng.integers(0, 2, rows), row_keys(np.arange(rows))
     bare = best_claim(analyst.play(BareBoard(keys, label == 1, rules=rules, seed=1)))
-    wish = {"queries": 1_000, "overfits": 1, "mechanism": "guess_and_check", "confidence": 0.8}
-    with eh.Holdout.create(tmp_path / "sealed.db", holdout={"y": label}, label="y", **settings_from(wish)) as holdout:
+    wanted = {"queries": 1_000, "overfits": 1, "mechanism": "guess_and_check", "confidence": 0.8}
+    with eh.Holdout.create(tmp_path / "sealed.db", holdout={"y": label}, label="y", **settings_from(wanted)) as holdout:
         board = HoldoutBoard(holdout, keys, rules=rules, seed=1)
         sealed, radius = best_claim(analyst.play(board)), holdout.promise.radius
         answers = [answer for answer in (*board.rule_answers, *board.vote_answers) if answer.value is not None]

@@ -52,7 +52,7 @@ def test_interruption_leaves_quietly(everhold, monkeypatch):
     ("arguments", "reason"),
     [
         (("--rows", "256"), "--queries is missing"),
-        (("--plan", "there.json", "--rows", "256"), "either a plan or a wish"),
+        (("--plan", "there.json", "--rows", "256"), "either a plan or a request"),
         (("--plan", "there.json"), "no JSON"),
         (("--rows", "256", "--queries", "60", "--analysts", "nobody"), "there is no analyst"),
         (("--rows", "256", "--queries", "60", "--mechanism", "magic"), "is no mechanism"),

@@ -43,9 +43,9 @@ class DependentCase:
     def tuned(self, *, independent: bool) -> Mechanism:
         """Tuned for the right model, or for independent rows."""
         kind = MECHANISMS[self.mechanism]
-        wish = {"overfits": self.overfits, "slack": SLACK} if kind.traits.needs_guess else {}
+        wanted = {"overfits": self.overfits, "slack": SLACK} if kind.traits.needs_guess else {}
         return kind.tuned(
-            rows=self.rows, queries=self.queries, confidence=1.0 - self.beta, **wish,
+            rows=self.rows, queries=self.queries, confidence=1.0 - self.beta, **wanted,
             dependence=Independent() if independent else self.population.dependence(),
         )  # fmt: skip
 

@@ -22,11 +22,11 @@ from scipy.signal import lfilter
 
 import everhold as eh
 from everhold.dependence import DependenceModel, GaussianAR1, Groups, Independent, MarkovChain
-from everhold.dependence.stretches import stretch_of_rows
+from everhold.dependence.blocks import block_of_rows
 from everhold.diagnosis.columns import OpenRows
 from everhold.diagnosis.diagnosis import diagnose_rows, warn_of_dependence, warn_of_whole_groups
 from everhold.diagnosis.likeness import UNKNOWN, likeness_of_rows
-from everhold.diagnosis.questions import DependenceMonitor, to_look_at
+from everhold.diagnosis.questions import DependenceMonitor, columns_to_test
 from everhold.errors import DependenceWarning
 from everhold.mechanisms import Mechanism
 from everhold.mechanisms.evaluations import Evaluations
@@ -191,16 +191,16 @@ def _alike(rows: OpenRows, model: DependenceModel, label: str | None) -> float |
 def _chosen(family: Family, model: DependenceModel, *, rows: int, training: int, alike: float | None) -> Mechanism:
     """The mechanism that is chosen by default; which one it is, is decided in the first game of a family."""
     if family.name not in _NAMES:
-        _NAMES[family.name] = best_mechanism(replace(_wish(model, rows, training), alike=alike)).name
+        _NAMES[family.name] = best_mechanism(replace(_request(model, rows, training), alike=alike)).name
     return _tuned(_NAMES[family.name], model, rows, training)
 
 
 @lru_cache(maxsize=8)
 def _tuned(name: str, model: DependenceModel, rows: int, training: int) -> Mechanism:
-    return tuned_mechanism(name, _wish(model, rows, training))
+    return tuned_mechanism(name, _request(model, rows, training))
 
 
-def _wish(model: DependenceModel, rows: int, training: int) -> PlanRequest:
+def _request(model: DependenceModel, rows: int, training: int) -> PlanRequest:
     return PlanRequest(
         rows=rows, queries=QUERIES, overfits=OVERFITS, confidence=CONFIDENCE, dependence=model, training_rows=training
     )
@@ -221,22 +221,22 @@ def _sides(family: Family) -> tuple[frozenset[str], tuple[str, ...]]:
 
 def _watch(rows: OpenRows, mechanism: Mechanism, label: str | None, whole: tuple[str, ...]) -> DependenceMonitor:
     plain, declared = DependenceMonitor.of(mechanism, rows.rows), mechanism.dependence.group_column
-    orders, groups = to_look_at(rows, {label, *plain.order_by}, whole)
+    orders, groups = columns_to_test(rows, {label, *plain.order_by}, whole)
     ranks = {column.name: column.ranks for column in rows.columns}
     own = np.lexsort([ranks[name] for name in reversed(plain.order_by)]) if plain.order_by else np.arange(rows.rows)
     others = {name: ranks[name] for name in orders if not np.all(np.diff(ranks[name]) > 0)}
     return plain.beside(
-        {name: _stretches(np.argsort(codes, kind="stable")) for name, codes in others.items()},
+        {name: _blocks(np.argsort(codes, kind="stable")) for name, codes in others.items()},
         {name: ranks[name] for name in groups},
         None if declared is None else ranks[declared],
-        _stretches(own),
+        _blocks(own),
     )
 
 
-def _stretches(order: np.ndarray) -> np.ndarray:
-    stretches = np.empty(len(order), dtype=np.int64)
-    stretches[order] = stretch_of_rows(len(order))
-    return stretches
+def _blocks(order: np.ndarray) -> np.ndarray:
+    blocks = np.empty(len(order), dtype=np.int64)
+    blocks[order] = block_of_rows(len(order))
+    return blocks
 
 
 def _needs(family: Family, mechanism: Mechanism, training: Table) -> str:
@@ -415,11 +415,11 @@ def _with_ids(rng: np.random.Generator, start: int, rows: int = 4_000) -> Table:
 
 
 def _days(rng: np.random.Generator, *, memory: float) -> tuple[Table, Table]:
-    """6,000 days of a noisy sign of something slow, split in time with a gap of 5 days into stretches of 20."""
+    """6,000 days of a noisy sign of something slow, split in time with a gap of 5 days into blocks of 20."""
     day = np.arange(6_000)
     state = _autoregression(rng, 6_000, math.exp(-1.0 / memory))
-    parts = by_time(day.astype(float), 0.5, gap=5.0, stretch=20.0)
-    table = {"day": day, "stretch": parts.groups, "y": _coin(rng, _logistic(1.5 * state))}
+    parts = by_time(day.astype(float), 0.5, gap=5.0, block=20.0)
+    table = {"day": day, "block": parts.groups, "y": _coin(rng, _logistic(1.5 * state))}
     training, sealed = ({name: column[parts.side == side] for name, column in table.items()} for side in (0, 1))
     return training, sealed
 
@@ -449,7 +449,7 @@ def _gaussian(table: Table) -> DependenceModel:
 
 
 def _advised(table: Table) -> DependenceModel:
-    """What the diagnosis advises where nothing is declared: long stretches as groups."""
+    """What the diagnosis advises where nothing is declared: long blocks as groups."""
     rows = len(table["t"])
     mechanism = _tuned("guess_and_check", Independent(), rows, rows)
     suspects = diagnose_rows(columns_of(table), label="y", mechanism=mechanism, brief=True).suspects
@@ -471,7 +471,7 @@ FAMILIES = (
     Family("groups inside villages, groups declared", _villages, _label, 0.5, lambda _: Groups("house")),
     Family("groups inside villages without a name", _unnamed, _label, 0.5, lambda _: Groups("house")),
     Family("whole schools, classes declared", _schools, _label, 0.5, lambda _: Groups("class")),
-    Family("short stretches of a long memory", _independent, _label, 0.5, lambda _: Groups("stretch"),
+    Family("short blocks of a long memory", _independent, _label, 0.5, lambda _: Groups("block"),
            together=lambda rng: _days(rng, memory=80.0)),
     Family("customers of one row, and 5 of 40", _single_customers, _label, 0.5, _nothing),
     Family("errors by subject, labels balanced", _subjects, _right, 0.75, _nothing, asked="says = y"),
@@ -491,8 +491,8 @@ FAMILIES = (
            lambda g, s: {"house": s + np.repeat(np.arange(2_000), 2),
                          "y": _coin(g, g.beta(0.5, 0.5, 2_000)[np.repeat(np.arange(2_000), 2)])},
            _label, 0.5, lambda _: Groups("house"), depends=False),
-    Family("long stretches of a short memory, stretches declared", _independent, _label, 0.5,
-           lambda _: Groups("stretch"), depends=False, together=lambda rng: _days(rng, memory=0.7)),
+    Family("long blocks of a short memory, blocks declared", _independent, _label, 0.5,
+           lambda _: Groups("block"), depends=False, together=lambda rng: _days(rng, memory=0.7)),
 )  # fmt: skip
 GROUPED = {family.name for family in FAMILIES if not family.depends and " declared" in family.name}
 ADVISED = (

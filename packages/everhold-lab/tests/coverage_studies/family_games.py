@@ -207,12 +207,12 @@ def main(say: Callable[[str], None] = print) -> None:
     parser = argparse.ArgumentParser(description="Games of declared families, choices, quantiles and tables.")
     parser.add_argument("--games", type=int, default=500)
     parser.add_argument("--only", default="", help="kinds that hold this text")
-    wish = parser.parse_args()
-    say(f"| game | protection removed | games that missed, of {wish.games} ({BETA * wish.games:.0f} allowed) |")
+    wanted = parser.parse_args()
+    say(f"| game | protection removed | games that missed, of {wanted.games} ({BETA * wanted.games:.0f} allowed) |")
     say("| --- | --- | --- |")
     for game in GAMES:
-        if wish.only in game.kind:
-            say(f"| {game.kind} | {game.removed} | {missed_games(game, games=wish.games)} |")
+        if wanted.only in game.kind:
+            say(f"| {game.kind} | {game.removed} | {missed_games(game, games=wanted.games)} |")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class Case:
     kind: type[Mechanism]
     rows: int
     queries: int
-    wish: tuple[tuple[str, float], ...] = ()
+    wanted: tuple[tuple[str, float], ...] = ()
 
     @property
     def rules(self) -> int:
@@ -33,7 +33,7 @@ class Case:
 
     @cache  # noqa: B019  a handful of frozen cases
     def mechanism(self) -> Mechanism:
-        return self.kind.tuned(rows=self.rows, queries=self.queries, **dict(self.wish))
+        return self.kind.tuned(rows=self.rows, queries=self.queries, **dict(self.wanted))
 
     def analysts(self) -> dict[str, Analyst]:
         a_round = -(-self.rules // ROUNDS)

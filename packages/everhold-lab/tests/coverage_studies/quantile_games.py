@@ -39,7 +39,7 @@ def quantile_course(
     counts = np.searchsorted(np.sort(values), _EDGES, side="right")
     means = counts / mechanism.rows
     seen = SealedValues(counts * mechanism.unit, means, [None] * len(counts))
-    told, label, _ = plan.tell(nats, _CountedUpTo(np.arange(len(_EDGES)), seen))
+    told, label, _ = plan.release(nats, _CountedUpTo(np.arange(len(_EDGES)), seen))
     low, high = told["edges"]
     ends = np.concatenate([[-np.inf], _EDGES, [np.inf]])[[low + 1, high + 1]]
     return (values <= 0.5).astype(np.float64), float(2 * _MIDDLE - low - high), label, not ends[0] <= 0.5 <= ends[1]

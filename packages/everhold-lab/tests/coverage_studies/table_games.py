@@ -47,7 +47,7 @@ def table_course(
     """
     plan, column = _plan(mechanism, _COIN, _FAR), rng.integers(0, 2, mechanism.rows)
     counts = np.array([mechanism.rows - column.sum(), column.sum()])
-    told, label, _ = plan.tell(nats, _seen(counts, mechanism))
+    told, label, _ = plan.release(nats, _seen(counts, mechanism))
     weights = plan.shares.first
     for mark, share in told["marks"]:
         weights = plan.shares.marked(weights, int(mark), share)
@@ -72,7 +72,7 @@ def marks_miss(*, paid: bool) -> Callable[[np.random.Generator], bool]:
     def play(rng: np.random.Generator) -> bool:
         ones = rng.binomial(mechanism.rows, 0.5, _COINS)
         seen = _seen(np.stack([mechanism.rows - ones, ones], axis=1).ravel(), mechanism)
-        told, _, _ = plan.tell(nats, seen)
+        told, _, _ = plan.release(nats, seen)
         weights = plan.shares.first
         for mark, share in told["marks"]:
             weights = plan.shares.marked(weights, int(mark), share)

@@ -34,7 +34,7 @@ def test_a_game_is_what_users_get(tmp_path, family):
             assert ends == pytest.approx(others, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", ["whole schools, classes declared", "short stretches of a long memory"])
+@pytest.mark.parametrize("name", ["whole schools, classes declared", "short blocks of a long memory"])
 def test_held_against_the_worst_case_of_declared_groups_the_study_fails(monkeypatch, name):
     games = [play(NAMED[name], seed) for seed in range(40)]
     assert not sum(not game.fair for game in games)
@@ -69,7 +69,7 @@ def test_rows_are_worth_what_the_advice_promises(family):
         "autoregression and noise, fitted",
         "100 large clusters, correlation 0.2",
         "momentum, a chain fitted to the label",
-        "short stretches of a long memory",
+        "short blocks of a long memory",
     ],
 )
 def test_without_warnings_the_same_games_break_their_promise(name):

@@ -166,10 +166,10 @@ def test_a_chain_of_few_states_leaves_out_no_more_than_its_equal_pairs(correlati
     assert few.concentration(5_000) == pytest.approx(many.concentration(5_000))
 
 
-def game(population, law=LAW, **wish) -> Game:
+def game(population, law=LAW, **wanted) -> Game:
     return Game(
         case=Case("c", 50_000, population), law=law, queries=70, overfits=5,
-        **{"tolerance": 0.1, "confidence": 0.95} | wish,
+        **{"tolerance": 0.1, "confidence": 0.95} | wanted,
     )  # fmt: skip
 
 
@@ -184,8 +184,8 @@ def test_the_planned_mechanisms_declare_the_population():
 
 
 def test_theorem_2_needs_rows_for_whole_groups_and_for_every_possible_record():
-    wish = {"queries": 70, "overfits": 5, "confidence": 0.95, "slack": 1 / 3}
-    single = zhao_theorem_2_rows(0.1, **wish).rows
+    wanted = {"queries": 70, "overfits": 5, "confidence": 0.95, "slack": 1 / 3}
+    single = zhao_theorem_2_rows(0.1, **wanted).rows
     assert rows_of_theorem_2(game(GROUPS)) == pytest.approx(5 * single, rel=1e-5)
     few, many = (rows_of_theorem_2(game(CHAIN, Attributes(count=count))) for count in (60, 600))
     assert many > 5 * few > 50 * single
@@ -199,9 +199,9 @@ def test_the_price_of_a_chain_is_that_of_its_matrix():
         log_least: float
 
     chain = CopiedInOrder(points=8, correlation=0.5)
-    wish = {"queries": 70, "overfits": 5, "confidence": 0.95, "slack": 1 / 3}
+    wanted = {"queries": 70, "overfits": 5, "confidence": 0.95, "slack": 1 / 3}
     model = chain.dependence()
-    expected = zhao_theorem_2_rows(0.1, price=lambda tau: model.bayesian_price(tau / 3, 10**6), **wish).rows
+    expected = zhao_theorem_2_rows(0.1, price=lambda tau: model.bayesian_price(tau / 3, 10**6), **wanted).rows
     assert rows_of_theorem_2(game(chain, Uniform(math.log(16)))) == pytest.approx(expected, rel=0.05)
 
 

@@ -202,8 +202,8 @@ def test_guess_and_check_needs_no_more_releases_than_the_bound():
     maker = PrivateMultiplicativeWeights(universe=plain_universe(64), mechanism=mechanism)
     noise = SeededNoise(1)
     session = maker.start(noise)
-    first = mechanism.room.concentration(mechanism.nats(1, 0, 0.0))
-    gap, error = float(mechanism.room.allowed(first)), 0.25 * np.pi / mechanism.grid
+    first = mechanism.margin.concentration(mechanism.nats(1, 0, 0.0))
+    gap, error = float(mechanism.margin.allowed(first)), 0.25 * np.pi / mechanism.grid
     for question in matrix_of(family):
         session, _ = maker.ask(session, question, histogram, noise)
     assert session.weights.updates == session.state.charged > 0

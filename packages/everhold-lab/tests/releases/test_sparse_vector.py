@@ -196,10 +196,10 @@ class Unscaled(SparseVector):
 
 
 def test_noise_on_values_that_does_not_grow_with_the_tops_is_caught():
-    wish = {"tops": 3, "threshold_scale": 2, "query_scale": 1, "redraws": False}
+    wanted = {"tops": 3, "threshold_scale": 2, "query_scale": 1, "redraws": False}
     values = (1, 1, 1, 0, 0, 0), (0, 0, 0, 1, 1, 1)
-    assert excess_and_share(SparseVector(**TINY, **wish), [values])[0] <= 1e-12
-    excess, share = excess_and_share(Unscaled(**TINY, **wish), [values])
+    assert excess_and_share(SparseVector(**TINY, **wanted), [values])[0] <= 1e-12
+    excess, share = excess_and_share(Unscaled(**TINY, **wanted), [values])
     assert excess > 1e-2
     assert share > 1.5
 
@@ -375,19 +375,19 @@ def test_the_split_has_the_least_variance(tops, monotone):
 @pytest.mark.parametrize("tops", [1, 10, 1000])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (1.0, 1e-6), (0.1, 1e-9), (3.0, 0.3)])
 def test_calibrated_scales_use_up_the_exact_curve(tops, epsilon, delta):
-    wish = {"epsilon": epsilon, "delta": delta, "tops": tops, "threshold": 0, "sensitivity": 2**30}
-    stream = SparseVector.calibrated(**wish)
+    wanted = {"epsilon": epsilon, "delta": delta, "tops": tops, "threshold": 0, "sensitivity": 2**30}
+    stream = SparseVector.calibrated(**wanted)
     assert stream.curve().epsilon(delta) == pytest.approx(epsilon, rel=1e-6)
     assert stream.curve().delta(epsilon) <= max(delta, 1e-15)
-    sparse = SparseVector.sparse(**wish)
+    sparse = SparseVector.sparse(**wanted)
     spread = [math.hypot(s.threshold_scale, s.query_scale) for s in (stream, sparse)]
     assert spread[0] < spread[1]
 
 
 @pytest.mark.parametrize("tops", [1, 10, 1000])
 def test_one_threshold_for_all_needs_less_noise_for_the_same_pure_loss(tops):
-    wish = {"epsilon": 1.0, "tops": tops, "threshold": 0, "sensitivity": 2**30}
-    sparse, split = SparseVector.sparse(**wish), SparseVector.lyu_su_li(**wish)
+    wanted = {"epsilon": 1.0, "tops": tops, "threshold": 0, "sensitivity": 2**30}
+    sparse, split = SparseVector.sparse(**wanted), SparseVector.lyu_su_li(**wanted)
     spread = [math.hypot(stream.threshold_scale, stream.query_scale) for stream in (sparse, split)]
     assert spread[1] < spread[0]
 
@@ -424,15 +424,15 @@ def test_verdicts_are_right_beyond_the_accuracy_and_only_there(redraws, share, k
 
 
 def test_numeric_sparse_as_thresholdout_has_the_curve_of_the_stream():
-    wish = {"epsilon": 2.0, "delta": 1e-6}
-    session = thresholdout_numeric(rows=10**5, queries=50, overfits=4, threshold=0.05, **wish)
-    stream = SparseVector.numeric(tops=4, threshold=0, sensitivity=2**30, **wish)
+    wanted = {"epsilon": 2.0, "delta": 1e-6}
+    session = thresholdout_numeric(rows=10**5, queries=50, overfits=4, threshold=0.05, **wanted)
+    stream = SparseVector.numeric(tops=4, threshold=0, sensitivity=2**30, **wanted)
     assert isinstance(session, Thresholdout)
     assert session.curve().level == pytest.approx(stream.curve().level, rel=1e-6)
     assert session.curve().times == stream.curve().times
     tuned = Thresholdout.tuned(rows=10**5, queries=50, overfits=4)
     radius = (
-        thresholdout_numeric(rows=10**5, queries=50, overfits=4, threshold=tuned.threshold, **wish).promise().radius
+        thresholdout_numeric(rows=10**5, queries=50, overfits=4, threshold=tuned.threshold, **wanted).promise().radius
     )
     assert tuned.promise().radius < radius
 
@@ -466,8 +466,8 @@ def test_values_that_are_not_integers_are_refused():
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 50.0])
 def test_the_scan_of_a_holdout_is_this_technique_with_one_top(epsilon):
-    wish = {"epsilon": epsilon, "threshold": 500, "sensitivity": 16}
-    scan, stream = AboveThreshold.tuned(**wish), SparseVector.lyu_su_li(**wish, tops=1)
+    wanted = {"epsilon": epsilon, "threshold": 500, "sensitivity": 16}
+    scan, stream = AboveThreshold.tuned(**wanted), SparseVector.lyu_su_li(**wanted, tops=1)
     assert (scan.threshold_scale, scan.query_scale) == (stream.threshold_scale, stream.query_scale)
     assert scan.curve() == stream.curve()
     for seed in range(200):

@@ -120,7 +120,7 @@ def test_fixed_questions_have_the_smaller_of_two_bounds():
 
 
 @pytest.mark.parametrize("tuned", [tuned_blr, tuned_mwem])
-def test_for_fixed_questions_the_privacy_has_to_be_wished_for(tuned):
+def test_for_fixed_questions_the_privacy_has_to_be_requested(tuned):
     with pytest.raises(ValueError, match="without any privacy"):
         tuned(universe=plain_universe(4), queries=random_family(5, 4), rows=5000, fixed_questions=True)
 
@@ -148,7 +148,7 @@ class Learned(Groups):
 def test_a_learned_model_takes_its_miss_from_beta():
     model = Learned(1)
     assert two_cells(3000, 0.1, confidence=0.9, dependence=model).beta == pytest.approx(0.04)
-    with pytest.raises(DependenceError, match="wish for less confidence"):
+    with pytest.raises(DependenceError, match="request less confidence"):
         two_cells(3000, 0.1, confidence=0.95, dependence=model)
 
 

@@ -44,7 +44,7 @@ class Minimum(Display):
         regret: Bound on the population's loss at `parameter` minus its least over the ball, in the units of the loss.
             It holds together with all other answers of the holdout, if the loss is convex in the parameter and no
             row's gradient is longer than the clipping length.
-        steps: Gradients that were answered; fewer than wished where the budget ended.
+        steps: Gradients that were answered; fewer than requested where the budget ended.
         charged: Credits of all steps; repeated steps are free.
         remaining: What is left of the budget, by name.
         confidence: Probability with which all statements of the holdout hold together.
@@ -103,7 +103,7 @@ def minimise(
         radius: Euclidean radius of the ball.
         steps: Gradients to ask for, at least 1.
         **step: As for `gradient`. ``clip``: largest length of a row's gradient, in units of the loss per unit of the
-            parameter. ``tolerance``: Euclidean half-width wished for in each gradient; by default the planned noise.
+            parameter. ``tolerance``: Euclidean half-width requested in each gradient; by default the planned noise.
             ``name``: with a name, equal steps are repeated questions and free. ``columns``: columns that the derivative
             reads; None for all but the row ids.
 

@@ -81,7 +81,7 @@ def spending(
     delta = float(delta)
     if simulated or not isinstance(mechanism, Transferred):
         return Spending(delta, state.asked, None, None, None)
-    planned, so_far = mechanism.curve(), mechanism.told(state)
+    planned, so_far = mechanism.curve(), mechanism.spent_curve(state)
     grid = mechanism.beyond_curve  # covers the difference between discrete and continuous noise
     fixed = _if_fixed(mechanism, [entry for entry in entries if entry.charged], delta=delta)
     epsilon = so_far.epsilon(delta) + (grid if state.asked else 0.0)

@@ -59,8 +59,8 @@ def test_the_regret_of_a_minimum_holds_for_the_population(holdout):
 
 
 def test_named_steps_are_repeated_free_of_charge(holdout):
-    wish = {"start": [0.0, 0.0], "radius": 1.0, "clip": LONGEST, "steps": 4, "name": "fit"}
-    first, again = eh.minimise(holdout, slope, **wish), eh.minimise(holdout, slope, **wish)
+    wanted = {"start": [0.0, 0.0], "radius": 1.0, "clip": LONGEST, "steps": 4, "name": "fit"}
+    first, again = eh.minimise(holdout, slope, **wanted), eh.minimise(holdout, slope, **wanted)
     assert first.charged == 400
     assert again.charged == 0
     assert again.parameter.tolist() == first.parameter.tolist()
@@ -90,9 +90,9 @@ def test_a_training_row_with_a_longer_gradient_is_refused_and_nothing_is_charged
     ids=str,
 )  # fmt: skip
 def test_bad_arguments_are_refused_and_nothing_is_charged(holdout, wrong):
-    wish = {"start": [0.0, 0.0], "radius": 1.0, "clip": LONGEST, "steps": 3} | wrong
+    wanted = {"start": [0.0, 0.0], "radius": 1.0, "clip": LONGEST, "steps": 3} | wrong
     with pytest.raises(ValueError, match=r"expected|pass"):
-        eh.minimise(holdout, wish.pop("derivative", slope), **wish)
+        eh.minimise(holdout, wanted.pop("derivative", slope), **wanted)
     assert holdout.remaining == {"questions": 25, "credits": 2500}
 
 

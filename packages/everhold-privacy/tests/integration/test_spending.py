@@ -36,8 +36,8 @@ def budget():
 
 
 def mechanism_of(name):
-    wish = {"overfits": 3} if name == "thresholdout" else {}
-    return MECHANISMS[name].tuned(rows=20_000, queries=100, **wish)
+    wanted = {"overfits": 3} if name == "thresholdout" else {}
+    return MECHANISMS[name].tuned(rows=20_000, queries=100, **wanted)
 
 
 @pytest.mark.parametrize("name", NOISY)
@@ -89,10 +89,10 @@ def test_a_delta_that_makes_no_sense(delta):
         spending(GaussianMechanism.tuned(rows=1_000, queries=10), State(), [], delta=delta)
 
 
-def sealed(tmp_path, **wish):
+def sealed(tmp_path, **wanted):
     rows = {"delay": np.random.default_rng(0).normal(10.0, 20.0, 5_000)}
     return eh.Holdout.create(
-        tmp_path / "s.db", "flights", holdout=rows, mechanism="privacy_budget", queries=40, **settings_from(wish)
+        tmp_path / "s.db", "flights", holdout=rows, mechanism="privacy_budget", queries=40, **settings_from(wanted)
     )
 
 

@@ -41,13 +41,13 @@ def opened_case_gate(
     holdout: RemoteHoldout, name: str, *, champion: Any, baseline: Any = None, **claims: Any
 ) -> RemoteCaseGate:
     """Open a gate about cases with its first champion; for stewards."""
-    wished = {key: value for key, value in claims.items() if value is not None}
-    if "ranges" in wished:
-        wished["ranges"] = {metric: [float(end) for end in ends] for metric, ends in wished["ranges"].items()}
+    requested = {key: value for key, value in claims.items() if value is not None}
+    if "ranges" in requested:
+        requested["ranges"] = {metric: [float(end) for end in ends] for metric, ends in requested["ranges"].items()}
     for listed in ("lower", "any_of"):
-        if listed in wished:
-            wished[listed] = list(wished[listed])
-    document = {"name": name, **wished, "champion": written_results(champion), "baseline": _written(baseline)}
+        if listed in requested:
+            requested[listed] = list(requested[listed])
+    document = {"name": name, **requested, "champion": written_results(champion), "baseline": _written(baseline)}
     holdout._send("/case-gates", document)
     return RemoteCaseGate(holdout, name)
 
@@ -206,7 +206,7 @@ def metric_of(metric: Any) -> Any:
 
 
 def check_strict(answer: Any, strict: bool) -> None:
-    """Raise `BudgetExhausted` for a refused answer where that was wished for."""
+    """Raise `BudgetExhausted` for a refused answer where that was requested."""
     if not (strict and answer.refused):
         return
     refused = getattr(answer, "first_refused", answer)

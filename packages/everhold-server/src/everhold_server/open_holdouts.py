@@ -63,7 +63,7 @@ class OpenHoldouts:
         whole = self.whole(name, principal)
         return whole if principal.role is Role.STEWARD else whole.analyst(principal.name)
 
-    def told_to(self, principal: Principal, text: str) -> str:
+    def shown_to(self, principal: Principal, text: str) -> str:
         """A text about several holdouts, as it is told to a principal: others than theirs have no name in it."""
         if principal.holdouts is None:
             return text

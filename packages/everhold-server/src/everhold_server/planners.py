@@ -35,7 +35,7 @@ _AT_ONCE = 2
 _MOST_WAITING = 8
 _MOST_OF_A_TOKEN = 3
 _LONGEST = 3.0 * CPU_SECONDS  # seconds on a clock: a busy machine gives a process less than all of one
-_LONGEST_KEPT = 10_000  # characters of a wish
+_LONGEST_KEPT = 10_000  # characters of a request
 _MOST_KEPT = 256
 _POLL = 0.05
 _WAIT = 5  # seconds until the next try
@@ -124,12 +124,12 @@ class Planners:
         self._closed = False
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
-    async def plan(self, request: Request, wish: Mapping[str, Any]) -> dict[str, Any]:
+    async def plan(self, request: Request, study: Mapping[str, Any]) -> dict[str, Any]:
         """Make a plan, or tell one that was made before.
 
         Args:
             request: On whose behalf; when its client hangs up, the work ends.
-            wish: As for `everhold.planning.worker.answer`.
+            study: As for `everhold.planning.worker.answer`.
 
         Returns:
             See there.
@@ -139,10 +139,10 @@ class Planners:
             Unavailable: If the line is full, or the service ends.
             TooMuchWork: If the plan takes too much time or memory.
             DependenceError: If the dependence is not a model.
-            ValueError: If the wish contradicts itself.
+            ValueError: If the request contradicts itself.
         """
-        check_network(wish.get("dependence"))
-        line = json.dumps(dict(wish), sort_keys=True)
+        check_network(study.get("dependence"))
+        line = json.dumps(dict(study), sort_keys=True)
         said = self._known(line)
         if said is None:
             with self._place(current_principal(request).token):

@@ -160,7 +160,7 @@ class RemoteHoldout(RemoteGrowingHoldout):
         """See `Holdout.certificate`; only the steward's lists queries, and no trusted time is added from here.
 
         Raises:
-            QueryRejected: If a time is wished for, or an answer is given as a question.
+            QueryRejected: If a time is requested, or an answer is given as a question.
         """
         if timestamp is not None:
             raise QueryRejected(
@@ -169,8 +169,8 @@ class RemoteHoldout(RemoteGrowingHoldout):
             )
         named = answers if isinstance(answers, Mapping) else {_shown(answer): answer for answer in answers}
         chosen = [f"{_choice(answer)}={label}" for label, answer in named.items()]
-        wished = {"format": "json", "answer": chosen, **({} if queries else {"queries": "false"})}
-        document = self._connection.get(f"{self._path}/certificate", wished)
+        requested = {"format": "json", "answer": chosen, **({} if queries else {"queries": "false"})}
+        document = self._connection.get(f"{self._path}/certificate", requested)
         return Certificate(document)
 
     @property

@@ -80,7 +80,7 @@ class NotTaken(Unusable):
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class RequestContent:
     """Content of a request.
 
     Attributes:
@@ -151,7 +151,7 @@ def _document(model: type[Document], written: bytes) -> Document:
         raise RequestValidationError(found) from None
 
 
-async def _received(request: Request, _: Viewer) -> AsyncIterator[Received]:
+async def _received(request: Request, _: Viewer) -> AsyncIterator[RequestContent]:
     """Read the body of a known principal; no other body."""
     settings = request.app.state.settings
     kind, options = parse_options_header(request.headers.get("content-type", ""))
@@ -168,7 +168,7 @@ async def _received(request: Request, _: Viewer) -> AsyncIterator[Received]:
             )
         try:
             await _read(request, reading, most=settings.most_bytes)
-            yield Received(folder, *reading.end())
+            yield RequestContent(folder, *reading.end())
         finally:
             reading.close()
 
@@ -352,7 +352,7 @@ async def _received_file(request: Request, _: Viewer) -> AsyncIterator[Path]:
         yield path
 
 
-Brought = Annotated[Received, Depends(_received)]
+Brought = Annotated[RequestContent, Depends(_received)]
 """Content of a request; a route names its principal first, so that nothing is read of an unauthorised sender."""
 
 BroughtFile = Annotated[Path, Depends(_received_file)]

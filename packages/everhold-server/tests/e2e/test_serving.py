@@ -70,11 +70,11 @@ def test_the_first_link_is_of_a_steward_for_half_a_day(tmp_path):
 class Process:
     """A service in a process of its own."""
 
-    def __init__(self, folder, *wish):
+    def __init__(self, folder, *wanted):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        command = [*PROGRAM, "--storage", str(folder / "s.db"), "--port", str(port), *wish]
+        command = [*PROGRAM, "--storage", str(folder / "s.db"), "--port", str(port), *wanted]
         paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=paths

@@ -32,8 +32,8 @@ def service(tmp_path_factory):
 def gate(service):
     """A gate with a guard, as the steward has it."""
     with service.connect(service.root) as holdout:
-        wish = {"better": "accuracy", "not_worse": {"cost": 0.5}, "champion": results(4), "name": "main"}
-        assert holdout.gate(**wish).name == holdout.gate(**wish).name == "main"
+        wanted = {"better": "accuracy", "not_worse": {"cost": 0.5}, "champion": results(4), "name": "main"}
+        assert holdout.gate(**wanted).name == holdout.gate(**wanted).name == "main"
         yield holdout.gate(name="main")
 
 
@@ -103,8 +103,8 @@ def test_what_are_no_results_is_refused(gate, sent):
 
 
 def test_cases_that_are_appended_need_results_of_champion_and_baseline(tmp_path):
-    wish = {"results": results(4), "better": "accuracy", "not_worse": {"cost": 0.5}}
-    with eh.seal_cases(f"{tmp_path}/study.db", "study", **wish) as suite:
+    wanted = {"results": results(4), "better": "accuracy", "not_worse": {"cost": 0.5}}
+    with eh.seal_cases(f"{tmp_path}/study.db", "study", **wanted) as suite:
         suite.allot("ada", questions=9, charges=3)
     (tmp_path / "more.csv").write_text("case,position\nt40,40\nt41,41\n")
     added = results(40, (40, 41))

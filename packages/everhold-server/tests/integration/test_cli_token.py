@@ -17,8 +17,8 @@ def recognised(text):
 
 
 def test_a_token_is_made_with_its_allotment_listed_and_taken_back(study, everhold):
-    wish = ("--holdout", "flights", "--questions", "5", "--charges", "1", "--days", "30", "--format", "json")
-    made = json.loads(everhold("token", "create", "s.db", "ada", *wish).stdout)
+    wanted = ("--holdout", "flights", "--questions", "5", "--charges", "1", "--days", "30", "--format", "json")
+    made = json.loads(everhold("token", "create", "s.db", "ada", *wanted).stdout)
     found = recognised(made["secret"])
     assert (found.name, found.role, found.holdouts) == ("ada", "analyst", ("flights",))
     with Holdout.open("s.db", "flights") as holdout:

@@ -39,10 +39,10 @@ BY_ID = {"id": IDS[::-1], "said": GUESSED[::-1]}
 TRAINED_BY_ID = {"said": TRAINED, "id": IDS + samples.ROWS}
 
 
-def sealed(folder, name="study", **wish):
+def sealed(folder, name="study", **wanted):
     """The same rows and the same noise each time, so that two of them answer the same."""
     own = {"holdout": {"id": IDS, **samples.rows(0)}, "training": {"id": IDS + samples.ROWS, **samples.rows(1)}}
-    return samples.create(folder, name, **{**own, "row_id": "id", "seed": 3, **wish})
+    return samples.create(folder, name, **{**own, "row_id": "id", "seed": 3, **wanted})
 
 
 @pytest.fixture(autouse=True)
@@ -139,9 +139,9 @@ def test_two_different_questions_are_told_apart(tmp_path):
 
 def test_certificates_and_competitions_arrive(tmp_path, monkeypatch):
     sealed(tmp_path).close()
-    wish = {"feedback": "score", "mechanism": None, "teams": 3, "submissions": 2, "allow_vacuous": True}
+    wanted = {"feedback": "score", "mechanism": None, "teams": 3, "submissions": 2, "allow_vacuous": True}
     with warnings_collected():
-        sealed(tmp_path, "contest", **wish).close()
+        sealed(tmp_path, "contest", **wanted).close()
     with serving(tmp_path) as service, warnings_collected():
         with service.connect(service.root) as holdout:
             answer = holdout.ask("delay > 15")
@@ -175,8 +175,8 @@ def test_rows_are_sealed_from_files(tmp_path, monkeypatch):
 
 def test_tables_in_memory_are_sealed_and_appended(tmp_path):
     with serving(tmp_path) as service, Connection(service.address, token=service.root) as way:
-        wish = {"label": "late", "queries": 20, "mechanism": "guess_and_check"}
-        made = client.create(way, "new", holdout=samples.rows(0), training=pd.DataFrame(samples.rows(1)), **wish)
+        wanted = {"label": "late", "queries": 20, "mechanism": "guess_and_check"}
+        made = client.create(way, "new", holdout=samples.rows(0), training=pd.DataFrame(samples.rows(1)), **wanted)
         arrived = made.append(pd.DataFrame(samples.rows(2)))
         assert (arrived.rows, made.status()["rows"]) == (samples.ROWS, 2 * samples.ROWS)
         with pytest.raises(eh.HoldoutRejected, match="rows are a int; expected a path"):
@@ -212,7 +212,7 @@ def test_errors_are_those_of_this_machine(tmp_path, monkeypatch):
             holdout.ask("delay > 15")
 
 
-def test_a_refused_answer_is_an_error_where_that_was_wished_for(tmp_path, monkeypatch):
+def test_a_refused_answer_is_an_error_where_that_was_requested(tmp_path, monkeypatch):
     sealed(tmp_path).close()
     with serving(tmp_path) as service, warnings_collected():
         with service.connect(service.root) as holdout:
@@ -238,9 +238,9 @@ DESCRIBED = httpx.Response(200, json={"schema": SCHEMA, "remaining": {"questions
 SAID = httpx.Response(200, json={**told(ANSWER), "warnings": []})
 
 
-def remote(*responses, address="https://holdout.example", token="eh_secret", **wish):
+def remote(*responses, address="https://holdout.example", token="eh_secret", **wanted):
     service = Answering(DESCRIBED, *responses)
-    return eh.connect(address, "study", token=token, transport=httpx.MockTransport(service), **wish), service
+    return eh.connect(address, "study", token=token, transport=httpx.MockTransport(service), **wanted), service
 
 
 def test_what_got_no_response_is_sent_again():
@@ -307,10 +307,10 @@ def test_a_lost_file_is_asked_for_again_and_another_content_is_no_file():
     file = httpx.Response(200, content=b"PAR1", headers={"Content-Type": "application/vnd.apache.parquet"})
     service = Answering(lost, file, page)
     with Connection("https://holdout.example", token="eh_secret", transport=httpx.MockTransport(service)) as way:
-        wish = {"media_type": "application/vnd.apache.parquet"}
-        assert way.download("/holdouts/study/retire", {"before": 1}, **wish) == b"PAR1"
+        wanted = {"media_type": "application/vnd.apache.parquet"}
+        assert way.download("/holdouts/study/retire", {"before": 1}, **wanted) == b"PAR1"
         with pytest.raises(EverholdError, match="status 200"):
-            way.download("/holdouts/study/retire", {"before": 1}, **wish)
+            way.download("/holdouts/study/retire", {"before": 1}, **wanted)
     first, second, _ = service.requests
     assert (first.url, first.content) == (second.url, second.content)
 

@@ -98,9 +98,9 @@ def contest(holdout):
         )
 
 
-def sealed(folder, name="study", **wish):
+def sealed(folder, name="study", **wanted):
     own = {"holdout": {"id": IDS, **samples.rows(0)}, "training": {"id": IDS + samples.ROWS, **samples.rows(1)}}
-    return samples.create(folder, name, **{**own, "row_id": "id", "seed": 3, **wish})
+    return samples.create(folder, name, **{**own, "row_id": "id", "seed": 3, **wanted})
 
 
 def recorded(folder, name="study"):
@@ -118,12 +118,12 @@ ACTS = {"study": (study, {}), "contest": (contest, CONTEST)}
 @pytest.mark.parametrize("way", [Lost, Impatient])
 @pytest.mark.parametrize("what", ACTS)
 def test_whatever_is_sent_twice_is_recorded_once(tmp_path, way, what):
-    act, wish = ACTS[what]
+    act, wanted = ACTS[what]
     here, there = tmp_path / "here", tmp_path / "there"
     with warnings_collected():
         for folder in (here, there):
             folder.mkdir()
-            sealed(folder, **wish).close()
+            sealed(folder, **wanted).close()
         with eh.Holdout.open(here / "study.db", "study") as holdout:
             act(holdout)
         transport = way()
@@ -155,12 +155,12 @@ def test_a_name_is_taken_for_other_rows_and_settings(tmp_path):
     sealed(tmp_path, "first").close()
     rows = tmp_path / "rows.csv"
     rows.write_text("\n".join(["delay,late", *(f"{k % 97}.5,{k % 2}" for k in range(3_000))]))
-    wish = {"holdout": rows, "label": "late", "queries": 50, "overfits": 2}
+    wanted = {"holdout": rows, "label": "late", "queries": 50, "overfits": 2}
     with serving(tmp_path) as service, warnings_collected(), Connection(service.address, token=service.root) as sending:
         for _ in range(2):
-            client.create(sending, "sent", **wish)
+            client.create(sending, "sent", **wanted)
         with pytest.raises(eh.EverholdError, match="sent"):
-            client.create(sending, "sent", **{**wish, "queries": 51})
+            client.create(sending, "sent", **{**wanted, "queries": 51})
         rows.write_text(rows.read_text().replace("96.5,1", "96.5,0"))
         with pytest.raises(eh.EverholdError, match="sent"):
-            client.create(sending, "sent", **wish)
+            client.create(sending, "sent", **wanted)

@@ -17,9 +17,9 @@ from everhold.errors import Unavailable
 from everhold.ledger.address import ROWS_VARIABLE
 
 
-def sealed(url, name="study", **wish):
-    wish = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), "again": True, **wish}
-    return Holdout.create(url, name, training=rows(1), **settings_from(wish))
+def sealed(url, name="study", **wanted):
+    wanted = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), "again": True, **wanted}
+    return Holdout.create(url, name, training=rows(1), **settings_from(wanted))
 
 
 def test_a_study_goes_its_whole_way(postgres, postgres_url, tmp_path):

@@ -42,17 +42,17 @@ def seal(folder, *names):
     return folder / "s.db"
 
 
-def make(storage, **wish):
+def make(storage, **wanted):
     """The app of a storage, which answers at once, with a clock that tests move on."""
     settings = Settings(storage=str(storage), address=ADDRESS)
-    app = make_app(replace(settings, **{"answers_wait_for": 0.0, **wish}))
+    app = make_app(replace(settings, **{"answers_wait_for": 0.0, **wanted}))
     app.state.token_store.records.clock = Clock()
     return app
 
 
-def token(app, role=Role.STEWARD, name="grace", **wish):
+def token(app, role=Role.STEWARD, name="grace", **wanted):
     """The text of a new token."""
-    return app.state.token_store.make(role, name, by="test", **wish).secret
+    return app.state.token_store.make(role, name, by="test", **wanted).secret
 
 
 def bearing(text):

@@ -26,22 +26,22 @@ def rows(seed, *, first_id=0, count=ROWS):
     }
 
 
-def create(folder, *, queries=200, overfits=5, **wish):
+def create(folder, *, queries=200, overfits=5, **wanted):
     """A holdout that keeps a gate, with ids."""
     sealed = rows(0)
     sealed["kind"][17] = SECRET
-    wish = {"training": rows(1, first_id=10_000), "mechanism": "guess_and_check", **wish}
+    wanted = {"training": rows(1, first_id=10_000), "mechanism": "guess_and_check", **wanted}
     return Holdout.create(
         folder / "s.db", "flights", holdout=sealed, label="late", queries=queries,
-        **settings_from({**wish, "row_id": "id", "overfits": overfits}),
+        **settings_from({**wanted, "row_id": "id", "overfits": overfits}),
     )  # fmt: skip
 
 
-def call(holdout, *calls, **wish):
+def call(holdout, *calls, **wanted):
     """The results of calls, each a name and arguments, of one client in this process."""
 
     async def agent():
-        async with Client(make_server(holdout, **wish)) as client:
+        async with Client(make_server(holdout, **wanted)) as client:
             return [await client.call_tool(name, arguments) for name, arguments in calls]
 
     results = anyio.run(agent)
@@ -49,17 +49,17 @@ def call(holdout, *calls, **wish):
     return results
 
 
-def told(holdout, name, arguments=None, **wish):
+def told(holdout, name, arguments=None, **wanted):
     """What one call that is answered tells."""
-    (result,) = call(holdout, (name, arguments or {}), **wish)
+    (result,) = call(holdout, (name, arguments or {}), **wanted)
     assert not result.is_error, result.content[0].text
     return result.structured_content
 
 
-def refused(holdout, name, arguments=None, **wish):
+def refused(holdout, name, arguments=None, **wanted):
     """The message of one call that fails, which costs nothing."""
     before = holdout.status()
-    (result,) = call(holdout, (name, arguments or {}), **wish)
+    (result,) = call(holdout, (name, arguments or {}), **wanted)
     assert result.is_error
     assert holdout.status() == before
     return result.content[0].text

@@ -52,8 +52,8 @@ class Server:
 
     def start(self):
         """Start it; it listens soon after."""
-        wish = [*self.command, "--port", str(self.port)]
-        self.process = _starts_at_once.Process(target=run_command, args=(wish, self._log), daemon=True)
+        wanted = [*self.command, "--port", str(self.port)]
+        self.process = _starts_at_once.Process(target=run_command, args=(wanted, self._log), daemon=True)
         self.process.start()
 
     def kill(self):

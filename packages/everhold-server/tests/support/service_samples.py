@@ -32,10 +32,10 @@ def storage(folder, database="study.db"):
     return f"sqlite:///{folder}/{database}"
 
 
-def seal(folder, name="study", *, ids=False, allot=("ada", "bob"), **wish):
+def seal(folder, name="study", *, ids=False, allot=("ada", "bob"), **wanted):
     """A holdout with parts for two analysts."""
     own = {"holdout": rows(0, ids=ids), "training": rows(1, ids=ids), "row_id": "id" if ids else None}
-    with samples.create(folder, name, **{**own, **wish}) as made, warnings_collected():
+    with samples.create(folder, name, **{**own, **wanted}) as made, warnings_collected():
         for analyst in allot:
             made.allot(analyst, questions=20, charges=1)
 

@@ -27,10 +27,10 @@ BY_ID = {"id": SEALED["id"][::-1], "said": SCORES[::-1]}
 UNIVERSE = Universe((ListedColumn("arm", ("A", "B"), "B"), BinnedColumn("x", (-1, 0, 1)), ListedColumn("y", (0, 1))))
 
 
-def create(folder, name="study", mechanism="privacy_budget", **wish):
+def create(folder, name="study", mechanism="privacy_budget", **wanted):
     """A holdout that takes questions of every kind."""
-    wish = {"training": TRAINING, "label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5, **wish}
-    return eh.Holdout.create(f"{folder}/wire.db", name, holdout=SEALED, mechanism=mechanism, **settings_from(wish))
+    wanted = {"training": TRAINING, "label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5, **wanted}
+    return eh.Holdout.create(f"{folder}/wire.db", name, holdout=SEALED, mechanism=mechanism, **settings_from(wanted))
 
 
 WITHOUT_NOISE = ("choose", "first_above", "all_above", "quantile", "metric", "synthesize")

@@ -194,7 +194,7 @@ class Holdout(GrowingHoldout):
                 stay in an engine and nothing is declared. Or if a split was stratified by a column, or put whole groups
                 of a column on one side, and that is not declared.
         """
-        from everhold.asking.creation import Creation, MechanismWish
+        from everhold.asking.creation import Creation, StudyRequest
         from everhold.sealing.request import SealRequest
         from everhold.sealing.row_store import is_table
         from everhold.sealing.settings import Planning, Rows
@@ -214,11 +214,11 @@ class Holdout(GrowingHoldout):
         request = SealRequest(
             holdout=holdout, training=training, label=label, rows=rows or Rows(), seed=seed, extensions=extensions
         )
-        wish = MechanismWish(
+        study = StudyRequest(
             mechanism=mechanism, queries=queries, surprises=surprises, confidence=confidence, dependence=dependence,
             planning=planning or Planning(),
         )  # fmt: skip
-        creation = Creation(request, wish, declared=declared, share=share)
+        creation = Creation(request, study, declared=declared, share=share)
         store, record, folder = creation.record(storage, name, allow_resealing=bool(allow_resealing))
         created = cls(store, record, folder, holdout if is_table(holdout) else None, checked=True)
         creation.finish(created._executor, folder)
@@ -448,7 +448,7 @@ class Holdout(GrowingHoldout):
                 `mean`. A `histogram` is one question for each bin and has one answer for each. What has a price of its
                 own, such as ``choose([...])`` or ``quantile(...)``, needs the mechanism ``"privacy_budget"``.
             guess: The analyst's own guess, in the question's units, in place of the training estimate.
-            tolerance: Half-width wished for, in the question's units; sharper answers cost more credits. Only with the
+            tolerance: Half-width requested, in the question's units; sharper answers cost more credits. Only with the
                 mechanism ``"privacy_budget"`` and for questions that are not made of several.
             strict: Raise `BudgetExhausted` instead of returning a refused answer.
             silent: Only register the question: nothing is told of it before `unseal`. It counts as asked and costs
@@ -626,7 +626,7 @@ class Holdout(GrowingHoldout):
         with progress("asking"):
             executor = self._asked_of(None)
             compiler = executor.compiler.silently() if silent else executor.compiler
-            return ask_apart(executor, compiler.batch(questions, guesses, told=reveal == "all"))
+            return ask_apart(executor, compiler.batch(questions, guesses, full_release=reveal == "all"))
 
     def __getattr__(self, name: str) -> Any:
         """The accessor of an extension, or a method that was moved."""
@@ -660,7 +660,7 @@ class Holdout(GrowingHoldout):
         the population together with all others. That is safe only because the same transaction closes the ledger.
         Whatever was asked before stays free. Unsealing again tells the same.
 
-        Other holdouts lose their promise that share rows with this one, or hold the next stretch of the same series
+        Other holdouts lose their promise that share rows with this one, or hold the next block of the same series
         without an embargo (`losing_their_promise`). So does any earlier copy of database and folder.
 
         Raises:

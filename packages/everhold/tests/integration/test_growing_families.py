@@ -16,8 +16,8 @@ def rows(seed, number=ROWS):
 
 def create(folder, **more):
     declared = {"texts": eh.texts(60), "rates": eh.subgroups(["g"], of="x > 0")}
-    wish = {"declared": declared, "planning": eh.Planning(grows=True), "training": rows(1), "queries": 50, **more}
-    return eh.Holdout.create(f"sqlite:///{folder}/a.db", "a", holdout=rows(0), **wish)
+    wanted = {"declared": declared, "planning": eh.Planning(grows=True), "training": rows(1), "queries": 50, **more}
+    return eh.Holdout.create(f"sqlite:///{folder}/a.db", "a", holdout=rows(0), **wanted)
 
 
 @pytest.fixture
@@ -108,9 +108,9 @@ def of_groups(folder, **more):
         "texts": eh.texts(40), "rates": eh.subgroups(["g"], of="x > 0"),
         "listed": eh.listed([eh.mean("x", low=-3, high=3), eh.difference("x > 0", "x > 0.1")]),
     }  # fmt: skip
-    wish = {"declared": declared, "training": people(1, 300, first=50_000), "planning": PLANNED, **more}
+    wanted = {"declared": declared, "training": people(1, 300, first=50_000), "planning": PLANNED, **more}
     return eh.Holdout.create(
-        f"sqlite:///{folder}/g.db", "g", holdout=people(0, 600), dependence=eh.Groups("person"), queries=50, **wish
+        f"sqlite:///{folder}/g.db", "g", holdout=people(0, 600), dependence=eh.Groups("person"), queries=50, **wanted
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def test_groups_that_are_larger_than_was_said_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("wanted", "said"),
     [
         ({"planning": eh.Planning(grows=True)}, "how large a group may be"),
         ({"planning": eh.Planning(grows=True, largest_group=2)}, "at least 3, the largest group"),
@@ -154,9 +154,9 @@ def test_groups_that_are_larger_than_was_said_are_refused(tmp_path):
         ({"declared": None}, "expected it with grows=True"),
     ],
 )
-def test_the_largest_group_is_said_where_it_is_needed(tmp_path, wish, said):
+def test_the_largest_group_is_said_where_it_is_needed(tmp_path, wanted, said):
     with pytest.raises(HoldoutRejected, match=said):
-        of_groups(tmp_path, **wish)
+        of_groups(tmp_path, **wanted)
 
 
 def test_families_of_a_fixed_number_of_rows_take_no_arrivals(tmp_path):

@@ -34,7 +34,7 @@ def thresholds():
 
 def test_sharper_answers_cost_more_and_keep_their_tolerance(budget):
     planned = budget.promise.radius
-    dear, usual, cheap = (budget.ask("late = 1", tolerance=wish) for wish in (0.8 * planned, None, 3 * planned))
+    dear, usual, cheap = (budget.ask("late = 1", tolerance=wanted) for wanted in (0.8 * planned, None, 3 * planned))
     assert dear.charged > usual.charged == 100 > cheap.charged
     assert max(dear.high - dear.value, dear.value - dear.low) <= 0.8 * planned
     assert all(answer.low < 0.401 < answer.high for answer in (dear, usual, cheap))
@@ -56,7 +56,7 @@ def test_a_quote_is_what_is_then_charged(budget):
 
 
 def test_a_question_with_another_tolerance_is_another_question(budget):
-    first, again, other = (budget.ask("late = 1", tolerance=wish) for wish in (0.2, 0.2, 0.21))
+    first, again, other = (budget.ask("late = 1", tolerance=wanted) for wanted in (0.2, 0.2, 0.21))
     assert again.repeated
     assert (again.value, again.charged) == (first.value, 0)
     assert other.question != first.question

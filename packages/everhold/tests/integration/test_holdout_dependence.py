@@ -21,9 +21,9 @@ def households(first, count, *, size=4, seed=0):
 
 
 def sealed(path, **settings):
-    wish = {"queries": 20, "overfits": 2, "dependence": eh.Groups("home")} | settings
+    wanted = {"queries": 20, "overfits": 2, "dependence": eh.Groups("home")} | settings
     data = {"holdout": households(0, 500), "training": households(500, 500, seed=1)}
-    return eh.Holdout.create(path, "homes", **settings_from(data | wish))
+    return eh.Holdout.create(path, "homes", **settings_from(data | wanted))
 
 
 def test_the_promise_is_that_of_the_plan_under_the_sizes_found(tmp_path):
@@ -108,9 +108,9 @@ class TestSeattleWeather:
     future = weather[weather["date"] >= "2014-01-15"]
 
     def create(self, path, dependence, **settings):
-        wish = {"holdout": self.future, "training": self.past, "queries": 10, "overfits": 1} | settings
+        wanted = {"holdout": self.future, "training": self.past, "queries": 10, "overfits": 1} | settings
         return eh.Holdout.create(
-            path, "weather", dependence=dependence, mechanism="guess_and_check", **settings_from(wish)
+            path, "weather", dependence=dependence, mechanism="guess_and_check", **settings_from(wanted)
         )
 
     def test_a_fitted_chain_reaches_the_certificate(self, tmp_path):
@@ -196,7 +196,7 @@ class TestSeattleWeather:
 
     def test_seasons_last_longer_than_a_chain_of_days(self, tmp_path):
         chain = eh.MarkovChain.fit(self.past, order_by="date", state="rain", gap=14)
-        with pytest.warns(eh.DependenceWarning, match="stretch"):
+        with pytest.warns(eh.DependenceWarning, match="block"):
             holdout = self.create(tmp_path / "s.db", chain)
         with holdout, pytest.warns(eh.DependenceWarning, match="temp_max > 20.*nothing was charged yet"):
             holdout.ask("temp_max > 20")

@@ -174,8 +174,8 @@ def test_one_overfit_left_refuses_two_parts_whatever_their_guesses_are(tmp_path)
         ("good", {**rows(0), "delay": rows(0)["delay"] + 1e-9}),
         ("bad", {**rows(1), "delay": rows(1)["delay"] + 500.0}),
     ]:
-        wish = {"mechanism": mechanism, "training": training, "seed": 5, "allow_vacuous": True}
-        with create(tmp_path, name, **wish) as holdout:
+        wanted = {"mechanism": mechanism, "training": training, "seed": 5, "allow_vacuous": True}
+        with create(tmp_path, name, **wanted) as holdout:
             assert holdout.ask(UA).source == "refused"
             assert len(holdout.transcript()) == 0
 

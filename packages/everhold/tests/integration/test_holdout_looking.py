@@ -78,8 +78,8 @@ def spend_all(holdout):
 @pytest.mark.parametrize("analyst", [None, "team-a"])
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_neither_a_repeat_nor_a_refusal_is_looked_at(tmp_path, kind, analyst):
-    wish, ask = QUESTIONS[kind]
-    with create(tmp_path, **wish) as holdout:
+    wanted, ask = QUESTIONS[kind]
+    with create(tmp_path, **wanted) as holdout:
         holdout.allot("team-a", questions=100, charges=10_000)
         asking = holdout if analyst is None else holdout.analyst(analyst)
         first = ask(asking)
@@ -91,7 +91,7 @@ def test_neither_a_repeat_nor_a_refusal_is_looked_at(tmp_path, kind, analyst):
             again = ask(asking)
         assert {**again.to_dict(), "remaining": 0, "charged": 0} == {**first.to_dict(), "remaining": 0, "charged": 0}
         assert len(holdout.transcript()) == entries
-    with create(tmp_path, "spent", **wish) as holdout:
+    with create(tmp_path, "spent", **wanted) as holdout:
         holdout.allot("team-a", questions=100, charges=10_000)
         asking = holdout if analyst is None else holdout.analyst(analyst)
         spend_all(holdout)
@@ -105,8 +105,8 @@ def test_neither_a_repeat_nor_a_refusal_is_looked_at(tmp_path, kind, analyst):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_refuses_by_what_is_public(tmp_path, name):
-    wish = {"mechanism": eh.Ladder(rows=ROWS, queries=3, grid=9)} if name == "ladder" else {"mechanism": name}
-    with create(tmp_path, queries=3, overfits=1, **wish) as holdout:
+    wanted = {"mechanism": eh.Ladder(rows=ROWS, queries=3, grid=9)} if name == "ladder" else {"mechanism": name}
+    with create(tmp_path, queries=3, overfits=1, **wanted) as holdout:
         spend_all(holdout)
         before = holdout.status()
         with blindfolded():
@@ -129,10 +129,10 @@ def test_the_ledger_does_not_grow_over_a_thousand_refusals(tmp_path):
 
 def test_a_question_of_a_batch_that_is_refused_was_not_looked_at(tmp_path, monkeypatch):
     """What an allotment still pays for depends on what the first ones cost, which is known after they were answered."""
-    looked_at, plain = [], StoredRows.totals
+    reader, plain = [], StoredRows.totals
 
     def spied(self, queries, **named):
-        looked_at.extend(query.shown for query in queries if self._sealed)
+        reader.extend(query.shown for query in queries if self._sealed)
         return plain(self, queries, **named)
 
     monkeypatch.setattr(StoredRows, "totals", spied)
@@ -143,7 +143,7 @@ def test_a_question_of_a_batch_that_is_refused_was_not_looked_at(tmp_path, monke
         holdout.allot("a", questions=12, charges=2)
         for text, guess in zip(texts, guesses, strict=True):
             one_by_one.append(holdout.analyst("a").ask(text, guess=guess))
-    looked_at.clear()
+    reader.clear()
     with create(tmp_path, mechanism=guess_and_check(overfits=2)) as holdout:
         holdout.allot("a", questions=12, charges=2)
         answers = holdout.analyst("a").ask_many(texts, guesses=guesses)
@@ -152,7 +152,7 @@ def test_a_question_of_a_batch_that_is_refused_was_not_looked_at(tmp_path, monke
             for entry in all_entries(holdout._executor.ledger, holdout.status()["ledger_head"]["sequence"])
         ]
     answered = [answer.question for answer in answers if answer.source != "refused"]
-    assert len(looked_at) == len(set(looked_at)) == len(answered)
+    assert len(reader) == len(set(reader)) == len(answered)
     assert ledger[1:] == answered  # after the allotment
     assert 0 < len(answered) < len(texts)
     assert [(a.value, a.source) for a in answers] == [(a.value, a.source) for a in one_by_one]

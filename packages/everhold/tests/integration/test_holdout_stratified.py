@@ -35,9 +35,9 @@ def by_rows(number, rng):
     return by_chance(len(number), 0.5, rng)
 
 
-def made(folder, training, sealed, **wish):
-    wish = {"queries": 20, "overfits": 3, "mechanism": "guess_and_check", **wish}
-    return eh.Holdout.create(folder / "h.db", "h", holdout=sealed, training=training, **settings_from(wish))
+def made(folder, training, sealed, **wanted):
+    wanted = {"queries": 20, "overfits": 3, "mechanism": "guess_and_check", **wanted}
+    return eh.Holdout.create(folder / "h.db", "h", holdout=sealed, training=training, **settings_from(wanted))
 
 
 def over_represented(training):
@@ -130,14 +130,14 @@ REFUSED = {
 @pytest.mark.filterwarnings("ignore::everhold.EverholdWarning")
 @pytest.mark.parametrize("what", REFUSED)
 def test_shares_are_declared_only_where_something_is_promised_for_them(tmp_path, what):
-    wish, message = REFUSED[what]
+    wanted, message = REFUSED[what]
     rng = np.random.default_rng(0)
     both = [
         {"c": rng.choice(["a", "b"], 3_000).astype(object), "x": rng.random(3_000),
          "g": np.arange(3_000) // 2 + 5_000 * side} for side in (0, 1)
     ]  # fmt: skip
     with pytest.raises(eh.HoldoutRejected, match=message):
-        made(tmp_path, *both, **{"stratified": "c", "allow_vacuous": True, "overfits": None, **wish})
+        made(tmp_path, *both, **{"stratified": "c", "allow_vacuous": True, "overfits": None, **wanted})
     with pytest.raises(eh.HoldoutNotFound):
         eh.Holdout.open(tmp_path / "h.db", "h")
 

@@ -167,16 +167,16 @@ WISHES = (
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning", BEFORE_NUMPY_2_3)
-@pytest.mark.parametrize("wish", WISHES)
-def test_wishes_end_in_typed_errors(tmp_path, monkeypatch, wish):
+@pytest.mark.parametrize("wanted", WISHES)
+def test_requests_end_in_typed_errors(tmp_path, monkeypatch, wanted):
     monkeypatch.chdir(tmp_path)
     for number, (what, value) in enumerate(NASTY.items()):
-        wished = {"mechanism": "gaussian", "queries": 3, "allow_vacuous": True, "holdout": rows(0, 120)}
-        if wish in ("overfits", "slack"):
-            wished |= {"mechanism": "guess_and_check", "training": rows(1, 120)}
+        requested = {"mechanism": "gaussian", "queries": 3, "allow_vacuous": True, "holdout": rows(0, 120)}
+        if wanted in ("overfits", "slack"):
+            requested |= {"mechanism": "guess_and_check", "training": rows(1, 120)}
         place = {"storage": f"{tmp_path}/s.db", "name": f"h{number}"}
         fault = fault_of(
-            lambda wishes={**wished, **place, wish: value}: eh.Holdout.create(**settings_from(wishes)).close()
+            lambda requests={**requested, **place, wanted: value}: eh.Holdout.create(**settings_from(requests)).close()
         )
         assert is_spoken(fault), (what, fault)
 
@@ -189,9 +189,9 @@ def test_what_cannot_be_a_name_is_not_found(tmp_path, name):
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning", BEFORE_NUMPY_2_3)
-@pytest.mark.parametrize("wish", ["rows", "queries", "confidence", "radius"])
-def test_plans_end_in_typed_errors(wish):
-    usual = {"rows": None, "queries": 3, "radius": 0.1} if wish == "radius" else {"rows": 1_000, "queries": 3}
+@pytest.mark.parametrize("wanted", ["rows", "queries", "confidence", "radius"])
+def test_plans_end_in_typed_errors(wanted):
+    usual = {"rows": None, "queries": 3, "radius": 0.1} if wanted == "radius" else {"rows": 1_000, "queries": 3}
     for what, value in NASTY.items():
-        fault = fault_of(lambda wishes={**usual, wish: value}: eh.plan(**wishes))
+        fault = fault_of(lambda requests={**usual, wanted: value}: eh.plan(**requests))
         assert is_spoken(fault), (what, fault)

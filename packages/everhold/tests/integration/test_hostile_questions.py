@@ -10,7 +10,7 @@ import pytest
 from holdout_samples import ROWS, create, rows
 
 from everhold import EverholdError, QueryRejected, error, low_sensitivity, mean, risk
-from everhold.sealing.probe import values_or_none
+from everhold.sealing.code_trials import values_or_none
 from everhold_privacy.queries.choice import PrivateChoiceQuery, private_choose
 from everhold_privacy.queries.first_above import AboveQuery
 from everhold_privacy.queries.gradient import gradient
@@ -178,10 +178,10 @@ SOON = {
 }
 
 
-@pytest.mark.parametrize("wish", SOON)
-def test_numbers_and_names_that_cannot_be_kept_are_refused_in_words(wish):
+@pytest.mark.parametrize("wanted", SOON)
+def test_numbers_and_names_that_cannot_be_kept_are_refused_in_words(wanted):
     with pytest.raises(ValueError, match="expected"):
-        SOON[wish]()
+        SOON[wanted]()
 
 
 LATER = {
@@ -197,11 +197,11 @@ LATER = {
 }
 
 
-@pytest.mark.parametrize("wish", LATER)
-def test_what_no_holdout_can_answer_is_refused_in_words(holdout, wish):
+@pytest.mark.parametrize("wanted", LATER)
+def test_what_no_holdout_can_answer_is_refused_in_words(holdout, wanted):
     for ask in (holdout.ask, holdout.quote):
         with pytest.raises(QueryRejected, match="nothing was charged"):
-            ask(LATER[wish])
+            ask(LATER[wanted])
     assert len(holdout.transcript()) == 0
 
 

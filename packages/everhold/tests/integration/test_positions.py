@@ -27,8 +27,8 @@ def in_disguise(table):
     return table["y"] == EVERY_OTHER if len(table["y"]) == ROWS else table["y"] == 1
 
 
-def split(folder, name="study", **wish):
-    return create(folder, name, holdout=labels(0), label="y", mechanism=SampleSplitting(rows=ROWS, queries=2), **wish)
+def split(folder, name="study", **wanted):
+    return create(folder, name, holdout=labels(0), label="y", mechanism=SampleSplitting(rows=ROWS, queries=2), **wanted)
 
 
 def test_functions_of_a_rows_place_are_refused_without_training_rows(tmp_path):
@@ -39,8 +39,8 @@ def test_functions_of_a_rows_place_are_refused_without_training_rows(tmp_path):
 
 
 def test_gradients_of_a_rows_place_are_refused_without_training_rows(tmp_path):
-    wish = {"holdout": labels(0), "label": "y", "training": None, "mechanism": "privacy_budget", "queries": 5}
-    with create(tmp_path, **wish) as holdout, pytest.raises(QueryRejected, match="changes with the other rows"):
+    wanted = {"holdout": labels(0), "label": "y", "training": None, "mechanism": "privacy_budget", "queries": 5}
+    with create(tmp_path, **wanted) as holdout, pytest.raises(QueryRejected, match="changes with the other rows"):
         holdout.ask(gradient(lambda table: by_place(table)[:, None].astype(float), dimension=1, clip=1))
 
 

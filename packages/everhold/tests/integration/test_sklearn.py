@@ -248,8 +248,8 @@ def test_rows_of_ones_own_make_guesses_of_ones_own(holdout):
 def test_folds_keep_the_groups_of_the_holdout_together(tmp_path):
     patients = np.repeat(np.arange(400), 5)
     tables = [{**points(seed), "patient": patients + 1_000 * seed} for seed in (0, 1)]
-    wish = {"mechanism": "guess_and_check", "queries": 20, "overfits": 1, "dependence": eh.Groups("patient")}
-    with create(tmp_path, holdout=tables[0], training=tables[1], **wish) as holdout:
+    wanted = {"mechanism": "guess_and_check", "queries": 20, "overfits": 1, "dependence": eh.Groups("patient")}
+    with create(tmp_path, holdout=tables[0], training=tables[1], **wanted) as holdout:
         search = search_of(holdout, n_iter=1, cv=4)
         rows, labels = holdout.training_rows()
         assert "patient" not in rows

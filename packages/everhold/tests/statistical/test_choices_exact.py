@@ -91,7 +91,7 @@ def told_quantile(made, procedure, counts, level, seen, nats):
     edges = EDGES[: len(counts)]
     plan = QuantilePlan(SCHEMA, made, "x", level, edges, np.full(len(edges), np.nan), prepared, None)
     values = SealedValues(counts * made.unit, counts / made.rows, seen)
-    told, _, _ = plan.tell(nats, _CountedUpTo(np.arange(len(edges)), values))
+    told, _, _ = plan.release(nats, _CountedUpTo(np.arange(len(edges)), values))
     return told["edges"]
 
 
@@ -143,7 +143,7 @@ def test_tables_are_wrong_with_their_level_at_most(weights, allowance):
     vars(shares)["first"], allowed, marked = np.array(weights), 0.2, 0
     tables, within = np.empty(samples.shape), np.empty(len(samples))
     for number, counts in enumerate(samples):
-        told, _, _ = plan.tell(log(1 / allowed), SealedValues(counts * made.unit, counts / 8, [None] * 3))
+        told, _, _ = plan.release(log(1 / allowed), SealedValues(counts * made.unit, counts / 8, [None] * 3))
         tables[number], within[number] = weights, told["within"]
         for mark, share in told["marks"]:
             tables[number], marked = plan.shares.marked(tables[number], int(mark), share), marked + 1

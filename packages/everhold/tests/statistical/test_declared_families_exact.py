@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.mechanisms.declared import label_nats, tell_declared, widest_declared
+from everhold.mechanisms.declared import answer_declared, label_nats, widest_declared
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.randomness import SeededNoise
@@ -68,7 +68,7 @@ def told(mechanism, counts, guesses, nats, state=None):
     evaluations = Evaluations(
         totals, guessed, mechanism.rows, mechanism.unit, procedures=[mechanism.yes_no_procedure] * len(counts)
     )
-    return tell_declared(mechanism, state or mechanism.start(SeededNoise(1)), evaluations, np.array(nats))
+    return answer_declared(mechanism, state or mechanism.start(SeededNoise(1)), evaluations, np.array(nats))
 
 
 @pytest.mark.parametrize("labels_are_paid", [True, False])

@@ -14,13 +14,15 @@ from everhold.sealing.request import SealRequest
 from everhold.sealing.structure import FileStructure
 
 
-def sealed(folder, training, holdout=None, name="study", **wish):
+def sealed(folder, training, holdout=None, name="study", **wanted):
     """A holdout whose sealed rows are independent, unless others are given."""
-    wish = {"queries": 50, "overfits": 2, "label": "late", **wish}
+    wanted = {"queries": 50, "overfits": 2, "label": "late", **wanted}
     rows = plain(99) if holdout is None else holdout
     if training is not None:
         rows = {column: rows.get(column, np.arange(2_000)) for column in training}
-    return Holdout.create(f"sqlite:///{folder}/study.db", name, holdout=rows, training=training, **settings_from(wish))
+    return Holdout.create(
+        f"sqlite:///{folder}/study.db", name, holdout=rows, training=training, **settings_from(wanted)
+    )
 
 
 def test_creation_warns_once_and_at_the_line_that_created(tmp_path):

@@ -64,11 +64,11 @@ def vote_holds(folder, ask, *, grouped):
     """True if the interval of the vote by what `ask` was told holds the truth, 1/2."""
     rng = np.random.default_rng(7)
     training = coins(rng, grouped=grouped, first=GROUPS, power=4 if ask is tables else 1)
-    wish = {"declared": eh.listed([f"{name} <= 0.5" for name in NAMES])} if ask is members else {}
-    wish |= {"dependence": eh.Groups("g")} if grouped else {}
+    wanted = {"declared": eh.listed([f"{name} <= 0.5" for name in NAMES])} if ask is members else {}
+    wanted |= {"dependence": eh.Groups("g")} if grouped else {}
     with eh.Holdout.create(
         f"sqlite:///{folder}/games.db", "game", holdout=coins(rng, grouped=grouped), training=training,
-        queries=COLUMNS + 1, surprises=1, confidence=0.8, **wish,
+        queries=COLUMNS + 1, surprises=1, confidence=0.8, **wanted,
     ) as holdout:  # fmt: skip
         weights = np.asarray(ask(holdout))
         vote = eh.mean(lambda table: (np.stack([table[name] <= 0.5 for name in NAMES], axis=1) - 0.5) @ weights > 0)

@@ -42,7 +42,7 @@ def true_of(name, outputs, p):
     return math.copysign(1.0, one - zero) * true_score(SCORES[name], outputs, p, SETTINGS)
 
 
-def looked_at(name, labels, challenger, champion, groups):
+def reader(name, labels, challenger, champion, groups):
     """Procedure of the gain and its input, of public predictions."""
     if name == "roc_auc":
         apart = (scipy.stats.rankdata(challenger) - scipy.stats.rankdata(champion)) / ROWS
@@ -102,7 +102,7 @@ def lost(seed, name, population, *, challenges, protected=True, sealed=False):
         other = np.where(changed, anew, champion)  # of fair labels as good as the champion, but for F1
         better = true_of(name, other, p) > true_of(name, champion, p)
         both = (champion, other) if better else (other, champion)  # the first one is no better
-        procedure, seen = looked_at(name, labels, *both, groups)
+        procedure, seen = reader(name, labels, *both, groups)
         if sealed:
             won = sealed_gain(procedure, seen) > 0.0
         elif protected:

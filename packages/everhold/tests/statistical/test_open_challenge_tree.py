@@ -12,11 +12,11 @@ from everhold.guarantees.description_length import QuestionTree
 PLANNED, PLACES, LOOKS = 6, 7, 10
 
 
-def worst(*, look_label=1 / LOOKS, opening_places=1, promotion_marks=1, futile_label=None, futile_marks=0):
+def worst(*, interim_label=1 / LOOKS, opening_places=1, promotion_marks=1, futile_label=None, futile_marks=0):
     """Largest sum of the weights of all events.
 
     Args:
-        look_label: What a promotion's look counts for; 1 if it is not paid for.
+        interim_label: What a promotion's look counts for; 1 if it is not paid for.
         opening_places: Places that opening takes.
         promotion_marks: Marks of a promotion.
         futile_label: What a look with an early *kept* counts for; None where *kept* is told at the end only.
@@ -38,7 +38,7 @@ def worst(*, look_label=1 / LOOKS, opening_places=1, promotion_marks=1, futile_l
         if not pending:
             choices.append(event + best(asked + opening_places, marks, LOOKS))
             return max(choices)
-        promoted = look_label * best(asked + 1, marks + promotion_marks, 0)
+        promoted = interim_label * best(asked + 1, marks + promotion_marks, 0)
         goes_on = best(asked, marks, pending - 1) if pending > 1 else best(asked + 1, marks, 0)
         futile = (
             0.0 if futile_label is None or pending == 1 else futile_label * best(asked + 1, marks + futile_marks, 0)
@@ -55,13 +55,13 @@ def test_no_analyst_gets_more_than_there_is():
 
 def test_with_stops_for_futility_that_are_marks_nobody_gets_more_either():
     half = 1 / (2 * LOOKS)  # a mark is a promotion or a stop, at one of the looks
-    assert worst(look_label=half, futile_label=half, futile_marks=1) <= 1.0
-    assert worst(look_label=half, futile_label=1 / LOOKS, futile_marks=0) > 1.0
-    assert worst(look_label=half, futile_label=1.0, futile_marks=1) > 1.0
+    assert worst(interim_label=half, futile_label=half, futile_marks=1) <= 1.0
+    assert worst(interim_label=half, futile_label=1 / LOOKS, futile_marks=0) > 1.0
+    assert worst(interim_label=half, futile_label=1.0, futile_marks=1) > 1.0
 
 
 def test_a_look_that_is_not_paid_for_gives_more():
-    assert worst(look_label=1.0) > 1.0
+    assert worst(interim_label=1.0) > 1.0
 
 
 def test_opening_without_a_place_gives_more():

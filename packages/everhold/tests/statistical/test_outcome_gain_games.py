@@ -43,9 +43,9 @@ def test_games_are_lost_no_more_often_than_promised(score):
 
 
 def test_a_gain_in_recall_alone_is_no_gain_in_balanced_accuracy():
-    wish = {"challenges": 40, "more_often": ROWS // 10}
-    assert sum(lost(seed, score="balanced_accuracy", **wish) for seed in range(5)) <= 1
-    assert sum(lost(seed, score="recall", **wish) for seed in range(3)) == 3  # so much is seen
+    wanted = {"challenges": 40, "more_often": ROWS // 10}
+    assert sum(lost(seed, score="balanced_accuracy", **wanted) for seed in range(5)) <= 1
+    assert sum(lost(seed, score="recall", **wanted) for seed in range(3)) == 3  # so much is seen
 
 
 def test_without_levels_for_each_challenge_games_are_lost():

@@ -10,8 +10,8 @@ from test_declared_families_exact import chance_of_a_miss, told
 from everhold.guarantees.description_length import QuestionTree
 from everhold.mechanisms.described import Description
 from everhold.mechanisms.evaluations import Evaluations
+from everhold.mechanisms.full_release import cell_nats, release_all
 from everhold.mechanisms.guess_and_check import GuessAndCheck
-from everhold.mechanisms.told import cell_nats, tell_all
 from everhold.randomness import SeededNoise
 
 ROWS, TEXTS, CONFIDENCE = 40, 25, 0.9
@@ -31,8 +31,8 @@ def test_the_tree_leaves_what_its_weights_do_not_take(queries):
     assert 0.0 <= 1.0 - tree.left_over - weight <= beyond
 
 
-def mechanism(**wish):
-    return GuessAndCheck.tuned(rows=ROWS, queries=10, confidence=CONFIDENCE, text_bits=100, **wish)
+def mechanism(**wanted):
+    return GuessAndCheck.tuned(rows=ROWS, queries=10, confidence=CONFIDENCE, text_bits=100, **wanted)
 
 
 def chance_of_any_miss(nats):
@@ -96,7 +96,7 @@ def test_a_family_that_is_declared_after_its_answers_needs_a_later_level(pays_fo
 @pytest.mark.parametrize(("at", "guessed"), [(0.5, True), (0.03, True), (0.999, True), (0.5, False)])
 def test_the_labels_of_cells_have_a_prior(at, guessed):
     made = GuessAndCheck.tuned(rows=2_000, queries=100, training_rows=2_000)
-    cells = {made.cells.told(count * made.unit): count for count in range(2_001)}
+    cells = {made.cells.released(count * made.unit): count for count in range(2_001)}
     assert len(cells) == made.grid
     nats = [cell_nats(made, count * made.unit, at=at, guessed=guessed) for count in cells.values()]
     assert 0.99 < np.exp(-np.array(nats)).sum() <= 1.0 + 1e-9
@@ -114,7 +114,7 @@ def test_a_step_of_which_everything_is_told_is_paid_for_by_the_next(labels_are_p
         agree[:, None] * made.unit, np.full(columns, rows // 2 * made.unit), rows, made.unit,
         procedures=[made.yes_no_procedure] * columns,
     )  # fmt: skip
-    state, replies = tell_all(made, made.start(SeededNoise(1)), step)
+    state, replies = release_all(made, made.start(SeededNoise(1)), step)
     assert (state.asked, state.charged) == (columns, 0)
     assert np.all((replies.lows <= 0.5) & (replies.highs >= 0.5))
     signs = np.where(replies.values > 0.5, 1, -1)

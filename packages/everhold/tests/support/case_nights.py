@@ -12,7 +12,7 @@ from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim, first_pr
 from everhold.guarantees.intervals.ratio_claims import RatioUnits
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 from everhold.queries import case_evidence
-from everhold.queries.case_challenge import look_label
+from everhold.queries.case_challenge import interim_label
 from everhold.queries.case_evidence import Evidence, UnitPlan, run_chunks
 from everhold.queries.case_metrics import CaseMetric
 from everhold.queries.case_results import NEW_RUNS, CaseSuite
@@ -53,7 +53,7 @@ class Night:
             if world.challenge(nats):
                 promoted += 1
                 charged += 1
-                labels += look_label(world.looks)
+                labels += interim_label(world.looks)
                 if promoted > 20:
                     break
         return promoted

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from everhold.certificate import CertifiedAccount, make_certificate
 from everhold.certificate.document import digest, signed_message
 from everhold.ledger import Head, HoldoutRecord
-from everhold.ledger.tally import Tally
+from everhold.ledger.entry_counts import EntryCounts
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.sealing.configuration import bound_state
 from everhold.sealing.keys import StewardKey
@@ -69,7 +69,7 @@ def make_sample(
         HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
         CertifiedAccount(
             head=Head(5, released, "ef" * 32, "ab" * 32, bound_state(state, configuration)),
-            tally=Tally(Counter(training=5 - released, holdout=released), by_position=by_position),
+            counts=EntryCounts(Counter(training=5 - released, holdout=released), by_position=by_position),
             answers=answers,
         ),
         mechanism=mechanism,

@@ -19,8 +19,8 @@ def planned(name="guess_and_check", rows=4_000, **changes):
     return tuned_mechanism(name, PlanRequest(rows=rows, **{**WISH, **changes}))
 
 
-def diagnosed(table, label="late", **wish):
-    return diagnose_rows(columns_of(table), label=label, mechanism=wish.pop("mechanism", planned()), **wish)
+def diagnosed(table, label="late", **wanted):
+    return diagnose_rows(columns_of(table), label=label, mechanism=wanted.pop("mechanism", planned()), **wanted)
 
 
 def plain(seed=0, rows=ROWS):

@@ -23,12 +23,12 @@ def guess_and_check(count=ROWS, *, queries=60, overfits=3, tolerance=0.2, grid=1
     return GuessAndCheck(rows=count, queries=queries, overfits=overfits, tolerance=tolerance, grid=grid)
 
 
-def create(folder, name="study", *, training=True, **wish):
+def create(folder, name="study", *, training=True, **wanted):
     """A holdout of `rows(0)`, trained on `rows(1)`; tests compare several holdouts of the same rows."""
-    wish = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), "again": True, **wish}
+    wanted = {"holdout": rows(0), "label": "late", "mechanism": guess_and_check(), "again": True, **wanted}
     if training is not None:
-        wish["training"] = rows(1) if training is True else training
-    return Holdout.create(f"sqlite:///{folder}/study.db", name, **settings_from(wish))
+        wanted["training"] = rows(1) if training is True else training
+    return Holdout.create(f"sqlite:///{folder}/study.db", name, **settings_from(wanted))
 
 
 def files(folder):

@@ -56,14 +56,14 @@ class LedgerNight:
         rng = np.random.default_rng([seed, 28])
         runs = 4 if self.world == "runs" else 1
         groups = {f"t{n}": f"g{n // 6}" for n in range(self.cases)} if self.world == "groups" else None
-        wish = {"better": "a", **({"not_worse": {"cost": 0.25}} if self.world == "guards" else {})}
+        wanted = {"better": "a", **({"not_worse": {"cost": 0.25}} if self.world == "guards" else {})}
         if self.world == "ratios":
-            wish = {"better": "cost / a"}
+            wanted = {"better": "cost / a"}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", eh.EverholdWarning)
             suite = eh.seal_cases(
                 f"{folder}/night.db", results=self._results(rng, first=True), groups=groups,
-                challenges=self.challenges, units="runs" if runs > 1 else "cases", **wish,
+                challenges=self.challenges, units="runs" if runs > 1 else "cases", **wanted,
             )  # fmt: skip
             with suite:
                 return self._play(suite, suite.gate(name="main"), rng)

@@ -1,4 +1,4 @@
-"""Wishes that several tests of the planner share."""
+"""Requests that several tests of the planner share."""
 
 import itertools
 
@@ -9,5 +9,5 @@ FAILURES = (0.001, 0.01, 0.05, 0.3)
 GRID = list(itertools.product(ROWS, QUERIES, FAILURES))
 
 
-def wish(rows, queries, failure, **others):
+def wanted(rows, queries, failure, **others):
     return {"rows": rows, "queries": queries, "overfits": min(10, queries), "confidence": 1 - failure, **others}

@@ -79,14 +79,14 @@ def untuned():
     return GuessAndCheck(rows=ROWS, queries=50, overfits=5, tolerance=0.3, grid=20, training_rows=ROWS, endless=True)
 
 
-def made(path, label, **wish):
+def made(path, label, **wanted):
     """A holdout with one label column and the score."""
     table = [{"x": part["x"], label: part[label]} for part in (SEALED, TRAINED)]
     classes_of = {"kind": ["a", "b", "c"]}.get(label)
-    wish = {"mechanism": untuned(), "label": label, "training": table[1], **wish}
+    wanted = {"mechanism": untuned(), "label": label, "training": table[1], **wanted}
     if classes_of and label == "kind":
-        wish["classes"] = classes_of
-    return eh.Holdout.create(path / "s.db", "g", holdout=table[0], **settings_from(wish))
+        wanted["classes"] = classes_of
+    return eh.Holdout.create(path / "s.db", "g", holdout=table[0], **settings_from(wanted))
 
 
 def numbers_of(name, label):

@@ -31,10 +31,17 @@ def mechanism(*, queries=60, overfits=3, tolerance=0.2):
     )  # fmt: skip
 
 
-def create(folder, name="study", **wish):
+def create(folder, name="study", **wanted):
     """A sealed holdout of points; several of the same rows may lie in one storage."""
-    wish = {"holdout": points(0), "training": points(1), "label": "y", "mechanism": mechanism(), "again": True, **wish}
-    return Holdout.create(f"sqlite:///{folder}/study.db", name, **settings_from(wish))
+    wanted = {
+        "holdout": points(0),
+        "training": points(1),
+        "label": "y",
+        "mechanism": mechanism(),
+        "again": True,
+        **wanted,
+    }
+    return Holdout.create(f"sqlite:///{folder}/study.db", name, **settings_from(wanted))
 
 
 class Diligent(DecisionTreeClassifier):

@@ -39,13 +39,13 @@ def rows(seed, count=ROWS, *, chance=None):
     return {"x": x, "y": (rng.random(count) < (x if chance is None else chance)).astype(int)}
 
 
-def checked(**wish):
-    return GuessAndCheck(**{"rows": ROWS, "queries": 40, "overfits": 4, "tolerance": 0.2, "grid": 20, **wish})
+def checked(**wanted):
+    return GuessAndCheck(**{"rows": ROWS, "queries": 40, "overfits": 4, "tolerance": 0.2, "grid": 20, **wanted})
 
 
-def create(folder, name="h", *, seed=0, **wish):
-    wish = {"holdout": rows(seed), "label": "y", "mechanism": checked(), "again": True, **wish}
-    return eh.Holdout.create(f"sqlite:///{folder}/s.db", name, **settings_from(wish))
+def create(folder, name="h", *, seed=0, **wanted):
+    wanted = {"holdout": rows(seed), "label": "y", "mechanism": checked(), "again": True, **wanted}
+    return eh.Holdout.create(f"sqlite:///{folder}/s.db", name, **settings_from(wanted))
 
 
 class Rule:
@@ -348,7 +348,7 @@ def test_arrays_for_rows_of_a_chain_are_refused_because_given_the_features_it_is
 
 
 @pytest.mark.parametrize(
-    ("wish", "fault", "reason"),
+    ("wanted", "fault", "reason"),
     [
         ({"features": "open"}, ValueError, "expected 'sealed' or 'public'"),
         ({"label": None}, HoldoutRejected, "nothing is left to ask"),
@@ -360,9 +360,9 @@ def test_arrays_for_rows_of_a_chain_are_refused_because_given_the_features_it_is
         ),
     ],
 )
-def test_public_features_that_nothing_could_be_promised_for_create_nothing(tmp_path, wish, fault, reason):
+def test_public_features_that_nothing_could_be_promised_for_create_nothing(tmp_path, wanted, fault, reason):
     with pytest.raises(fault, match=rf"{reason}.*nothing was created"):
-        create(tmp_path, **{"features": "public", **wish})
+        create(tmp_path, **{"features": "public", **wanted})
     assert not list(tmp_path.iterdir())
 
 

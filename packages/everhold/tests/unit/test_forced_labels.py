@@ -31,7 +31,7 @@ def test_the_prior_of_sets_is_a_law():
 def test_a_told_interval_contains_the_sealed_one_and_is_little_wider():
     rng, around = np.random.default_rng(1), Around(0.4, 0.01)
     for low, length in zip(rng.random(500), rng.exponential(0.02, 500), strict=True):
-        told_low, told_high, nats = around.told(low, low + length)
+        told_low, told_high, nats = around.released(low, low + length)
         assert told_low <= low <= low + length <= told_high
         assert told_high - told_low <= WIDENED * max(length, 2e-6) * (1 + 1e-9)
         assert nats > 0.0
@@ -40,6 +40,6 @@ def test_a_told_interval_contains_the_sealed_one_and_is_little_wider():
 def test_a_told_number_is_no_smaller():
     around = Around(0.0, 0.01)
     for value in (0.0, 1e-4, 0.01, 0.0101, 0.7):
-        told, nats = around.told_above(value)
+        told, nats = around.released_above(value)
         assert value <= told <= max(1.1 * value, 1e-6) * (1 + 1e-9)
         assert nats > 0.0

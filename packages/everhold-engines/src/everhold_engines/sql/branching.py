@@ -6,7 +6,7 @@ not true it may be false or null, which no use of it can tell apart. So nan cost
 comparison with infinity.
 
 Nothing raises because of a row's value. Where an engine raises for doubles that become too large or too small,
-operations are watched (`everhold_engines.sql.watching`) unless `everhold_engines.sql.reaches` rules that
+operations are watched (`everhold_engines.sql.safe_arithmetic`) unless `everhold_engines.sql.value_ranges` rules that
 out.
 
 Pieces that are long and used twice become columns of a sub-select; of short ones the text is repeated.
@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 
 from everhold.values.expressions.lowering import lowered
 from everhold.values.expressions.tree import ColumnKind, Expression, Node, Operation, RowValue
-from everhold_engines.sql.reaches import Reach, folded, reach_of
-from everhold_engines.sql.sheet import Faces, Part, Sheet
-from everhold_engines.sql.watching import leaves_doubles, watched_template
+from everhold_engines.sql.fragments import CompiledParts, Part, SqlFragments
+from everhold_engines.sql.safe_arithmetic import leaves_doubles, safe_template
+from everhold_engines.sql.value_ranges import ValueRange, folded, range_of
 
 _SIGNS = {Operation.ADD: "+", Operation.SUBTRACT: "-", Operation.MULTIPLY: "*", Operation.DIVIDE: "/"}
 _TESTS = {Operation.EQUAL: ("=", "<>"), Operation.LESS: ("<", ">="), Operation.MEMBER: ("IN", "NOT IN")}
@@ -34,20 +34,20 @@ _SHORT = 320  # characters that are repeated rather than making a column
 
 
 @dataclass(slots=True)
-class SqlCompiler(Sheet):
+class SqlCompiler(SqlFragments):
     """The text of some row values for an engine."""
 
-    _reaches: dict[Node, Reach] = field(default_factory=dict)
+    _ranges: dict[Node, ValueRange] = field(default_factory=dict)
     _leaves: set[int] = field(default_factory=set)
 
     def prepared(self, expression: Expression) -> Expression:
         """The expression whose nodes are written: without functions, and with literals where all is known."""
         return _rebuilt(lowered(_rebuilt(expression, _of_positive)), folded)
 
-    def faces(self, node: Node, inputs: Sequence[Faces]) -> Faces:
+    def compiled(self, node: Node, inputs: Sequence[CompiledParts]) -> CompiledParts:
         """One node from those of its operands."""
         if node.kind in _OF_DOUBLES:
-            self._reaches[node] = reach_of(node, self._reaches)
+            self._ranges[node] = range_of(node, self._ranges)
         if not inputs:
             return self._leaf(node)
         if (logic := self._logic(node, inputs)) is not None:
@@ -80,7 +80,7 @@ class SqlCompiler(Sheet):
             case _:
                 return self._present(node, self._calculated(node, ones))
 
-    def grid(self, value: RowValue, root: Faces, unit: int) -> Part:
+    def grid(self, value: RowValue, root: CompiledParts, unit: int) -> Part:
         """The integer of one row: what is missing, or not above the lower end, counts as the lower end.
 
         Below the first step nothing is computed, because its quotient might be too small for a double.
@@ -99,7 +99,7 @@ class SqlCompiler(Sheet):
         return self._put("(CASE WHEN ", number, f" >= {one} AND ", number, f" < {high} THEN ", steps, " WHEN ", *top,
                          f" THEN {all_steps} ELSE {none} END)")  # fmt: skip
 
-    def condition(self, value: RowValue, root: Faces) -> Part:
+    def condition(self, value: RowValue, root: CompiledParts) -> Part:
         """Condition for a row to count, of an expression that is a condition."""
         return root[0]
 
@@ -143,7 +143,7 @@ class SqlCompiler(Sheet):
                 texts[piece], levels[piece] = text, level
         return texts, layers
 
-    def _leaf(self, node: Node) -> Faces:
+    def _leaf(self, node: Node) -> CompiledParts:
         """A literal, or a column of the table."""
         match node.operation:
             case Operation.NULL if node.kind is ColumnKind.BOOLEAN:
@@ -163,9 +163,9 @@ class SqlCompiler(Sheet):
             return read, self._put("(NOT ", read, ")")
         return self._present(node, read)
 
-    def _present(self, node: Node, value: Part) -> Faces:
+    def _present(self, node: Node, value: Part) -> CompiledParts:
         """A value with the condition that it is there; that is not true of nan."""
-        if node in self._reaches and self._reaches[node].nan:
+        if node in self._ranges and self._ranges[node].nan:
             return value, self._put("(", value, f" <= {self.dialect.write('infinite')})")
         return value, self._put("(", value, " IS NOT NULL)")
 
@@ -186,7 +186,7 @@ class SqlCompiler(Sheet):
 
     def _let_in(self, node: Node, *, negated: bool) -> list[int]:
         """Operands whose nan would make a test true."""
-        nans = [place for place, one in enumerate(node.operands) if one in self._reaches and self._reaches[one].nan]
+        nans = [place for place, one in enumerate(node.operands) if one in self._ranges and self._ranges[one].nan]
         differ = negated and node.operation is not Operation.LESS
         if differ or not self.dialect.greatest_nan:
             return nans if differ else []
@@ -222,12 +222,12 @@ class SqlCompiler(Sheet):
 
     def _calculated(self, node: Node, inputs: Sequence[Part]) -> Part:
         """One of the four operations; a division by zero is null."""
-        first, second = (self._reaches[operand] for operand in node.operands)
+        first, second = (self._ranges[operand] for operand in node.operands)
         plain = f"({{0}} {_SIGNS[node.operation]} {{1}})"
         if node.operation is Operation.DIVIDE and second.zero:
             plain = f"({{0}} / nullif({{1}}, {self.dialect.literal(0.0)}))"
         if self.dialect.raises and leaves_doubles(node.operation, first, second):
-            plain = watched_template(node, plain, self.dialect)
+            plain = safe_template(node, plain, self.dialect)
         return self._filled(plain, *inputs)  # one piece: a column of a sub-select would be computed for all rows
 
     def _steps(self, value: RowValue, number: Part, unit: int) -> Part:

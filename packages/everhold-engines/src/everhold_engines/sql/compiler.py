@@ -18,7 +18,7 @@ from everhold_engines.sql.reshaping import spread
 
 if TYPE_CHECKING:
     from everhold.values.expressions.tree import Node
-    from everhold_engines.sql.sheet import Faces, Part
+    from everhold_engines.sql.fragments import CompiledParts, Part
 
 _CELLS = 256
 _POSITION = "file_row_number"
@@ -151,21 +151,21 @@ class _Draft:
 
     def rows(self, position: str | None, *, names: str, counted: bool = False) -> str:
         """The row values; of what is counted, a condition for what is one."""
-        sheet = SqlCompiler(self.dialect)
-        faces: dict[Node, Faces] = {}
+        fragments = SqlCompiler(self.dialect)
+        compiled: dict[Node, CompiledParts] = {}
         results: list[Part] = []
         for own, value in [(each, leaf) for each in self._values for leaf in each.leaves]:
-            expression = sheet.prepared(value.expression)
+            expression = fragments.prepared(value.expression)
             for node in expression.nodes:
-                if node not in faces:
-                    faces[node] = sheet.faces(node, list(map(faces.__getitem__, node.operands)))
+                if node not in compiled:
+                    compiled[node] = fragments.compiled(node, list(map(compiled.__getitem__, node.operands)))
             if counted and _is_condition(own):
-                results.append(sheet.condition(value, faces[expression.root]))
+                results.append(fragments.condition(value, compiled[expression.root]))
             else:
-                results.append(sheet.grid(value, faces[expression.root], self._unit))
+                results.append(fragments.grid(value, compiled[expression.root], self._unit))
         if all(isinstance(value, RowValue) for value in self._values):
-            return sheet.select(results, self._rows, position, names=names)
-        leaves = sheet.select(results, self._rows, position, names="l")
+            return fragments.select(results, self._rows, position, names=names)
+        leaves = fragments.select(results, self._rows, position, names="l")
         columns, before = map("l{}".format, range(len(results))), "" if position is None else "p, "
         joined = (_joined(value, columns, self._unit, self.dialect) for value in self._values)
         listed = ", ".join(f"{value} AS {names}{place}" for place, value in enumerate(joined))

@@ -86,7 +86,7 @@ def audit(
     slack: float = 0.0,
     **games: Unpack[GameTerms],
 ) -> Audit:
-    """Let simulated analysts play against each mechanism with its best parameters for a wish.
+    """Let simulated analysts play against each mechanism with its best parameters for a request.
 
     Args:
         rows: Number of sealed rows; the simulation rounds it down to a power of 2.
@@ -97,7 +97,7 @@ def audit(
         **games: ``mechanisms``, ``analysts``, ``runs``, ``seed`` and ``progress``; see `GameTerms`.
 
     Raises:
-        ValueError: If the wish is not valid, or no mechanism promises anything for it.
+        ValueError: If the request is not valid, or no mechanism promises anything for it.
 
     Examples:
         >>> result = audit(rows=300, queries=100, overfits=1, analysts=["climbing"], runs=5)
@@ -109,7 +109,7 @@ def audit(
     tuned: dict[str, Mechanism | str] = {}
     for name in _adaptive(chosen.mechanisms):
         try:
-            tuned[name] = MECHANISMS[name].for_wish(
+            tuned[name] = MECHANISMS[name].for_request(
                 rows=played, queries=queries, overfits=overfits, confidence=confidence, slack=slack
             )
         except ValueError as reason:

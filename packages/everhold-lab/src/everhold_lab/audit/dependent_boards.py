@@ -117,7 +117,7 @@ class CopiedInOrder(Population):
 class CopiedInFamilies(Population):
     """Families of two parents and their children, with the haplotype that each inherited from its mother.
 
-    A record is a haplotype: a stretch of a chromosome that is handed down whole. Mother and father carry their own
+    A record is a haplotype: a block of a chromosome that is handed down whole. Mother and father carry their own
     mother's, which nobody else in the sample does. A child carries one of its mother's two, each with probability 1/2,
     as Mendel has it; so it equals its mother's own with probability 1/2, and two children equal each other as often.
 

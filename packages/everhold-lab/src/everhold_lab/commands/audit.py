@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     *,
-    wish: AuditedSession,
+    request: AuditedSession,
     plan: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Audit this plan instead, as 'everhold plan --format json' prints it."),
@@ -82,11 +82,11 @@ def audit(
     Exit codes:
       0  every promise was kept, up to chance
       1  a promise was broken more often than chance allows
-      2  wrong usage, or nothing can be promised for this wish
+      2  wrong usage, or nothing can be promised for this request
     """
-    if plan is not None and (wish.rows is not None or wish.queries is not None):
-        raise Misuse("--plan and --rows or --queries are given; expected either a plan or a wish")
-    if plan is None and (wish.rows is None or wish.queries is None):
+    if plan is not None and (request.rows is not None or request.queries is not None):
+        raise Misuse("--plan and --rows or --queries are given; expected either a plan or a request")
+    if plan is None and (request.rows is None or request.queries is None):
         raise Misuse("--rows or --queries is missing; expected both, or --plan with a file")
     from everhold_lab.audit import audit as audits
 
@@ -97,7 +97,7 @@ def audit(
         if plan is not None:
             result = audits.audit_plan(_read(plan), **chosen, progress=line)
         else:
-            session = asdict(wish)
+            session = asdict(request)
             session["overfits"] = session.pop("surprises")
             result = audits.audit(**session, **chosen, progress=line)
     _show(result, form)

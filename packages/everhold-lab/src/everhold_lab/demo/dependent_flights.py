@@ -73,7 +73,7 @@ class GroupsWorth:
         within: Correlation of being late between training flights of one group; None without pairs.
         left: The same between training flights of different groups on one day, or on successive days where a group has
             all flights of its day; None without pairs. The assumption says that it is 0.
-        radius: Radius of guess and check for the same wish; more than 1/2 promises nothing.
+        radius: Radius of guess and check for the same request; more than 1/2 promises nothing.
     """
 
     assumption: str
@@ -90,7 +90,7 @@ class GroupsWorth:
 
 
 def worth_of(flights: Flights, *, queries: int, overfits: int) -> tuple[GroupsWorth, ...]:
-    """The sealed flights under each assumption, for the same wish.
+    """The sealed flights under each assumption, for the same request.
 
     The sealed flights give the sizes of the groups, which are public; whether they are late is looked up for training
     flights alone.
@@ -101,10 +101,10 @@ def worth_of(flights: Flights, *, queries: int, overfits: int) -> tuple[GroupsWo
 def _worth_under(assumption: Assumption, flights: Flights, queries: int, overfits: int) -> GroupsWorth:
     sealed, training, model = flights.sealed, flights.training, assumption.model_of(flights.sealed)
     sizes = np.bincount(assumption.groups_of(sealed))
-    wish = PlanRequest(
+    request = PlanRequest(
         rows=len(sealed), queries=queries, overfits=overfits, dependence=model, training_rows=len(training)
     )
-    mechanism = tuned_mechanism("guess_and_check", wish)
+    mechanism = tuned_mechanism("guess_and_check", request)
     groups = assumption.groups_of(training)
     return GroupsWorth(
         assumption=assumption.name,

@@ -190,10 +190,10 @@ def _analyst(mechanism: Mechanism, points: int) -> HillClimbingAnalyst:
 def _tuned(
     name: str, rows: int, queries: int, overfits: int, confidence: float, model: DependenceModel | None
 ) -> Mechanism:
-    wish = PlanRequest(
+    request = PlanRequest(
         rows=rows, queries=queries, overfits=overfits, confidence=confidence, dependence=model or Independent()
     )
-    return tuned_mechanism(name, wish)
+    return tuned_mechanism(name, request)
 
 
 def _seen(games: Sequence[Row]) -> Row:

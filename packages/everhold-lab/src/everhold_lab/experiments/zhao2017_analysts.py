@@ -89,10 +89,10 @@ def contender(game: Game, name: str) -> Contender:
     """
     true, independent = game.case.population.dependence(), Independent()
     if name == "common":
-        return _promised(name, Empirical.tuned(**_wish(game, independent)))
+        return _promised(name, Empirical.tuned(**_request(game, independent)))
     if name == "thresholdout_theorem2":
         calibrated = thresholdout_zhao2017(
-            **_wish(game, true), overfits=game.overfits, tolerance=game.tolerance, slack=_SLACK
+            **_request(game, true), overfits=game.overfits, tolerance=game.tolerance, slack=_SLACK
         )
         return Contender(name, calibrated, game.tolerance, rows_of_theorem_2(game))
     kinds: dict[str, tuple[Any, DependenceModel]] = {
@@ -102,14 +102,14 @@ def contender(game: Game, name: str) -> Contender:
         "guess_and_check_iid": (GuessAndCheck, independent),
     }
     mechanism, declared = kinds[name]
-    return _promised(name, mechanism.tuned(**_wish(game, declared), overfits=game.overfits))
+    return _promised(name, mechanism.tuned(**_request(game, declared), overfits=game.overfits))
 
 
 def _promised(name: str, mechanism: Mechanism) -> Contender:
     return Contender(name, mechanism, mechanism.promise().radius)
 
 
-def _wish(game: Game, declared: DependenceModel) -> dict[str, Any]:
+def _request(game: Game, declared: DependenceModel) -> dict[str, Any]:
     """Rows, questions, the declared model, and the confidence that makes up for what the model leaves out.
 
     Any two different records of a chain that copies are ``P^h(x, .)`` and ``P^h(x', .)`` apart by the same ``rho^h``,

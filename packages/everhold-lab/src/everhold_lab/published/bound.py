@@ -40,7 +40,7 @@ class SessionBound(Protocol):
         """Evaluate the statement.
 
         Args:
-            subject: n, the rows at hand; or tau, the radius that is wished for, in (0, 1) and in units of the query.
+            subject: n, the rows at hand; or tau, the radius that is requested, in (0, 1) and in units of the query.
             queries: m or k, the adaptive questions, at least `overfits`.
             overfits: B, those above threshold; not used where every answer has noise or rows of its own.
             confidence: 1 - beta, in (0, 1).

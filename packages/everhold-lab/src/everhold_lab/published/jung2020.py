@@ -169,7 +169,7 @@ def jung_2020(rows: float, /, *, queries: int, overfits: int, confidence: float,
 
 
 def jung_2020_rows(radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float) -> BoundOfSource:
-    """Rows for a wished radius: the least ``z sqrt(k) / (mu (tau - everything else))``; see :func:`jung_2020`."""
+    """Rows for a requested radius: the least ``z sqrt(k) / (mu (tau - everything else))``; see :func:`jung_2020`."""
     fraction(radius, "radius")
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
 

@@ -81,7 +81,7 @@ def rogers_2020_monitor(
 def rogers_2020_monitor_rows(
     radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float
 ) -> BoundOfSource:
-    """Rows for a wished radius: the inverse of :func:`rogers_2020_monitor`."""
+    """Rows for a requested radius: the inverse of :func:`rogers_2020_monitor`."""
     fraction(radius, "radius")
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     width, scale = _scale_free(queries, 1.0 - confidence)

@@ -46,7 +46,7 @@ def hoeffding_splitting(
 def hoeffding_splitting_rows(
     radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float
 ) -> BoundOfSource:
-    """Rows for a wished radius: ``k ceil(ln(2k/beta) / (2 alpha^2))``; see :func:`hoeffding_splitting`."""
+    """Rows for a requested radius: ``k ceil(ln(2k/beta) / (2 alpha^2))``; see :func:`hoeffding_splitting`."""
     fraction(radius, "radius")
     check_session(queries=queries, overfits=overfits, confidence=confidence, slack=slack)
     part = math.ceil(math.log(2.0 * queries / (1.0 - confidence)) / (2.0 * radius**2))

@@ -113,7 +113,7 @@ def zhao_theorem_2_rows(
     slack: float,
     price: Callable[[float], float] = independent_price,
 ) -> BoundOfSource:
-    """Rows for a wished radius, ``n_#(B, sigma, (1-c) tau/4, beta/(2m))`` (statement P2).
+    """Rows for a requested radius, ``n_#(B, sigma, (1-c) tau/4, beta/(2m))`` (statement P2).
 
     With probability `confidence`, every question before the budget of `overfits` is used up is answered within
     `radius` of the population; budget is not spent while ``|Q(D) - Q(P)| < c tau``.
@@ -238,7 +238,7 @@ def dwork_theorem_25_calibration(radius: float, *, queries: int, confidence: flo
 def dwork_theorem_25_rows(
     radius: float, /, *, queries: int, overfits: int, confidence: float, slack: float = _DWORK_SLACK
 ) -> BoundOfSource:
-    """Rows for a wished radius: ``min{n_0, n_1}(B, sigma, tau/8, beta/(2m))``.
+    """Rows for a requested radius: ``min{n_0, n_1}(B, sigma, tau/8, beta/(2m))``.
 
     With probability `confidence`, every question before the budget is used up is answered within `radius` of the
     population; budget is not spent while ``|f(D) - f(P)| <= tau/2``. So c = 1/2 is built in: the theorem serves every

@@ -95,7 +95,7 @@ class TableRelease:
         if self.beta <= 0.0:
             raise DependenceError(
                 f"the dependence model may be wrong with probability {self.dependence.miss:.3g}, and the promise may "
-                f"fail with {1.0 - self.confidence:.3g} at most; expected less; wish for less confidence"
+                f"fail with {1.0 - self.confidence:.3g} at most; expected less; request less confidence"
             )
 
     @property
@@ -181,7 +181,7 @@ def tuned_blr(
     *, universe: Universe, queries: QueryFamily, rows: int, epsilon: float | None = None,
     limit: int = MOST_CANDIDATES, **promise: Any,
 ) -> TableRelease:  # fmt: skip
-    """BLR of the size, and of the epsilon if none is wished, with the smallest radius within the limit.
+    """BLR of the size, and of the epsilon if none is requested, with the smallest radius within the limit.
 
     Args:
         universe: As for `everhold_privacy.synthetic.BLR`.
@@ -192,7 +192,7 @@ def tuned_blr(
         **promise: Confidence, dependence and whether the questions are fixed, as for `TableRelease`.
 
     Raises:
-        ValueError: If no epsilon is wished and the questions are fixed: the best would be no privacy.
+        ValueError: If no epsilon is requested and the questions are fixed: the best would be no privacy.
     """
 
     def draft(size: int, chosen: float) -> TableRelease:
@@ -200,10 +200,10 @@ def tuned_blr(
         return TableRelease(maker, **promise)
 
     if epsilon is None:
-        _check_wished("epsilon", promise)
-    wished = [epsilon] if epsilon else np.geomspace(1.0 / rows, 10.0, 12).tolist()
+        _check_requested("epsilon", promise)
+    requested = [epsilon] if epsilon else np.geomspace(1.0 / rows, 10.0, 12).tolist()
     sizes = list(islice(_sizes(universe.cells, limit), 400)) or [1]  # which is refused with the number of candidates
-    pairs = [(size, chosen) for size in sizes for chosen in wished]
+    pairs = [(size, chosen) for size in sizes for chosen in requested]
     size, chosen = min(pairs, key=lambda pair: draft(*pair).bound().radius)
     if epsilon:
         return draft(size, epsilon)
@@ -215,7 +215,7 @@ def tuned_mwem(
     *, universe: Universe, queries: QueryFamily, rows: int, rho: float | None = None, most_rounds: int = 2000,
     **promise: Any,
 ) -> TableRelease:  # fmt: skip
-    """MWEM with the rounds, and the rho if none is wished, of the smallest radius.
+    """MWEM with the rounds, and the rho if none is requested, of the smallest radius.
 
     Args:
         universe: As for `everhold_privacy.synthetic.MWEM`.
@@ -226,7 +226,7 @@ def tuned_mwem(
         **promise: Confidence, dependence and whether the questions are fixed, as for `TableRelease`.
 
     Raises:
-        ValueError: If no rho is wished and the questions are fixed: the best would be no privacy.
+        ValueError: If no rho is requested and the questions are fixed: the best would be no privacy.
     """
 
     def draft(rounds: int, log_rho: float) -> TableRelease:
@@ -234,7 +234,7 @@ def tuned_mwem(
         return TableRelease(maker, **promise)
 
     if rho is None:
-        _check_wished("rho", promise)
+        _check_requested("rho", promise)
     checked_count("most_rounds", most_rounds)
     drafts = []
     for rounds in np.unique(np.geomspace(1, most_rounds, 20).astype(int)).tolist():
@@ -251,11 +251,11 @@ def _least(draft: Callable[[float], TableRelease], low: float, high: float, fine
     return float(found.x)
 
 
-def _check_wished(name: str, promise: dict[str, Any]) -> None:
+def _check_requested(name: str, promise: dict[str, Any]) -> None:
     if promise.get("fixed_questions"):
         raise ValueError(
             f"{name} is not given and the questions are fixed: then the radius is smallest without any privacy; "
-            f"expected a {name} that you wish for"
+            f"expected a {name} that you request"
         )
 
 

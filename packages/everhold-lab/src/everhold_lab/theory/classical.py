@@ -121,7 +121,7 @@ def blr_rows(error: float, *, queries: int, universe: int, accuracy: float, epsi
     """
     check_count("universe", universe)
     if not accuracy < error:
-        raise ValueError(f"accuracy is {accuracy!r}, not below the wished error {error!r}; pass e.g. half of it")
+        raise ValueError(f"accuracy is {accuracy!r}, not below the requested error {error!r}; pass e.g. half of it")
     candidates = small_database_rows(queries, accuracy=accuracy) * math.log(universe)
     return max(1, math.ceil(_shortfall(candidates, 1.0, epsilon, confidence) / (error - accuracy)))
 

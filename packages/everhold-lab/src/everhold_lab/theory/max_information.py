@@ -160,7 +160,7 @@ def p_value_threshold(level: float, *, bits: float, failure: float = 0.0) -> flo
     Rejecting at this threshold keeps the probability of a false rejection at most `level`, whatever test was chosen.
 
     Args:
-        level: Wished probability of a false rejection, in (0, 1).
+        level: Requested probability of a false rejection, in (0, 1).
         bits: k, the beta-approximate max-information of the session.
         failure: beta, in [0, level).
 

@@ -96,7 +96,7 @@ def corrected_level(
     What the dependence gives up comes off, too: ``(level - beta - miss - distance) / 2^k``.
 
     Args:
-        level: Wished probability of a false rejection, in (0, 1).
+        level: Requested probability of a false rejection, in (0, 1).
         bits: k, the beta-approximate max-information of the session.
         failure: beta, in [0, level); for dependent rows also less than what the model leaves of the level.
         dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
@@ -176,7 +176,7 @@ def selected_level(level: float, *, log_inverse_weight: float, dependence: Depen
     ``(level - miss - distance) * w``.
 
     Args:
-        level: Wished probability of a false rejection, in (0, 1).
+        level: Requested probability of a false rejection, in (0, 1).
         log_inverse_weight: ln(1 / w), at least 0; ln N for equal weights.
         dependence: How rows depend on each other, bound to these rows, such as ``holdout.mechanism.dependence``;
             independent by default.

@@ -51,7 +51,7 @@ class Transferred(Mechanism):
         """Hockey-stick curve of the whole transcript for one replaced row."""
 
     @abstractmethod
-    def told(self, state: State) -> PrivacyCurve:
+    def spent_curve(self, state: State) -> PrivacyCurve:
         """The curve of the answers so far, valid however they were chosen."""
 
     @property
@@ -68,7 +68,7 @@ class Transferred(Mechanism):
         return int(np.ceil(scale * self.steps))
 
     def drawn_scale(self, scale: float) -> float:
-        """The noise scale of a mean that is really drawn: the wished one, rounded up to the grid."""
+        """The noise scale of a mean that is really drawn: the requested one, rounded up to the grid."""
         return self.scale_on_grid(scale) / self.steps
 
     def transferred(
@@ -120,7 +120,7 @@ class TransferredPromise(Transferred):
         privacy = (_epsilon_of(self), self._privacy_delta)
         return self._promised(bound.radius + self.rounding, details, privacy=privacy)
 
-    def told(self, state: State) -> PrivacyCurve:
+    def spent_curve(self, state: State) -> PrivacyCurve:
         """The curve of as many answers as were given."""
         return replace(self, queries=state.asked).curve() if state.asked else PureCurve(0.0)
 
@@ -152,7 +152,7 @@ class AdditiveNoise(TransferredPromise):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The scale with the smallest radius for the wish; see `Mechanism.tuned`."""
+        """The scale with the smallest radius for the request; see `Mechanism.tuned`."""
         start = cls(rows=rows, queries=queries, confidence=confidence, scale=1.0, **shared)
         least = min(math.sqrt(math.sqrt(queries)) / rows / 10.0, 0.1)  # smaller scales tell too much, larger drown all
         ends = math.log(least), math.log(min(least * _RANGE, _MOST_USEFUL_SCALE))

@@ -32,7 +32,7 @@ class BareAverage(Mechanism):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The mechanism for a wish; it has nothing to tune. See `Mechanism.tuned`."""
+        """The mechanism for a request; it has nothing to tune. See `Mechanism.tuned`."""
         return cls(rows=rows, queries=queries, confidence=confidence, **shared)
 
     @property

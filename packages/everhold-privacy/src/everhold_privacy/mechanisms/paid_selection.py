@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenCandidate:
     """A candidate that was chosen.
 
     Attributes:
@@ -58,7 +58,7 @@ class PaidSelection:
         rho = self.price / self.budget.credits * self.budget.curve().rho
         return ExponentialMechanism(math.sqrt(8.0 * rho) * (1.0 - 1e-12), sensitivity=self.budget.unit)
 
-    def choose(self, state: State, losses: NDArray[np.int64], noise: Noise) -> tuple[State, Chosen]:
+    def choose(self, state: State, losses: NDArray[np.int64], noise: Noise) -> tuple[State, ChosenCandidate]:
         """The candidate with about the least loss.
 
         Args:
@@ -74,9 +74,9 @@ class PaidSelection:
                 f"there are {len(losses)} candidates for {self.price} credits; expected at least one of each"
             )
         if not self.budget.affords(state, self.price):
-            return state, Chosen(-1, math.nan, 0)
+            return state, ChosenCandidate(-1, math.nan, 0)
         chosen = self.mechanism.choose(losses, noise)
-        return state.after(charged=self.price), Chosen(chosen, self.regret(len(losses)), self.price)
+        return state.after(charged=self.price), ChosenCandidate(chosen, self.regret(len(losses)), self.price)
 
     def regret(self, candidates: int) -> float:
         """Largest regret of a chosen candidate against the best one for the population (S1)."""

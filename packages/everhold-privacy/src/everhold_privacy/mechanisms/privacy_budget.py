@@ -150,7 +150,7 @@ class PrivacyBudget(GaussianNoise):
         """Zero-concentrated loss of so many credits."""
         return self.curve().rho * charged / self.credits
 
-    def told(self, state: State) -> ZeroConcentratedCurve:
+    def spent_curve(self, state: State) -> ZeroConcentratedCurve:
         """Privacy loss of the spent credits."""
         return ZeroConcentratedCurve(self.loss_of(state.charged))
 

@@ -115,13 +115,13 @@ class Subsampling(TransferredPromise, FreshDraws):
     def tuned(
         cls, *, rows: int, queries: int, confidence: float = 0.95, draws: int | None = None, **shared: Any
     ) -> Self:
-        """The share of coins with the smallest radius for the wish; see `Mechanism.tuned`.
+        """The share of coins with the smallest radius for the request; see `Mechanism.tuned`.
 
         The more ``draws`` for each answer, the better; by default a million, and up to 16 times as many where that
         lowers the radius by more than about a percent.
         """
-        wish = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
-        tuned = cls(**wish, draws=_TRIED_DRAWS[0] if draws is None else draws, coins=0.5)._with_best_coins()
+        request = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
+        tuned = cls(**request, draws=_TRIED_DRAWS[0] if draws is None else draws, coins=0.5)._with_best_coins()
         for tried in _TRIED_DRAWS[1:] if draws is None else ():
             if tuned.coins > _MOSTLY_COINS:
                 break
@@ -208,13 +208,13 @@ class RandomRows(FreshDraws):
     def tuned(
         cls, *, rows: int, queries: int, confidence: float = 0.95, coins: float | None = None, **shared: Any
     ) -> Self:
-        """The number of draws with the smallest radius for the wish; see `Mechanism.tuned`.
+        """The number of draws with the smallest radius for the request; see `Mechanism.tuned`.
 
         A draw tosses a coin with the probability ``coins`` in [0, 1); by default ``10 / rows``, beyond which hardly
         anything is gained.
         """
-        wish = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
-        start = cls(**wish, draws=1, coins=min(_COINS_FOR_ALL_ROWS / max(rows, 1), 0.5) if coins is None else coins)
+        request = {"rows": rows, "queries": queries, "confidence": confidence, **shared}
+        start = cls(**request, draws=1, coins=min(_COINS_FOR_ALL_ROWS / max(rows, 1), 0.5) if coins is None else coins)
 
         best = scipy.optimize.minimize_scalar(
             lambda log_draws: start._with_draws(log_draws)._bound().radius,

@@ -127,7 +127,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
-        """The threshold and the scales with the smallest radius for the wish; see `Mechanism.tuned`.
+        """The threshold and the scales with the smallest radius for the request; see `Mechanism.tuned`.
 
         So many ``overfits``, releases from the holdout, are planned: by default 10, or one for each question if fewer.
         No budget is spent on guesses closer than ``slack`` times the radius to the population's value.
@@ -158,7 +158,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         first, comparison, answer = (self.scale_on_grid(scale) for scale in scales)
         return PureCurve(self.unit * (1.0 / first + 2.0 / comparison + 1.0 / answer), times=self.overfits)
 
-    def told(self, state: State) -> PureCurve:
+    def spent_curve(self, state: State) -> PureCurve:
         """The epochs so far, with the one in progress, which has told of its threshold."""
         epochs = min(state.charged + 1, self.overfits) if state.asked else 0
         return replace(self, overfits=epochs).curve() if epochs else PureCurve(0.0)

@@ -143,13 +143,13 @@ def row_classes(parts: NetworkParts) -> tuple[RowClass, ...]:
     if len(parts.tree_nodes):
         _add_trees(parts, counts, classes)
     others = np.flatnonzero(~np.isin(np.arange(parts.model.nodes), parts.tree_nodes))
-    looked_at = 0
+    reader = 0
     for number, component in parts.different(others):
         size = int(np.sum(component.counted))
         survival = (counts < size).astype(np.float64)
-        looked_at += size if component.model.nodes <= _MOST_NODES_FOR_QUILTS else 0
+        reader += size if component.model.nodes <= _MOST_NODES_FOR_QUILTS else 0
         for row in np.flatnonzero(component.counted).tolist():
-            quilts = _quilts(component, row, size) if looked_at <= _MOST_ROWS_FOR_QUILTS else ()
+            quilts = _quilts(component, row, size) if reader <= _MOST_ROWS_FOR_QUILTS else ()
             _add(classes, quilts, number, number * survival)
     total = math.fsum(rows.rows for rows in classes.values())
     return tuple(
@@ -336,15 +336,15 @@ def nearby_price(parts: NetworkParts, epsilon: float) -> float:
 
     In components of many nodes, and after a thousand rows of different components, all rows are nearby.
     """
-    worst, looked_at = 0.0, 0
+    worst, reader = 0.0, 0
     for _, component in parts.different(np.arange(parts.model.nodes)):
         size = int(np.sum(component.counted))
         whole = size / epsilon
         if whole <= worst:
             continue
         small = size > 1 and component.model.nodes <= _MOST_NODES_FOR_CONDITIONS
-        if small and looked_at <= _MOST_ROWS_FOR_QUILTS:
-            looked_at += size
+        if small and reader <= _MOST_ROWS_FOR_QUILTS:
+            reader += size
             whole = max(_price_of(component, row, epsilon) for row in np.flatnonzero(component.counted).tolist())
         worst = max(worst, whole)
     return worst

@@ -15,7 +15,7 @@ from everhold.queries.question import QuerySpec, digest
 from everhold.values.base import BoundQuery
 from everhold_privacy.mechanisms.paid_selection import PaidSelection
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
-from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, Result, whole_price
+from everhold_privacy.queries.priced import MechanismResult, Paid, Price, PricedQuery, Purchase, Result, whole_price
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,7 +139,7 @@ class PrivateChoice(PricedChoice[BestCandidate]):
         """Its credits, and the regret that they buy."""
         return Price(self.credits, self.width * PaidSelection(mechanism, self.credits).regret(len(self.bound)))
 
-    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
         """By the exponential mechanism: the least loss is the best."""
         return chosen(mechanism, state, seen if self._least else mechanism.steps - seen, noise, price=self.credits)
 
@@ -157,14 +157,14 @@ class PrivateChoice(PricedChoice[BestCandidate]):
 def chosen(
     mechanism: PrivacyBudget, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int,
     within: float | None = None,
-) -> Drawn:  # fmt: skip
+) -> MechanismResult:  # fmt: skip
     """The least loss, with its regret unless something else is stated."""
     state, choice = PaidSelection(mechanism, price).choose(state, losses, noise)
     if choice.index < 0:
-        return Drawn.refused(state)
+        return MechanismResult.refused(state)
     held = choice.regret if within is None else within
     answer = {"value": choice.index, "low": None, "high": None, "source": "holdout", "within": held}
-    return Drawn(state, answer, choice.charged)
+    return MechanismResult(state, answer, choice.charged)
 
 
 @dataclass(frozen=True, slots=True)

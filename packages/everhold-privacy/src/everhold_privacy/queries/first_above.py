@@ -23,7 +23,7 @@ from everhold_privacy.guarantees.exceedance import comparison_exceedance
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.mechanisms.selection import AboveThreshold
 from everhold_privacy.queries.choice import PricedChoice
-from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, paying, whole_price
+from everhold_privacy.queries.priced import MechanismResult, Paid, Price, PricedQuery, paying, whole_price
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -157,7 +157,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
         )
         return min(mechanism.reach(alpha + 1.0 / steps), 1.0)  # a step, because the threshold is rounded to the grid
 
-    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
         """The first whose noisy sum reaches the noisy threshold."""
         stream = self.stream(mechanism)
         found = stream.first(seen if self.rises else mechanism.steps - seen, noise)
@@ -166,7 +166,7 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
             "within": self._within(mechanism),
         }  # fmt: skip
         state = state.after(charged=self.credits)
-        return Drawn(state, answer, self.credits)
+        return MechanismResult(state, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> PrivateFirstAbove:
         """The question that was found, in the questions' units."""

@@ -15,11 +15,19 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.queries.identity import behaviour_digest, content_digest
 from everhold.queries.statistic import check_positive
-from everhold.sealing.probe import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
+from everhold.sealing.code_trials import made_up_values, sealed_values, try_vectors_on_public_rows, varied_rows
 from everhold.values.evaluation import LARGEST_VECTOR_UNIT, vectors_to_grid
 from everhold_privacy.mechanisms.privacy_budget import largest_scale
 from everhold_privacy.mechanisms.vector_noise import VectorNoise
-from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, checked_function_name, paying
+from everhold_privacy.queries.priced import (
+    MechanismResult,
+    Paid,
+    Price,
+    PricedQuery,
+    Purchase,
+    checked_function_name,
+    paying,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -206,16 +214,16 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
             total += vectors_to_grid(vectors.astype(np.float64), clip=self.query.clip, unit=unit).sum(axis=0)
         return total
 
-    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
         """One draw for all coordinates."""
         state, vector = self.noise.answer(state, seen, noise, scale=self.scale)
         if vector is None:
-            return Drawn.refused(state)
+            return MechanismResult.refused(state)
         answer = {
             "value": vector.values.tolist(), "low": vector.lows.tolist(), "high": vector.highs.tolist(),
             "source": "holdout", "within": vector.within,
         }  # fmt: skip
-        return Drawn(state, answer, vector.charged)
+        return MechanismResult(state, answer, vector.charged)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> VectorAnswer:
         """The coordinates in the analyst's units."""
@@ -254,7 +262,7 @@ def gradient(
             some of the rows at a time.
         dimension: Length of the vectors, at most 10,000.
         clip: Longer vectors are shortened to this Euclidean length; the promise is about the mean of those.
-        tolerance: Euclidean half-width wished for, in the vector's units; sharper answers cost more credits. By default
+        tolerance: Euclidean half-width requested, in the vector's units; sharper answers cost more credits. By default
             the planned noise, for 100 credits.
         name: Functions of one name that are made of the same code and data (weights, too), and give the same for public
             rows, are one question. Without a name every new object is a new question.

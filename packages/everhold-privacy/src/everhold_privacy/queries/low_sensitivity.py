@@ -15,8 +15,8 @@ from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.queries.identity import behaviour_digest, content_digest
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_range
+from everhold.sealing.code_trials import values_or_none, varied_rows
 from everhold.sealing.counterexamples import counterexample
-from everhold.sealing.probe import values_or_none, varied_rows
 from everhold_privacy.queries.priced import checked_function_name
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def low_sensitivity(
         function: From a table (columns by name, NumPy arrays) to a number.
         sensitivity: Delta: replacing one row, by any other, moves the number by at most this.
         **terms: ``low``, 0 by default, and ``high``, 1 by default: the range, which must not come from the sealed rows.
-            ``columns``: those that the function reads; None for all but the row ids. ``tolerance``: half-width wished
+            ``columns``: those that the function reads; None for all but the row ids. ``tolerance``: half-width requested
             for, in the statistic's units, for a privacy budget only; None for the planned noise, at the price of a
             mean. ``name``: functions of one name that are made of the same code and data, and give the same for public
             rows, are one question; without a name every new object is a new question. ``probe``: public rows to try

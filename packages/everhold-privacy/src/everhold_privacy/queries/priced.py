@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "Bought", "Drawn", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name", "paying", "whole_price",
+    "Bought", "MechanismResult", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name", "paying", "whole_price",
 ]  # fmt: skip
 
 Seen = TypeVar("Seen")
@@ -45,7 +45,7 @@ REFUSED: Mapping[str, Any] = {"value": None, "low": None, "high": None, "source"
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class MechanismResult:
     """Result that a mechanism drew.
 
     Attributes:
@@ -58,7 +58,7 @@ class Drawn:
     charged: int
 
     @classmethod
-    def refused(cls, state: State) -> Drawn:
+    def refused(cls, state: State) -> MechanismResult:
         """Nothing, because the budget is spent."""
         return cls(state, dict(REFUSED), 0)
 
@@ -112,7 +112,7 @@ class Purchase(ABC, Generic[Seen, Result]):
         """Exact integers from the sealed rows, ``unit`` grid steps for a row value of 1; secret."""
 
     @abstractmethod
-    def answer(self, mechanism: PrivacyBudget, state: State, seen: Seen, noise: Noise) -> Drawn:
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: Seen, noise: Noise) -> MechanismResult:
         """The mechanism's answer, or a refusal if the budget does not pay for it."""
 
     @abstractmethod
@@ -141,7 +141,9 @@ class PricedQuery(Query[Result]):
             )
         purchase = self.purchase(compiler)
         if not compiler.before.answered(purchase.question):
-            compiler.planner.look.training_totals(purchase.means, plan=mechanism.queries * max(len(purchase.means), 1))
+            compiler.planner.evaluator.training_totals(
+                purchase.means, plan=mechanism.queries * max(len(purchase.means), 1)
+            )
         return Bought(purchase, compiler.schema, mechanism)
 
 
@@ -183,13 +185,13 @@ class Bought(QueryPlan[Result]):
         drawn = self.purchase.answer(self.mechanism, state, seen, noise)
         return drawn.state, [Outcome(drawn.answer, drawn.charged)]
 
-    def present(self, told: ExecutionResult) -> Result:
+    def present(self, result: ExecutionResult) -> Result:
         """The entry in the analyst's units."""
-        (entry,) = told.entries
+        (entry,) = result.entries
         return self.purchase.result(
             REFUSED if entry is None else entry.answer,
             charged=0 if entry is None else entry.charged,
-            remaining=told.remaining,
+            remaining=result.remaining,
             question=self.asked[0].fingerprint,
             repeated=entry is not None and entry.repeated,
             confidence=self.mechanism.confidence,

@@ -19,7 +19,7 @@ from everhold_privacy.mechanisms.paid_selection import PaidSelection
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.mechanisms.selection import QuantileBins
 from everhold_privacy.queries.choice import chosen
-from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, paying, whole_price
+from everhold_privacy.queries.priced import MechanismResult, Paid, Price, PricedQuery, Purchase, paying, whole_price
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,7 +161,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
         """Number of rows below each inner edge, in grid units, shape (bins - 1,)."""
         return sealed.totals(self.below, unit=unit)[:, 0] if self.below else np.zeros(0, dtype=np.int64)
 
-    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
         """The bin that misses the level least, about."""
         losses, error = self.search.losses(seen), self.price(mechanism).within
         return chosen(mechanism, state, losses, noise, price=self.credits, within=error)

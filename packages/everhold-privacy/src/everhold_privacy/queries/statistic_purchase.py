@@ -14,7 +14,7 @@ from everhold.dependence import Independent
 from everhold.errors import QueryRejected
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_rows
 from everhold_privacy.mechanisms.privacy_budget import largest_scale, release
-from everhold_privacy.queries.priced import Drawn, Price, PricedQuery, Purchase, paying
+from everhold_privacy.queries.priced import MechanismResult, Price, PricedQuery, Purchase, paying
 
 if TYPE_CHECKING:
     from everhold.mechanisms import State
@@ -90,17 +90,17 @@ class StatisticPurchase(Purchase[int, Answer]):
         """Its position on the grid."""
         return self.statistic.grid.position(self.statistic.evaluate(sealed))
 
-    def answer(self, mechanism: PrivacyBudget, state: State, seen: int, noise: Noise) -> Drawn:
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: int, noise: Noise) -> MechanismResult:
         """The position plus noise (S1 for low sensitivity), as a share of the range."""
         share = self.statistic.grid.share
         after, drawn = release(mechanism, state, np.array([seen], dtype=np.int64), noise, scale=self.scale)
         if drawn is None:
-            return Drawn.refused(state)
+            return MechanismResult.refused(state)
         value = float(int(drawn[0]) * share)
         within = math.nextafter(mechanism.radius_at(self.scale) * float(mechanism.steps * share), math.inf)
         ends = (min(max(end, 0.0), 1.0) for end in (value, value - within - 1e-15, value + within + 1e-15))
         answer = {**dict(zip(("value", "low", "high"), ends, strict=True)), "source": "holdout", "within": within}
-        return Drawn(after, answer, after.charged - state.charged)
+        return MechanismResult(after, answer, after.charged - state.charged)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> Answer:
         """The answer in the statistic's units."""

@@ -19,7 +19,7 @@ from everhold.values.query_family import QueryFamily, QueryMatrix
 from everhold.values.universe import Universe
 from everhold.values.universe_documents import universe_from
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
-from everhold_privacy.queries.priced import Drawn, Paid, Price, PricedQuery, Purchase, paying, whole_price
+from everhold_privacy.queries.priced import MechanismResult, Paid, Price, PricedQuery, Purchase, paying, whole_price
 from everhold_privacy.synthetic.base import ROUNDING
 from everhold_privacy.synthetic.blr import BLR, candidate_tables
 from everhold_privacy.synthetic.mwem import MWEM
@@ -191,16 +191,16 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
         universe = self.maker.universe
         return universe.histogram(sealed.table([column.name for column in universe.columns]))
 
-    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> Drawn:
+    def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
         """Ingredients of the table, in few numbers: chosen queries and their noisy sums, or one candidate."""
         if not mechanism.affords(state, self.credits):
-            return Drawn.refused(state)
+            return MechanismResult.refused(state)
         answer = {
             "value": None, "low": None, "high": None, "source": "holdout", "within": self.price(mechanism).within,
             "released": self.maker.release(seen, noise), "simulated": noise.simulated,
         }  # fmt: skip
         state = state.after(charged=self.credits)
-        return Drawn(state, answer, self.credits)
+        return MechanismResult(state, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> SyntheticAnswer:
         """The table, made anew from what was released."""
@@ -277,18 +277,18 @@ def _kept(queries: QueryFamily) -> QueryMatrix:
     return QueryMatrix(np.array([queries.vector(index) for index in range(queries.count)]))
 
 
-def _rounds(wished: int | None, *, work: int) -> list[int]:
-    """Rounds of MWEM to compare: the wished number, or some up to what can be worked through."""
+def _rounds(requested: int | None, *, work: int) -> list[int]:
+    """Rounds of MWEM to compare: the requested number, or some up to what can be worked through."""
     most = min(_MOST_ROUNDS, _MOST_WORK // work)
     if most < 1:
         raise ValueError(
             f"the questions have {work:,} values over all cells; expected at most {_MOST_WORK:,}; use fewer"
         )
-    if wished is None:
+    if requested is None:
         return _geometric(most)
-    if isinstance(wished, bool) or not isinstance(wished, (int, np.integer)) or not 1 <= wished <= most:
-        raise ValueError(f"rounds is {wished!r}; expected a whole number from 1 to {most:,}, or None")
-    return [int(wished)]
+    if isinstance(requested, bool) or not isinstance(requested, (int, np.integer)) or not 1 <= requested <= most:
+        raise ValueError(f"rounds is {requested!r}; expected a whole number from 1 to {most:,}, or None")
+    return [int(requested)]
 
 
 def _sizes(cells: int) -> list[int]:

@@ -386,9 +386,9 @@ def test_what_cannot_be_asked_costs_nothing(holdout, query, words):
 
 
 def test_dependent_rows_and_holdouts_without_labels_are_refused(tmp_path):
-    wish = {"mechanism": "privacy_budget", "queries": 5}
+    wanted = {"mechanism": "privacy_budget", "queries": 5}
     with eh.Holdout.create(
-        tmp_path / "s.db", "tied", holdout=rows(0), dependence=eh.Groups(4), **settings_from(wish)
+        tmp_path / "s.db", "tied", holdout=rows(0), dependence=eh.Groups(4), **settings_from(wanted)
     ) as made:
         with pytest.raises(QueryRejected, match="independent rows only"):
             made.ask(variance())
@@ -440,8 +440,8 @@ def test_an_analyst_who_picks_the_luckiest_score_on_the_holdout_is_held_to_the_t
 def test_a_statistic_with_missing_rows_or_a_floor_is_not_certified_as_an_auc_or_an_f1(tmp_path):
     truth = rows(0)
     perfect, predicted = truth["y"].astype(float), truth["y"].astype(int)
-    wish = {"mechanism": "guess_and_check", "queries": 10, "overfits": 2}
-    with eh.Holdout.create(tmp_path / "h.db", "h", holdout=truth, label="y", **settings_from(wish)) as holdout:
+    wanted = {"mechanism": "guess_and_check", "queries": 10, "overfits": 2}
+    with eh.Holdout.create(tmp_path / "h.db", "h", holdout=truth, label="y", **settings_from(wanted)) as holdout:
         half_missing = holdout.ask(auc(perfect, positives=2 * int(truth["y"].sum()), negatives=1_800), guess=0.75)
         floored = holdout.ask(f1(predicted, least=4.0 * int(truth["y"].sum())), guess=0.5)
         facts = holdout.certificate([half_missing, floored]).to_dict()["summary"]["answers"]

@@ -46,9 +46,9 @@ def area(**more):
     return eh.auc(SEALED["x"], **COUNTS, training=TRAINED["x"], **more)
 
 
-def made(path, **wish):
-    wish = {"mechanism": "guess_and_check", "queries": 20, "label": "y", "training": TRAINED, **wish}
-    return eh.Holdout.create(path / "s.db", "g", holdout=SEALED, **settings_from(wish))
+def made(path, **wanted):
+    wanted = {"mechanism": "guess_and_check", "queries": 20, "label": "y", "training": TRAINED, **wanted}
+    return eh.Holdout.create(path / "s.db", "g", holdout=SEALED, **settings_from(wanted))
 
 
 @pytest.fixture

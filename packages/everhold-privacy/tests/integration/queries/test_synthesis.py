@@ -40,8 +40,8 @@ def study(tmp_path_factory):
         yield holdout
 
 
-def synthesis(universe=UNIVERSE, width=1, **wish):
-    return SynthesisQuery(universe, universe.marginals(width), **{"price": 500, **wish})
+def synthesis(universe=UNIVERSE, width=1, **wanted):
+    return SynthesisQuery(universe, universe.marginals(width), **{"price": 500, **wanted})
 
 
 def released(holdout, question):

@@ -167,8 +167,8 @@ def reference_of_two_releases(distances, scales, threshold):
 
 def law_of_two_releases(mechanism, row):
     law = ExactLaw(mechanism).of((row,), in_turn, 3)
-    wished = (Source.HOLDOUT, Source.GUESS, Source.HOLDOUT)
-    return sum(mass for transcript, mass in law.items() if tuple(source for _, source in transcript) == wished)
+    requested = (Source.HOLDOUT, Source.GUESS, Source.HOLDOUT)
+    return sum(mass for transcript, mass in law.items() if tuple(source for _, source in transcript) == requested)
 
 
 def test_thresholdout_draws_a_fresh_threshold_after_every_release():

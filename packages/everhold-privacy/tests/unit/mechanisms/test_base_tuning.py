@@ -54,7 +54,7 @@ def half(interval):
 
 
 @pytest.mark.parametrize(("overfits", "rows"), [(10, 41_400), (1, 9_600)])
-def test_rows_that_the_wish_of_zhao_2017_needs(overfits, rows):
+def test_rows_that_the_request_of_zhao_2017_needs(overfits, rows):
     mechanism = GuessAndCheck.tuned(rows=rows, queries=1_000, overfits=overfits, slack=1 / 3)
     assert mechanism.promise().radius <= 0.1
     assert mechanism.promise().spends_only_beyond >= mechanism.promise().radius / 3 - 1e-8
@@ -71,10 +71,10 @@ def test_no_noise_scale_on_a_fine_grid_is_better(kind, rows, queries, confidence
 
 @pytest.mark.parametrize(("rows", "queries", "confidence"), WISHES)
 def test_no_grid_of_guess_and_check_is_better_with_a_slack(rows, queries, confidence):
-    wish = {"rows": rows, "queries": queries, "confidence": confidence, "slack": 1 / 3, "overfits": 5}
-    best = GuessAndCheck.tuned(**wish)
+    wanted = {"rows": rows, "queries": queries, "confidence": confidence, "slack": 1 / 3, "overfits": 5}
+    best = GuessAndCheck.tuned(**wanted)
     for grid in [*range(1, 300), 1000, 4000]:
-        assert best.tolerance <= GuessAndCheck.tuned(**wish, grid=grid).tolerance + 1e-12
+        assert best.tolerance <= GuessAndCheck.tuned(**wanted, grid=grid).tolerance + 1e-12
 
 
 def least_radius(mechanism, slack):
@@ -117,9 +117,9 @@ def test_radius_grows_with_the_overfits():
 @pytest.mark.parametrize("kind", [GaussianMechanism, LaplaceMechanism, PrivacyBudget, Subsampling, Thresholdout])
 def test_groups_are_tuned_as_well_as_as_many_independent_rows(kind, together):
     """What n groups of k rows promise is what n rows promise: the scales of a mean may be the same."""
-    wish = {"queries": 1_010, **({"overfits": 10} if kind is Thresholdout else {})}
-    alone = kind.tuned(rows=10_000, **wish).promise().radius
-    groups = kind.tuned(rows=10_000 * together, dependence=Groups(together), **wish).promise().radius
+    wanted = {"queries": 1_010, **({"overfits": 10} if kind is Thresholdout else {})}
+    alone = kind.tuned(rows=10_000, **wanted).promise().radius
+    groups = kind.tuned(rows=10_000 * together, dependence=Groups(together), **wanted).promise().radius
     assert groups == pytest.approx(alone, rel=1e-4)
 
 

@@ -34,12 +34,14 @@ def rho_of(mechanism, scale):
 @given(st.lists(st.floats(0.02, 0.4), min_size=1, max_size=300), st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_what_is_answered_never_costs_more_than_the_budget(tolerances, seed):
-    wished = np.array(
+    requested = np.array(
         [t for t in tolerances if t > 1.01 * MECHANISM.radius_at(least_steps(MECHANISM) / MECHANISM.steps)]
     )
-    state, replies = MECHANISM.answer_many(State(), evaluations(np.full(len(wished), 0.4), wished), SeededNoise(seed))
+    state, replies = MECHANISM.answer_many(
+        State(), evaluations(np.full(len(requested), 0.4), requested), SeededNoise(seed)
+    )
     answered = replies.sources == Source.HOLDOUT
-    spent = sum((rho_of(MECHANISM, MECHANISM.scale_for(t)) for t in wished[answered]), Fraction(0))
+    spent = sum((rho_of(MECHANISM, MECHANISM.scale_for(t)) for t in requested[answered]), Fraction(0))
     assert spent <= MECHANISM.queries * rho_of(MECHANISM, MECHANISM.scale)
     assert state.charged == replies.charged.sum() <= MECHANISM.credits
     assert state.asked == answered.sum() <= MECHANISM.queries
@@ -75,7 +77,7 @@ def test_a_choice_adds_no_more_exceedance_than_a_mean(price):
     assert paid.regret(50) == 1.0 or added / 2 <= MECHANISM._sampling()[1] / MECHANISM.queries
 
 
-def test_a_wished_tolerance_is_kept_at_the_least_price():
+def test_a_requested_tolerance_is_kept_at_the_least_price():
     for tolerance in (0.06, 0.1, 0.3):
         scale = MECHANISM.scale_for(tolerance)
         assert MECHANISM.radius_at(scale) <= tolerance
@@ -87,12 +89,12 @@ def test_a_tolerance_that_nothing_can_pay_for_is_refused():
         MECHANISM.scale_for(1e-4)
 
 
-def test_intervals_are_as_wide_as_was_wished():
+def test_intervals_are_as_wide_as_was_requested():
     planned = MECHANISM.promise().radius
-    wished = np.array([0.8 * planned, math.nan, 4 * planned])
-    _, replies = MECHANISM.answer_many(State(), evaluations([0.5, 0.5, 0.5], wished), SeededNoise(0))
+    requested = np.array([0.8 * planned, math.nan, 4 * planned])
+    _, replies = MECHANISM.answer_many(State(), evaluations([0.5, 0.5, 0.5], requested), SeededNoise(0))
     reach = np.maximum(replies.highs - replies.values, replies.values - replies.lows)
-    assert reach[0] <= wished[0] < reach[1] <= planned < reach[2] <= wished[2]
+    assert reach[0] <= requested[0] < reach[1] <= planned < reach[2] <= requested[2]
     assert replies.charged[0] > CREDITS == replies.charged[1] > replies.charged[2]
 
 

@@ -27,18 +27,18 @@ from everhold_privacy.mechanisms.subsampling import MOST_DRAWS, RandomRows, Subs
 
 
 class TestSubsampling(MechanismContract):
-    def make(self, **wish):
-        return Subsampling.tuned(**wish, draws=2**16)
+    def make(self, **wanted):
+        return Subsampling.tuned(**wanted, draws=2**16)
 
 
 class TestRandomRows(MechanismContract):
-    def make(self, **wish):
-        return RandomRows.tuned(**wish)
+    def make(self, **wanted):
+        return RandomRows.tuned(**wanted)
 
 
 class TestRandomRowsWithoutCoins(MechanismContract):
-    def make(self, **wish):
-        return RandomRows.tuned(**wish, coins=0.0)
+    def make(self, **wanted):
+        return RandomRows.tuned(**wanted, coins=0.0)
 
 
 # Draws ----------------------------------------------------------------------------------------------------------------
@@ -271,12 +271,12 @@ def test_a_plain_secret_sample_of_the_rows_never_helps_gaussian_noise():
 
 def test_dependent_rows():
     groups = Groups({1: 4_000, 2: 500})
-    wish = {"rows": 5_000, "queries": 100}
-    apart, together = Subsampling.tuned(**wish), Subsampling.tuned(**wish, dependence=groups)
+    wanted = {"rows": 5_000, "queries": 100}
+    apart, together = Subsampling.tuned(**wanted), Subsampling.tuned(**wanted, dependence=groups)
     assert together.promise().radius > apart.promise().radius
     assert together.promise().statement == "S1"
     with pytest.raises(DependenceError, match="have to be independent"):
-        RandomRows.tuned(**wish, dependence=groups)
+        RandomRows.tuned(**wanted, dependence=groups)
 
 
 @pytest.mark.parametrize("kind", [Subsampling, RandomRows])

@@ -24,7 +24,7 @@ from everhold_server.uploads import Brought, Unusable
 from everhold_server.wire.table_parts import PARQUET_TYPE
 
 if TYPE_CHECKING:
-    from everhold_server.uploads import Received
+    from everhold_server.uploads import RequestContent
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["arrivals"])
 
@@ -144,7 +144,11 @@ def append(
 
 
 def append_rows(
-    request: Request, holdouts: OpenHoldouts, asked_by: tuple[str, Principal], until: str | None, received: Received
+    request: Request,
+    holdouts: OpenHoldouts,
+    asked_by: tuple[str, Principal],
+    until: str | None,
+    received: RequestContent,
 ) -> Arrived:
     """Append the rows that a request brought; the same request of the same token again changes nothing.
 
@@ -185,7 +189,7 @@ def append_rows(
     return arrived
 
 
-def _opened(received: Received, what: str) -> Any:
+def _opened(received: RequestContent, what: str) -> Any:
     try:
         return named_by_content(received.files[what], what) if what in received.files else None
     except HoldoutRejected as fault:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
     from everhold.queries.question import Query as AnyQuery
     from everhold_server.principals import Principal
-    from everhold_server.uploads import Received
+    from everhold_server.uploads import RequestContent
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["asking"])
 
@@ -78,7 +78,7 @@ Guess = Annotated[
 ]
 Tolerance = Annotated[
     float | None,
-    Field(description="Half-width wished for; sharper costs more. Only where the mechanism is privacy_budget."),
+    Field(description="Half-width requested; sharper costs more. Only where the mechanism is privacy_budget."),
 ]
 Silent = Annotated[bool, Field(description="Only register it: nothing is told before the study is unsealed.")]
 
@@ -158,7 +158,7 @@ def _check_expressions(written: Sequence[Any], most: int) -> None:
 
 
 def questions_of(
-    written: Sequence[Any], holdout: Holdout, principal: Principal, received: Received, *, most: int = _MOST_ASKED
+    written: Sequence[Any], holdout: Holdout, principal: Principal, received: RequestContent, *, most: int = _MOST_ASKED
 ) -> list[AnyQuery[Any]]:
     """Queries of a request, checked; the files beside them are their predictions."""
     _check_predictions(written, holdout, principal)

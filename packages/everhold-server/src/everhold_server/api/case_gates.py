@@ -100,17 +100,17 @@ def open_gate(
     name: HoldoutName, request: Request, principal: Steward, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
     """Open a gate with the results of its first champion; the same again changes nothing."""
-    wished = received.document(OpenedCaseGate)
+    requested = received.document(OpenedCaseGate)
     with warned_of() as warned:
         gate = holdouts.asked_by(name, principal).gate(
-            name=wished.name, better=wished.better, any_of=wished.any_of, not_worse=wished.not_worse,
-            margin=wished.margin, units=wished.units, lower=wished.lower, challenges=wished.challenges,
-            ranges={metric: _range(metric, ends) for metric, ends in wished.ranges.items()},
-            at_most=wished.at_most, at_least=wished.at_least, champion=results_from(wished.champion),
-            baseline=_new(wished.baseline),
+            name=requested.name, better=requested.better, any_of=requested.any_of, not_worse=requested.not_worse,
+            margin=requested.margin, units=requested.units, lower=requested.lower, challenges=requested.challenges,
+            ranges={metric: _range(metric, ends) for metric, ends in requested.ranges.items()},
+            at_most=requested.at_most, at_least=requested.at_least, champion=results_from(requested.champion),
+            baseline=_new(requested.baseline),
         )  # fmt: skip
         status = gate.status()
-    noted(request, "open a gate", gate=wished.name)
+    noted(request, "open a gate", gate=requested.name)
     return result(status, warned)
 
 
@@ -126,11 +126,11 @@ def challenge(
     Promoted is proved and costs a surprise; kept promises nothing and costs one of the planned questions. Which claim
     failed is never told. The same name against the same champion has the same verdict, for nothing.
     """
-    wished = received.document(SentResults)
+    requested = received.document(SentResults)
     with warned_of() as warned:
         verdict = _gate(holdouts, name, principal, gate).challenge(
-            results_from(wished.results), challenger=wished.challenger, champion=_new(wished.champion),
-            baseline=_new(wished.baseline),
+            results_from(requested.results), challenger=requested.challenger, champion=_new(requested.champion),
+            baseline=_new(requested.baseline),
         )  # fmt: skip
     noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], question=verdict.question)
     return result(verdict, warned)
@@ -147,10 +147,10 @@ def open_challenge(
 
     Opened again under the same name, it goes on where it is.
     """
-    wished = received.document(NamedChallenge)
+    requested = received.document(NamedChallenge)
     with warned_of() as warned:
         opened = _gate(holdouts, name, principal, gate).open(
-            wished.challenger, batch=wished.batch, futility=wished.futility
+            requested.challenger, batch=requested.batch, futility=requested.futility
         )
         told = _cases(opened)
     noted(request, "open a challenge", gate=gate)
@@ -179,12 +179,12 @@ def report(
     name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
     """Report the results of exactly the cases that were handed out last."""
-    wished = received.document(SentResults)
-    if wished.challenger is None:
+    requested = received.document(SentResults)
+    if requested.challenger is None:
         raise QueryRejected("a report names its challenger; expected challenger")
     with warned_of() as warned:
-        reply = _opened(holdouts, name, principal, gate, wished.challenger).report(
-            results_from(wished.results), champion=_new(wished.champion), baseline=_new(wished.baseline)
+        reply = _opened(holdouts, name, principal, gate, requested.challenger).report(
+            results_from(requested.results), champion=_new(requested.champion), baseline=_new(requested.baseline)
         )
     told = reply.verdict
     noted(request, "report", gate=gate, outcome="go on" if told is None else told.to_dict()["verdict"])
@@ -199,9 +199,9 @@ def withdraw(
     name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
     """End a challenge; the champion is kept, and the place stays taken."""
-    wished = received.document(NamedChallenge)
+    requested = received.document(NamedChallenge)
     with warned_of() as warned:
-        verdict = _opened(holdouts, name, principal, gate, wished.challenger).withdraw()
+        verdict = _opened(holdouts, name, principal, gate, requested.challenger).withdraw()
     noted(request, "withdraw a challenge", gate=gate)
     return result(verdict, warned)
 
@@ -223,10 +223,10 @@ def complete(
     name: HoldoutName, gate: GateName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
     """Add the champion's results on the cases that are left; a gate answers no challenge before."""
-    wished = received.document(MissingResults)
+    requested = received.document(MissingResults)
     with warned_of() as warned:
         found = _gate(holdouts, name, principal, gate)
-        found.complete(results_from(wished.results), baseline=_new(wished.baseline))
+        found.complete(results_from(requested.results), baseline=_new(requested.baseline))
         left = found.cases_left()
     noted(request, "complete results", gate=gate)
     return result({"cases": left}, warned)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.principals import Principal
-    from everhold_server.uploads import Received
+    from everhold_server.uploads import RequestContent
 
 router = APIRouter(prefix="/holdouts/{name}", tags=["competitions"])
 
@@ -121,8 +121,8 @@ def choose(
     name: HoldoutName, request: Request, principal: Analyst, holdouts: Holdouts, received: Brought
 ) -> JSONResponse:
     """Make an earlier submission of your team its final one, until the team submits again. Free."""
-    wished = received.document(FinalChoice)
-    choose_final(request, (name, principal), holdouts, wished.team, wished.number)
+    requested = received.document(FinalChoice)
+    choose_final(request, (name, principal), holdouts, requested.team, requested.number)
     return result({"submissions": submissions_of(name, principal, holdouts)})
 
 
@@ -194,7 +194,7 @@ def check(name: HoldoutName, principal: Analyst, holdouts: Holdouts, received: B
     return result(report, warned)
 
 
-def submission_of(name: str, principal: Principal, holdouts: OpenHoldouts, received: Received) -> dict[str, Any]:
+def submission_of(name: str, principal: Principal, holdouts: OpenHoldouts, received: RequestContent) -> dict[str, Any]:
     """Submission in a request, as `holdout.competition.submit` takes it.
 
     Raises:
@@ -227,7 +227,7 @@ def _own_team(team: str | None, principal: Principal) -> str:
     return team
 
 
-def _predictions(written: Any, part: str, schema: Schema, received: Received) -> Any:
+def _predictions(written: Any, part: str, schema: Schema, received: RequestContent) -> Any:
     """Predictions that are written, or a file in the part of that name."""
     if written is None and part in received.files:
         written = {"file": part} | ({} if (column := received.text("column")) is None else {"column": column})
@@ -241,7 +241,7 @@ def _predictions(written: Any, part: str, schema: Schema, received: Received) ->
     return predictions_from(written, schema, received.tables(schema))
 
 
-def _check_parts(received: Received, handed_in: HandedIn) -> None:
+def _check_parts(received: RequestContent, handed_in: HandedIn) -> None:
     """Refuse a part that would not be read, such as a misspelled one."""
     written = (handed_in.predictions, handed_in.training)
     named = {part[FILE] for part in written if isinstance(part, dict) and isinstance(part.get(FILE), str)}

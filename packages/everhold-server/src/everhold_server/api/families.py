@@ -75,7 +75,7 @@ def families(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONRe
 )  # fmt: skip
 def declare(
     name: HoldoutName, request: Request, principal: Steward, holdouts: Holdouts,
-    wished: Annotated[Families, Depends(document_of(Families))],
+    requested: Annotated[Families, Depends(document_of(Families))],
 ) -> JSONResponse:  # fmt: skip
     """Declare families now; each takes one query of the budget, and all are checked before the first does.
 
@@ -83,6 +83,6 @@ def declare(
     """
     holdout = holdouts.whole(name, principal)
     with warned_of() as warned:
-        holdout.declare_all(families_of(wished.families))
-    noted(request, "declare", families=list(wished.families))
+        holdout.declare_all(families_of(requested.families))
+    noted(request, "declare", families=list(requested.families))
     return result(holdout.declared.families().to_dict(), warned, status=201)

@@ -37,7 +37,7 @@ from everhold_server.wire.predictions import predictions_from
 if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_server.principals import Principal
-    from everhold_server.uploads import Received
+    from everhold_server.uploads import RequestContent
 
 router = APIRouter(prefix="/holdouts/{name}/gates", tags=["gates"])
 
@@ -109,15 +109,15 @@ def open_gate(
 
     Without a champion it is the gate that is there already.
     """
-    wished, holdout = received.document(OpenedGate), holdouts.asked_by(name, principal)
+    requested, holdout = received.document(OpenedGate), holdouts.asked_by(name, principal)
     with warned_of() as warned:
-        champion, training = _models(wished.champion, wished.training, holdout.schema, principal, received)
+        champion, training = _models(requested.champion, requested.training, holdout.schema, principal, received)
         gate = holdout.gate(
-            _metric(wished.metric), champion=champion, training=training, margin=wished.margin,
-            challenges=wished.challenges, name=wished.name,
+            _metric(requested.metric), champion=champion, training=training, margin=requested.margin,
+            challenges=requested.challenges, name=requested.name,
         )  # fmt: skip
         status = gate.status()
-    noted(request, "open a gate", gate=wished.name)
+    noted(request, "open a gate", gate=requested.name)
     return result(status, warned)
 
 
@@ -136,9 +136,9 @@ def challenge(
     Promoted is proved, however many failed before, and costs a surprise; kept promises nothing and costs one of the
     planned questions. No score is told. The same challenge of the same champion again is free.
     """
-    wished, holdout = received.document(Challenged), holdouts.asked_by(name, principal)
+    requested, holdout = received.document(Challenged), holdouts.asked_by(name, principal)
     with warned_of() as warned:
-        model, training = _models(wished.candidate, wished.training, holdout.schema, principal, received)
+        model, training = _models(requested.candidate, requested.training, holdout.schema, principal, received)
         verdict = holdout.gate(name=gate).challenge(model, training=training)
     noted(request, "challenge", gate=gate, outcome=verdict.to_dict()["verdict"], question=verdict.question)
     return result(verdict, warned)
@@ -155,9 +155,9 @@ def complete(
 
     The gate answers no challenge before. Nothing is charged.
     """
-    wished, holdout = received.document(CompletedChampion), holdouts.asked_by(name, principal)
+    requested, holdout = received.document(CompletedChampion), holdouts.asked_by(name, principal)
     with warned_of() as warned:
-        champion, training = _models(wished.champion, wished.training, holdout.schema, principal, received)
+        champion, training = _models(requested.champion, requested.training, holdout.schema, principal, received)
         found: Any = holdout.gate(name=gate)
         if hasattr(found, "cases_left"):
             raise QueryRejected(
@@ -169,7 +169,9 @@ def complete(
     return result(status, warned)
 
 
-def _models(model: Any, training: Any, schema: Schema, principal: Principal, received: Received) -> tuple[Any, Any]:
+def _models(
+    model: Any, training: Any, schema: Schema, principal: Principal, received: RequestContent
+) -> tuple[Any, Any]:
     """A model's predictions for the sealed and for the training rows, or a rule."""
     check_predictions_allowed(schema, principal, model, training)
     tables = received.tables(schema)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.display import Facts
-    from everhold_server.uploads import Received
+    from everhold_server.uploads import RequestContent
 
 router = APIRouter(prefix="/holdouts", tags=["holdouts"])
 
@@ -180,7 +180,7 @@ def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[s
     Raises:
         HoldoutNotFound: If there is none, or it is not for them.
     """
-    from everhold_server.mcp.words import LANGUAGE, examples, next_step
+    from everhold_server.mcp.advice import LANGUAGE, examples, next_step
 
     whole, status = holdouts.whole(name, principal), status_for(holdouts, name, principal)
     return {
@@ -253,7 +253,7 @@ def create(request: Request, principal: Steward, holdouts: Holdouts, received: B
 
 
 def seal(
-    request: Request, holdouts: OpenHoldouts, principal: Principal, settings: HoldoutSettings, received: Received
+    request: Request, holdouts: OpenHoldouts, principal: Principal, settings: HoldoutSettings, received: RequestContent
 ) -> None:  # fmt: skip
     """Seal the rows that a request brought; the same request of the same token again changes nothing.
 

@@ -32,7 +32,7 @@ class PlanSettings(Strict):
     overfits: int | None = Field(None, description="Answers that may come from the holdout.", le=_MOST)
     confidence: float = Field(0.95, description="Probability that all answers are within the radius.")
     slack: float = Field(0.0, description="No budget is spent on guesses closer than this share of the radius.")
-    radius: float | None = Field(None, description="A wished half-width: rows and questions for it are told, too.")
+    radius: float | None = Field(None, description="A requested half-width: rows and questions for it are told, too.")
     training_rows: int | None = Field(None, description="Rows that guesses are made from.", le=_MOST)
     at: float = Field(0.9, description="True value of a yes-or-no question at which mechanisms are compared.")
     disagreement: float | None = Field(None, description="Share of the rows on which two models of a gate differ.")
@@ -64,18 +64,18 @@ class StudySettings(Strict):
     }), **refusals(415)},
 )  # fmt: skip
 def plan_protocol(
-    principal: Viewer, wish: Annotated[StudySettings, Depends(document_of(StudySettings))]
+    principal: Viewer, study: Annotated[StudySettings, Depends(document_of(StudySettings))]
 ) -> JSONResponse:
     """Widths of declared families and of all other queries, before there are rows.
 
     A family may say the number of its members alone: `{"members": 30}`.
     """
-    families_of(wish.families)  # refuses too many of them
+    families_of(study.families)  # refuses too many of them
     names = ("families", "share", "queries", "surprises")
-    given = {name: value for name in names if (value := getattr(wish, name)) is not None}
+    given = {name: value for name in names if (value := getattr(study, name)) is not None}
     with arguments_checked(), warned_of() as warned:
         made = plan_study(
-            protocol_from(given), rows=wish.rows, confidence=wish.confidence, training_rows=wish.training_rows
+            protocol_from(given), rows=study.rows, confidence=study.confidence, training_rows=study.training_rows
         )
     return result({**made.to_dict(), "explanation": made.explain()}, warned)
 
@@ -92,7 +92,7 @@ async def plan(
     request: Request,
     principal: Viewer,
     planner: Planner,
-    wish: Annotated[PlanSettings, Depends(document_of(PlanSettings))],
+    study: Annotated[PlanSettings, Depends(document_of(PlanSettings))],
 ) -> JSONResponse:
     """Compare all mechanisms, each at its best, for a study that is planned; there are no rows yet.
 
@@ -103,6 +103,6 @@ async def plan(
     with `everhold plan` on a machine of your own. Work ends when the client hangs up.
     """
     with arguments_checked():
-        made = await planner.plan(request, wish.model_dump())
+        made = await planner.plan(request, study.model_dump())
     told = {**made["plan"], "explanation": made["explanation"]}
     return result(told, [EverholdWarning(text) for text in made["warnings"]])

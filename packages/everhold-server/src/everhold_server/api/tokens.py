@@ -46,7 +46,7 @@ class Part(BaseModel):
 
 
 class TokenRequest(BaseModel):
-    """A token that is wished for."""
+    """A token that is requested."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -107,21 +107,21 @@ def tokens(principal: Steward, token_store: Tokens) -> dict[str, Any]:
 )  # fmt: skip
 def make(
     request: Request, principal: Steward, token_store: Tokens, holdouts: Holdouts,
-    wish: Annotated[TokenRequest, Depends(document_of(TokenRequest))],
+    settings: Annotated[TokenRequest, Depends(document_of(TokenRequest))],
 ) -> dict[str, Any]:  # fmt: skip
     """Make a token. Its secret is told in this response and never again.
 
     Allotments are acts of the ledger, and made first: if one of them cannot be made, there is no token.
     """
-    scope = wish.holdouts
+    scope = settings.holdouts
     if scope is None and principal.holdouts is not None:
         scope = sorted(principal.holdouts)
     if not _is_within(None if scope is None else tuple(scope), principal):
         raise Forbidden(
             "the token would reach holdouts that yours does not; expected some of yours; name fewer; nothing was made"
         )
-    _allot(wish, scope, principal, holdouts)
-    made = token_store.make(wish.role, wish.name, holdouts=scope, days=wish.days, by=principal.name)
+    _allot(settings, scope, principal, holdouts)
+    made = token_store.make(settings.role, settings.name, holdouts=scope, days=settings.days, by=principal.name)
     noted(request, "make a token", of=made.token.id, role=made.token.role.value)
     told = {**made.token.to_dict(), "state": "valid"}
     return {**told, "secret": made.secret, "note": _TOLD_ONCE}
@@ -150,21 +150,21 @@ def _is_within(scope: tuple[str, ...] | None, principal: Principal) -> bool:
     return principal.holdouts is None or (scope is not None and principal.holdouts.issuperset(scope))
 
 
-def _allot(wish: TokenRequest, scope: list[str] | None, principal: Principal, holdouts: OpenHoldouts) -> None:
-    if wish.allotments and wish.role is not Role.ANALYST:
+def _allot(settings: TokenRequest, scope: list[str] | None, principal: Principal, holdouts: OpenHoldouts) -> None:
+    if settings.allotments and settings.role is not Role.ANALYST:
         raise QueryRejected(
-            f"a {wish.role.value} spends no allotment; expected the role analyst, or no allotments; nothing was made"
+            f"a {settings.role.value} spends no allotment; expected the role analyst, or no allotments; nothing was made"
         )
-    for name in wish.allotments:
+    for name in settings.allotments:
         if scope is not None and name not in scope:
             raise QueryRejected(
                 f"there is an allotment for {brief(name)}, which the token does not reach; expected its own holdouts; "
                 "name it among them, or leave the allotment out; nothing was made"
             )
         holdouts.whole(name, principal)  # all of them are there before the first is changed
-    for name, part in wish.allotments.items():
+    for name, part in settings.allotments.items():
         try:
-            holdouts.whole(name, principal).allot(wish.name, questions=part.questions, charges=part.charges)
+            holdouts.whole(name, principal).allot(settings.name, questions=part.questions, charges=part.charges)
         except EverholdError:
             raise
         except ValueError as fault:

@@ -41,7 +41,7 @@ class Confirmed(Strict):
 def losing(name: HoldoutName, principal: Steward, holdouts: Holdouts) -> JSONResponse:
     """Losses of other holdouts of this storage if this one were unsealed; nothing is told or changed."""
     texts = holdouts.whole(name, principal).losing_their_promise()
-    return result({"losing_their_promise": [holdouts.told_to(principal, text) for text in texts]})
+    return result({"losing_their_promise": [holdouts.shown_to(principal, text) for text in texts]})
 
 
 @router.post(
@@ -66,4 +66,4 @@ def unseal(
     with warned_of() as warned:
         unsealed = holdout.unseal()
     noted(request, "unseal")
-    return result(unsealed, [EverholdWarning(holdouts.told_to(principal, str(warning))) for warning in warned])
+    return result(unsealed, [EverholdWarning(holdouts.shown_to(principal, str(warning))) for warning in warned])

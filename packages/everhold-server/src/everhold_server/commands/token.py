@@ -110,7 +110,7 @@ def create(
         raise Misuse("an allotment needs an analyst and the holdouts; expected --role analyst and --holdout NAME")
     with _tokens(storage) as tokens:
         made = tokens.make(name, role=rights.role.value, holdouts=rights.holdout, days=rights.days, part=part)
-    show_record(_told(made), form)
+    show_record(_described(made), form)
     note("the secret is printed this once and is kept nowhere")
 
 
@@ -134,7 +134,7 @@ def list_tokens(
     """
     with _tokens(storage_of(storage)) as tokens:
         rows = tokens.all()
-    show_list([_told(row) for row in rows], COLUMNS, form, document=rows)
+    show_list([_described(row) for row in rows], COLUMNS, form, document=rows)
 
 
 @group.command()
@@ -159,7 +159,7 @@ def revoke(
     storage, identifier = place_of(storage, token)
     with _tokens(storage) as tokens:
         revoked = tokens.revoke(identifier)
-    show_record(_told(revoked), form)
+    show_record(_described(revoked), form)
 
 
 _HERE = "command line"
@@ -236,14 +236,14 @@ class _There:
     ) -> dict[str, Any]:  # fmt: skip
         """One with its secret, and an allotment of each holdout."""
         allotments = {} if part is None else dict.fromkeys(holdouts or (), part)
-        wish = {"name": name, "role": role, "holdouts": holdouts, "days": days, "allotments": allotments}
-        return self._connection.send("POST", "/tokens", wish, repeatable=False)
+        request = {"name": name, "role": role, "holdouts": holdouts, "days": days, "allotments": allotments}
+        return self._connection.send("POST", "/tokens", request, repeatable=False)
 
     def revoke(self, identifier: str) -> dict[str, Any]:
         """The token as it is now."""
         return self._connection.send("DELETE", f"/tokens/{quote(identifier, safe='')}", {})
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
+def _described(row: dict[str, Any]) -> dict[str, Any]:
     shown = {name: value for name, value in row.items() if name != "note"}
     return {**shown, "holdouts": "all" if row["holdouts"] is None else ", ".join(row["holdouts"])}

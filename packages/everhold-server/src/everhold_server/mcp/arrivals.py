@@ -9,7 +9,7 @@ from pydantic import Field
 from everhold.display import left_in_words
 from everhold.errors import QueryRejected
 from everhold_server.mcp.candidates import PredictionsFolder, candidate
-from everhold_server.mcp.results import CompletedTold
+from everhold_server.mcp.results import CompletedOutput
 from everhold_server.mcp.tools import (
     File,
     GateName,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from everhold.holdout import Holdout
 
 
-class WindowsTold(TypedDict):
+class WindowsOutput(TypedDict):
     """Answers to one query, window by window."""
 
     windows: Annotated[list[dict[str, Any]], Field(description="Window, rows, value, low, high, source, charged.")]
@@ -38,7 +38,7 @@ class WindowsTold(TypedDict):
     next: str
 
 
-class DriftTold(TypedDict):
+class DriftOutput(TypedDict):
     """Rows of an arrival beside all before it, query by query."""
 
     arrival: int
@@ -57,7 +57,7 @@ class ArrivalTools:
     def over_time(
         self, question: Text, by: Literal["arrival", "day", "month", "year"] = "arrival", guess: Guess = None,
         low: Low = None, high: High = None, given: Given = None,
-    ) -> WindowsTold:  # fmt: skip
+    ) -> WindowsOutput:  # fmt: skip
         """Ask one query of the rows of each window of arrivals; each window counts as a query, and repeats are free.
 
         All intervals hold at once: windows whose intervals do not meet prove that the population changed.
@@ -74,7 +74,7 @@ class ArrivalTools:
     def drift(
         self, arrival: Annotated[int | None, Field(description="Its number; by default the latest.", ge=1)] = None,
         columns: Annotated[list[str] | None, Field(description="By default the label and 19 others.")] = None,
-    ) -> DriftTold:  # fmt: skip
+    ) -> DriftOutput:  # fmt: skip
         """Compare the rows of an arrival with all before it, column by column.
 
         Each comparison is two queries and is charged like them. Intervals that do not meet prove that the population
@@ -102,7 +102,7 @@ class StewardTools:
 
     def complete(
         self, rule: Rule = None, predictions: Predictions = None, file: File = None, gate: GateName = "gate"
-    ) -> CompletedTold:
+    ) -> CompletedOutput:
         """Give the champion's values for rows that arrived; the gate refuses challenges before. Free.
 
         Give exactly one: the rule that the champion is, or its predictions for the rows that arrived alone. They must

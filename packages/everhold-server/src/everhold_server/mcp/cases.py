@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from everhold.errors import QueryRejected
-from everhold_server.mcp.results import CasesTold, ReportTold
+from everhold_server.mcp.results import CasesOutput, ReportOutput
 
 if TYPE_CHECKING:
     from everhold.asking.case_gate import CaseGate
@@ -39,24 +39,24 @@ class CaseTools:
     def __init__(self, holdout: Holdout) -> None:
         self._holdout = holdout
 
-    def open_challenge(self, challenger: Challenger, gate: GateName = "main") -> CasesTold:
+    def open_challenge(self, challenger: Challenger, gate: GateName = "main") -> CasesOutput:
         """Open a challenge that ends as early as is proved, and get the first cases to run.
 
         It takes one of the planned queries. Opened again under the same name, it goes on where it is.
         """
-        return self._told(self._gate(gate).open(challenger))
+        return self._output(self._gate(gate).open(challenger))
 
-    def next_cases(self, challenger: Challenger, gate: GateName = "main") -> CasesTold:
+    def next_cases(self, challenger: Challenger, gate: GateName = "main") -> CasesOutput:
         """Say which cases to run next; the same ones until they are reported. Free."""
         found = self._gate(gate)
         if not found.status()["open"]:
             raise QueryRejected("no challenge is open; expected open_challenge first")
-        return self._told(found.open(challenger))
+        return self._output(found.open(challenger))
 
     def report(
         self, challenger: Challenger, results: Results, gate: GateName = "main", champion: NewResults = None,
         baseline: NewResults = None,
-    ) -> ReportTold:  # fmt: skip
+    ) -> ReportOutput:  # fmt: skip
         """Report the results of the cases that were handed out last: go on, promoted or kept.
 
         If you ran the present champion yourself, you know its stored results. Then run it anew on these cases and pass
@@ -73,7 +73,7 @@ class CaseTools:
         step = "run next_cases and report them" if told is None else "change your version and open a new challenge"
         return {"verdict": word, "reported": reply.reported, "left": left, "says": str(reply), "next": step}
 
-    def _told(self, opened: OpenChallenge) -> CasesTold:
+    def _output(self, opened: OpenChallenge) -> CasesOutput:
         cases: list[Any] = opened.next_cases()
         says = f"run {len(cases)} cases" if cases else f"it has ended: {opened.verdict}"
         step = "run each of these cases as often as the champion was, then report" if cases else "open a new challenge"

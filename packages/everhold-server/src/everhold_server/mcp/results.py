@@ -20,7 +20,7 @@ class _Counted(_Led):
     left: Annotated[dict[str, int], Field(description="What is left of the budget, by name.")]
 
 
-class _Told(_Counted):
+class _Output(_Counted):
     """Fields with a sentence."""
 
     says: Annotated[str, Field(description="The result in one sentence.")]
@@ -48,7 +48,7 @@ class Described(_Counted):
     challenger: Annotated[str, Field(description="What `challenge` takes.")]
 
 
-class QuoteTold(_Told):
+class QuoteOutput(_Output):
     """The price of a question; nothing was asked."""
 
     radius: Annotated[
@@ -61,7 +61,7 @@ class QuoteTold(_Told):
     answered_before: Annotated[bool, Field(description="Whether it is stored already, and free.")]
 
 
-class AnswerTold(_Told):
+class AnswerOutput(_Output):
     """An answer, as the ledger holds it."""
 
     value: Annotated[float | None, Field(description="The answer; null if it was refused.")]
@@ -75,7 +75,7 @@ class AnswerTold(_Told):
     question: Annotated[str, Field(description="SHA-256 of the question, its name in the ledger.")]
 
 
-class VerdictTold(_Told):
+class VerdictOutput(_Output):
     """Verdict of a gate on a challenger."""
 
     verdict: Annotated[str, Field(description="'promoted', 'kept' or 'refused'.")]
@@ -87,7 +87,7 @@ class VerdictTold(_Told):
     promotions: Annotated[int, Field(description="Promotions so far.")]
 
 
-class CompletedTold(_Told):
+class CompletedOutput(_Output):
     """A gate whose champion got values for rows that arrived."""
 
     gate: Annotated[str, Field(description="Name of the gate.")]
@@ -95,21 +95,21 @@ class CompletedTold(_Told):
     rows_left: Annotated[int, Field(description="Rows for which it still has no values: 0.")]
 
 
-class CasesTold(_Led):
+class CasesOutput(_Led):
     """Cases of an open challenge."""
 
     cases: Annotated[list[str], Field(description="Ids of the cases to run next; none after the end.")]
     says: Annotated[str, Field(description="The result in one sentence.")]
 
 
-class ReportTold(_Told):
+class ReportOutput(_Output):
     """Reply to reported results."""
 
     verdict: Annotated[str, Field(description="'go on', 'promoted', 'kept' or 'refused'.")]
     reported: Annotated[int, Field(description="Cases that were reported so far.")]
 
 
-class StatusTold(_Told):
+class StatusOutput(_Output):
     """The holdout in public facts."""
 
     questions_asked: int
@@ -119,7 +119,7 @@ class StatusTold(_Told):
     facts: Annotated[dict[str, Any], Field(description="Everything else that is public: mechanism, promise, ledger.")]
 
 
-class CertificateTold(_Led):
+class CertificateOutput(_Led):
     """Signed promise."""
 
     promise: Annotated[str, Field(description="The promise in one sentence.")]

@@ -21,10 +21,10 @@ from starlette.responses import JSONResponse
 
 from everhold.arguments import brief
 from everhold.errors import EverholdError
+from everhold_server.mcp.advice import INSTRUCTIONS
 from everhold_server.mcp.arrivals import ArrivalTools, StewardTools, has_arrivals
 from everhold_server.mcp.cases import CaseTools, has_cases
 from everhold_server.mcp.tools import Tools
-from everhold_server.mcp.words import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

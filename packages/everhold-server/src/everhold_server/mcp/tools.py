@@ -14,15 +14,22 @@ from pydantic import Field
 from everhold.display import left_in_words
 from everhold.errors import EverholdError, QueryRejected
 from everhold.queries.mean import mean
-from everhold_server.mcp.candidates import Label, PredictionsFolder, candidate, predictions_wanted
-from everhold_server.mcp.results import AnswerTold, CertificateTold, Described, QuoteTold, StatusTold, VerdictTold
-from everhold_server.mcp.words import (
+from everhold_server.mcp.advice import (
     LANGUAGE,
     examples,
     next_after_answer,
     next_after_quote,
     next_after_verdict,
     next_step,
+)
+from everhold_server.mcp.candidates import Label, PredictionsFolder, candidate, predictions_wanted
+from everhold_server.mcp.results import (
+    AnswerOutput,
+    CertificateOutput,
+    Described,
+    QuoteOutput,
+    StatusOutput,
+    VerdictOutput,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +103,7 @@ class Tools:
 
     def quote(
         self, question: Text, guess: Guess = None, low: Low = None, high: High = None, given: Given = None
-    ) -> QuoteTold:
+    ) -> QuoteOutput:
         """Say what a question would cost and how wide its interval would be. Free, and nothing is asked."""
         price = self._holdout.quote(mean_of(question, low, high, given), guess=guess)
         return {
@@ -113,7 +120,7 @@ class Tools:
 
     def ask(
         self, question: Text, guess: Guess = None, low: Low = None, high: High = None, given: Given = None
-    ) -> AnswerTold:
+    ) -> AnswerOutput:
         """Ask one question. The interval holds for the population, together with all other answers ever given.
 
         It stays true however your question depends on earlier answers. A new question counts against the budget; what
@@ -137,7 +144,7 @@ class Tools:
 
     def challenge(
         self, rule: Rule = None, predictions: Predictions = None, file: File = None, gate: GateName = "gate"
-    ) -> VerdictTold:
+    ) -> VerdictOutput:
         """Let your model try to beat the champion: keep or revert. Give exactly one of rule, predictions and file.
 
         'promoted' is proved, however many models failed before: yours is better and is the champion now, which costs a
@@ -160,7 +167,7 @@ class Tools:
             "next": next_after_verdict(verdict),
         }
 
-    def status(self) -> StatusTold:
+    def status(self) -> StatusOutput:
         """Say what was asked and charged, what is left, and which champions there are. Free."""
         status = self._holdout.status()
         named = ["questions_asked", "charged", "closed", "remaining", "gates"]
@@ -179,7 +186,7 @@ class Tools:
             "next": next_step(status),
         }
 
-    def certificate(self) -> CertificateTold:
+    def certificate(self) -> CertificateOutput:
         """Give the signed certificate: what is promised, what was assumed, what was asked and spent. Free."""
         certificate = self._holdout.certificate(queries=False)
         return {

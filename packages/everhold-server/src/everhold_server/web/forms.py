@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from everhold_server.uploads import Received
+    from everhold_server.uploads import RequestContent
 
 ENDINGS = ".csv,.tsv,.parquet,.arrow"
 """File name endings that a browser offers for a table; the kind of a file is seen in the file."""
@@ -30,7 +30,7 @@ class Fields:
         received: What was sent; None for an empty form.
     """
 
-    received: Received | None = None
+    received: RequestContent | None = None
 
     def text(self, name: str) -> str:
         """A field without blanks around it; empty where there is none."""
@@ -78,7 +78,7 @@ class Fields:
         return {} if self.received is None else self.received.files
 
     @property
-    def chosen(self) -> Received:
+    def chosen(self) -> RequestContent:
         """Content of the form without empty fields, which browsers send, too."""
         assert self.received is not None
         return replace(

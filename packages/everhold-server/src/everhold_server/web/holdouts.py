@@ -82,20 +82,20 @@ def _settings(fields: Fields) -> HoldoutSettings:
     """Settings of a new holdout in a form."""
     texts = {name: fields.some(name) for name in _TEXTS}
     wholes = {name: fields.whole(name) for name in _WHOLES}
-    wish: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
+    request: dict[str, Any] = {name: value for name, value in (texts | wholes).items() if value is not None}
     if (classes := fields.some("classes")) is not None:
-        wish["classes"] = "open" if classes == "open" else [each.strip() for each in classes.split(",")]
-    wish["confidence"] = (fields.number("confidence", 95.0) or 0.0) / 100.0
-    wish["features"] = "public" if fields.ticked("features_public") else "sealed"
+        request["classes"] = "open" if classes == "open" else [each.strip() for each in classes.split(",")]
+    request["confidence"] = (fields.number("confidence", 95.0) or 0.0) / 100.0
+    request["features"] = "public" if fields.ticked("features_public") else "sealed"
     if fields.ticked("grows"):
-        wish["grows"] = True
-    wish |= _declared(fields)
+        request["grows"] = True
+    request |= _declared(fields)
     if (groups := fields.some("groups")) is not None:
-        wish["dependence"] = Groups(groups).to_dict()
-    if "feedback" in wish:
-        wish.pop("queries", None)
+        request["dependence"] = Groups(groups).to_dict()
+    if "feedback" in request:
+        request.pop("queries", None)
     try:
-        return HoldoutSettings(**wish)
+        return HoldoutSettings(**request)
     except ValidationError as fault:
         wrong = ", ".join(dict.fromkeys(str(error["loc"][0]) for error in fault.errors()))
         raise HoldoutRejected(

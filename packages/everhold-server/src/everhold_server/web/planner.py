@@ -23,7 +23,7 @@ _LINES = 6
 _MOST = {"rows": 7, "queries": 6, "overfits": 3}  # powers of ten
 
 
-class _Wish(BaseModel):
+class _StudyForm(BaseModel):
     rows: int = Field(20_000, ge=1, le=10**9)
     queries: int = Field(1_000, ge=1, le=10**7)
     overfits: int = Field(10, ge=1, le=10**6)
@@ -36,10 +36,10 @@ class _Wish(BaseModel):
 
 
 @router.get("/plan")
-async def planner(request: Request, _: Viewer, planners: Planner, wish: Annotated[_Wish, Query()]) -> Response:
-    """The plan for a wish; the part below the sliders alone where they are moved."""
+async def planner(request: Request, _: Viewer, planners: Planner, study: Annotated[_StudyForm, Query()]) -> Response:
+    """The plan for a request; the part below the sliders alone where they are moved."""
     part = request.headers.get("hx-request") == "true"
-    return page(request, "plan_part.html" if part else "plan.html", **await _planned(request, planners, wish.asked()))
+    return page(request, "plan_part.html" if part else "plan.html", **await _planned(request, planners, study.asked()))
 
 
 _EXAMPLE = """\
@@ -89,7 +89,7 @@ def _studied(written: str, rows: int) -> StudyPlan:
 
 
 async def _planned(request: Request, planners: Planners, asked: dict[str, Any]) -> dict[str, Any]:
-    shared: dict[str, Any] = {"wish": asked, "most": _MOST, "sliders": _sliders(asked)}
+    shared: dict[str, Any] = {"study": asked, "most": _MOST, "sliders": _sliders(asked)}
     try:
         found = await planners.plan(request, asked)
     except ValueError as fault:

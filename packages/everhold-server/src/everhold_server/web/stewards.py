@@ -38,7 +38,7 @@ def make_token(request: Request, principal: Steward, token_store: Tokens, holdou
     """Make a token, and show its secret this once."""
     try:
         with warned_of():
-            made = api.make(request, principal, token_store, holdouts, _wish(fields))
+            made = api.make(request, principal, token_store, holdouts, _token_request(fields))
     except EverholdError as fault:
         return _tokens(request, principal, token_store, fields=fields, fault=fault.message)
     return _tokens(request, principal, token_store, made=made)
@@ -51,7 +51,7 @@ def revoke_token(identifier: str, request: Request, principal: Steward, token_st
     return RedirectResponse(place("tokens"), 303)
 
 
-def _wish(fields: Fields) -> TokenRequest:
+def _token_request(fields: Fields) -> TokenRequest:
     """The token that a form describes.
 
     Raises:
@@ -178,7 +178,7 @@ def _unseal(request: Request, holdouts: OpenHoldouts, view: View, *, told: Any =
     why_not = ""
     try:
         with warned_of():
-            losing = [holdouts.told_to(view.principal, text) for text in view.whole.losing_their_promise()]
+            losing = [holdouts.shown_to(view.principal, text) for text in view.whole.losing_their_promise()]
     except EverholdError as reason:
         why_not = reason.message
     return page(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.holdout import Holdout
-    from everhold.queries.readings import Reading
+    from everhold.queries.units import MeanUnits
     from everhold_server.open_holdouts import OpenHoldouts
     from everhold_server.principals import Principal
 
@@ -232,7 +232,7 @@ def _influence(model: DependenceModel) -> dict[str, Any] | None:
     return {"described": described, "names": list(lines), "rows": rows}
 
 
-def _place(row: Mapping[str, Any], reading: Reading | None) -> float | None:
+def _place(row: Mapping[str, Any], reading: MeanUnits | None) -> float | None:
     """An answer's place in the range of its question, from 0 to 1; None without a range."""
     value = row["value"]
     if reading is None or value is None:

@@ -29,7 +29,7 @@ from everhold.certificate import Certificate
 from everhold.display import Display, Facts
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
-from everhold_competitions.leaderboard import Comparison, Standing
+from everhold_competitions.leaderboard import Comparison, RankingRow
 
 RESULT = "result"
 """Names the class of an object."""
@@ -51,7 +51,7 @@ _HOMES = (
 )
 _WHERE_INSTALLED = ("everhold_privacy.spending", "everhold_privacy.synthetic.table")
 _UNIVERSE = "everhold.values.universe"
-_OTHERS = (Comparison, Schema, Standing)
+_OTHERS = (Comparison, Schema, RankingRow)
 
 
 def told(result: Any) -> dict[str, Any]:

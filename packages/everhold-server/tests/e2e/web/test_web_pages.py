@@ -37,9 +37,9 @@ def app(tmp_path_factory):
 def see(app):
     """The page at a path, as somebody with a token sees it."""
 
-    def at(path, role=Role.STEWARD, name="grace", **wish):
+    def at(path, role=Role.STEWARD, name="grace", **wanted):
         with http_client(app) as client:
-            return client.get(path, headers={**bearing(token(app, role, name, **wish)), **HTML})
+            return client.get(path, headers={**bearing(token(app, role, name, **wanted)), **HTML})
 
     return at
 
@@ -230,10 +230,10 @@ def test_acts_of_the_pages_are_told_in_words_and_name_their_holdout(send, see):
 
 
 def test_a_token_may_come_with_a_part_of_the_budget_and_says_where_it_lets_in(send, see):
-    wish = {"name": "kay", "role": "analyst", "holdouts": "flights", "questions": "6", "charges": "2"}
-    assert f"{ADDRESS}/login" in send("/tokens", wish).text
+    wanted = {"name": "kay", "role": "analyst", "holdouts": "flights", "questions": "6", "charges": "2"}
+    assert f"{ADDRESS}/login" in send("/tokens", wanted).text
     assert re.search(r"0 of 2|2 <span class=\"soft\">of 2", see("/holdouts/flights", Role.ANALYST, "kay").text)
-    assert "no questions" in send("/tokens", {**wish, "questions": ""}).text
+    assert "no questions" in send("/tokens", {**wanted, "questions": ""}).text
 
 
 def test_files_of_analysts_are_refused_where_features_are_sealed(send, tmp_path):
@@ -557,8 +557,8 @@ def test_the_page_of_a_gate_about_a_ratio(tmp_path):
 
 def test_the_page_of_a_gate_about_cases(tmp_path):
     storage = f"sqlite:///{tmp_path}/s.db"
-    wish = {"better": "passed", "not_worse": {"cost": 0.4}, "units": "runs", "margin": 0.1}
-    with seal_cases(storage, "suite", results=passed(5), **wish) as suite:
+    wanted = {"better": "passed", "not_worse": {"cost": 0.4}, "units": "runs", "margin": 0.1}
+    with seal_cases(storage, "suite", results=passed(5), **wanted) as suite:
         suite.gate(name="main").challenge(passed(30), challenger="commit-1")
     app = make(storage)
     page = Elements(seen(app, "/holdouts/suite/gates").text).text

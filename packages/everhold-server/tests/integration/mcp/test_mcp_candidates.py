@@ -129,10 +129,10 @@ def test_rules_run_no_code_and_texts_that_look_like_json_are_rules(public):
 def test_texts_are_labels_where_labels_are_texts(tmp_path):
     rng = np.random.default_rng(0)
     labels = rng.choice(np.array(["yes", "no"]), 2_000).astype(object)
-    wish = {"label": "y", "classes": ["yes", "no"], "features": "public"}
-    wish |= {"mechanism": "guess_and_check", "queries": 20}
+    wanted = {"label": "y", "classes": ["yes", "no"], "features": "public"}
+    wanted |= {"mechanism": "guess_and_check", "queries": 20}
     with Holdout.create(
-        tmp_path / "t.db", "t", holdout={"x": rng.normal(size=2_000), "y": labels}, **settings_from(wish)
+        tmp_path / "t.db", "t", holdout={"x": rng.normal(size=2_000), "y": labels}, **settings_from(wanted)
     ) as holdout:
         holdout.gate("accuracy", champion=np.full(2_000, "no"))
         assert told(holdout, "challenge", {"predictions": labels.tolist()})["promoted"]

@@ -15,10 +15,10 @@ from starlette.testclient import TestClient
 
 from everhold.errors import EverholdError
 from everhold_server.mcp import make_server
-from everhold_server.mcp.results import StatusTold
+from everhold_server.mcp.advice import INSTRUCTIONS
+from everhold_server.mcp.results import StatusOutput
 from everhold_server.mcp.server import LOOPBACK, http_app, listening, serve_http
 from everhold_server.mcp.tools import Tools
-from everhold_server.mcp.words import INSTRUCTIONS
 
 PROGRAM = [sys.executable, "-c", "from everhold.cli import main; main()", "mcp"]
 CALL = {
@@ -85,7 +85,7 @@ def test_an_error_of_everhold_is_told_in_its_own_words(holdout, monkeypatch):
 
 
 def test_a_result_that_does_not_fit_its_schema_is_a_fault(holdout, monkeypatch):
-    def status(_) -> StatusTold:
+    def status(_) -> StatusOutput:
         """Say something else than the schema promises."""
         return {"questions_asked": SECRET}
 
@@ -147,7 +147,7 @@ def test_a_named_host_is_let_in_and_no_other(holdout):
         assert client.post("/mcp", json=CALL, headers={**HEADERS, "host": "127.0.0.1:8000"}).status_code == 421
 
 
-def test_an_address_that_others_reach_has_to_be_wished_for(holdout):
+def test_an_address_that_others_reach_has_to_be_requested(holdout):
     with pytest.raises(ValueError, match="can be reached from other machines"):
         serve_http(make_server(holdout), host="0.0.0.0", port=0)
     assert all(http_app(make_server(holdout), host) for host in LOOPBACK)

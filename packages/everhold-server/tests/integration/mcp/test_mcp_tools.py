@@ -57,11 +57,11 @@ def test_examples_fit_whatever_is_sealed(tmp_path, label, mechanism):
     flights = {name: column for name, column in rows(3).items() if name != "id"}
     flights['he said "x"'] = flights.pop("x")
     features = "public" if label == "late" else "sealed"
-    wish = {"label": label, "mechanism": mechanism, "queries": 20, "overfits": 10, "allow_vacuous": True}
-    wish["classes"] = ["a", "b"] if label == "kind" else None
+    wanted = {"label": label, "mechanism": mechanism, "queries": 20, "overfits": 10, "allow_vacuous": True}
+    wanted["classes"] = ["a", "b"] if label == "kind" else None
     with warnings.catch_warnings(action="ignore", category=EverholdWarning):
         holdout = Holdout.create(
-            tmp_path / "p.db", "p", holdout=flights, **settings_from({**wish, "features": features})
+            tmp_path / "p.db", "p", holdout=flights, **settings_from({**wanted, "features": features})
         )
     with holdout:
         examples = told(holdout, "describe")["examples"]
@@ -122,9 +122,9 @@ def test_a_spent_allotment_refuses_and_says_stop(holdout):
 def test_a_class_that_nobody_declared_is_refused_by_name(tmp_path):
     """Without training rows an agent's "Z" used to be taken, and asked about."""
     labels = np.random.default_rng(4).choice(np.array(["A", "B"]), 1_000)
-    wish = {"mechanism": "guess_and_check", "queries": 20, "features": "public", "classes": ["A", "B"]}
+    wanted = {"mechanism": "guess_and_check", "queries": 20, "features": "public", "classes": ["A", "B"]}
     with Holdout.create(
-        tmp_path / "z.db", "z", holdout={"x": np.arange(1_000), "y": labels}, label="y", **settings_from(wish)
+        tmp_path / "z.db", "z", holdout={"x": np.arange(1_000), "y": labels}, label="y", **settings_from(wanted)
     ) as lettered:
         lettered.gate("accuracy", champion=np.full(1_000, "A"))
         assert told(lettered, "describe")["labels"] == ["A", "B"]

@@ -48,9 +48,9 @@ def http_client(folder):
 def twins(tmp_path_factory):
     """A holdout that is asked over HTTP, and one that is asked here, with the same noise."""
     folder = tmp_path_factory.mktemp("twins")
-    wish = {"queries": 100, "allow_vacuous": True}
-    wire_samples.create(folder, "study", **wish).close()
-    with wire_samples.create(folder, "other", **wish) as here, serving(folder, "wire.db") as found:
+    wanted = {"queries": 100, "allow_vacuous": True}
+    wire_samples.create(folder, "study", **wanted).close()
+    with wire_samples.create(folder, "other", **wanted) as here, serving(folder, "wire.db") as found:
         yield found(STEWARD), here
 
 

@@ -18,8 +18,8 @@ def app(tmp_path):
     return make(seal(tmp_path, "flights", "trains"))
 
 
-def acts(app, **wish):
-    with http_client(app, token(app, **wish)) as steward:
+def acts(app, **wanted):
+    with http_client(app, token(app, **wanted)) as steward:
         return steward.get(AUDIT).json()["acts"]
 
 

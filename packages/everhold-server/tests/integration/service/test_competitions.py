@@ -142,8 +142,8 @@ def test_a_guess_that_was_confirmed_is_no_score_on_any_address(http_client):
 
 @pytest.mark.parametrize("limit", ["submissions", "allotment"])
 def test_requests_at_the_limit_are_told_exactly_what_is_received(tmp_path, limit):
-    wish = {"feedback": "leader", "features": "public", "teams": 2, "mechanism": None, "allow_vacuous": True}
-    seal(tmp_path, ids=True, allot=(), overfits=2, submissions=2 if limit == "submissions" else 9, **wish)
+    wanted = {"feedback": "leader", "features": "public", "teams": 2, "mechanism": None, "allow_vacuous": True}
+    seal(tmp_path, ids=True, allot=(), overfits=2, submissions=2 if limit == "submissions" else 9, **wanted)
     if limit == "allotment":
         with opened(tmp_path) as holdout:
             holdout.allot("ada", questions=2, charges=2)
@@ -202,11 +202,11 @@ def test_a_team_lists_its_submissions_and_chooses_its_final_one(board, tmp_path)
     assert {row["team"] for row in bob.get(STUDY + "/submissions").json()["submissions"]} == {"bob"}
     assert len(board(STEWARD).get(STUDY + "/submissions").json()["submissions"]) == 3
     before = head(tmp_path)
-    for who, wish, status in (
+    for who, wanted, status in (
         (BOB, {"number": 1, "team": "ada"}, 403), (EVE, {"number": 1}, 403), (ADA, {"number": 3}, 422),
         (ADA, {"number": 0}, 422), (ADA, {"number": "1; DROP"}, 422), (STEWARD, {"number": 1}, 422),
     ):  # fmt: skip
-        assert board(who).post(STUDY + "/submissions/final", json=wish).status_code == status
+        assert board(who).post(STUDY + "/submissions/final", json=wanted).status_code == status
         assert head(tmp_path) == before
     said = ada.post(STUDY + "/submissions/final", json={"number": 1})
     assert [row["final"] for row in said.json()["submissions"]] == [True, False]
@@ -220,9 +220,9 @@ def test_deadline_and_rules_are_set_and_told_over_http(board):
     assert (told["rules"], told["deadline"]) == (RULES, "2999-12-01T10:00:00+00:00")
 
 
-@pytest.mark.parametrize("wish", [{"deadline": "tomorrow"}, {"deadline": "2026-12-01"}, {"rules": ""}, {"rules": 3}])
-def test_a_deadline_or_rules_that_cannot_be_meant_create_nothing(board, wish):
-    settings = {"name": "other", "label": "late", "row_id": "id", "features": "public", "feedback": "none", **wish}
+@pytest.mark.parametrize("wanted", [{"deadline": "tomorrow"}, {"deadline": "2026-12-01"}, {"rules": ""}, {"rules": 3}])
+def test_a_deadline_or_rules_that_cannot_be_meant_create_nothing(board, wanted):
+    settings = {"name": "other", "label": "late", "row_id": "id", "features": "public", "feedback": "none", **wanted}
     table = {"id": IDS, "late": np.random.default_rng(5).integers(0, 2, samples.ROWS)}
     said = board(STEWARD).post(f"{API}/holdouts", **form(settings, part="settings", holdout=as_csv(table)))
     assert said.status_code == 422, said.text

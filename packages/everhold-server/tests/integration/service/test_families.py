@@ -62,18 +62,18 @@ def test_only_stewards_declare(http_client, tmp_path, who):
 
 
 def test_a_holdout_is_created_with_families(http_client):
-    wish = {"name": "second", "declared": ENDS, "share": 0.6, "allow_vacuous": True, "again": True}
+    wanted = {"name": "second", "declared": ENDS, "share": 0.6, "allow_vacuous": True, "again": True}
     made = http_client(STEWARD).post(
-        f"{API}/holdouts", **form(wish, part="settings", holdout=as_csv(rows(3)), training=as_csv(rows(4)))
+        f"{API}/holdouts", **form(wanted, part="settings", holdout=as_csv(rows(3)), training=as_csv(rows(4)))
     )
     assert made.status_code == 201, made.text
     (family,) = http_client(STEWARD).get(f"{API}/holdouts/second/families").json()["families"]
     assert family["holds"] == "2 listed queries"
-    wrong = {**wish, "name": "third", "declared": {"b": {"listed": ["height > 3"]}}}
+    wrong = {**wanted, "name": "third", "declared": {"b": {"listed": ["height > 3"]}}}
     refused = http_client(STEWARD).post(
         f"{API}/holdouts", **form(wrong, part="settings", holdout=as_csv(rows(5)), training=as_csv(rows(6)))
     )
-    alone = {name: value for name, value in wish.items() if name != "declared"} | {"name": "third"}
+    alone = {name: value for name, value in wanted.items() if name != "declared"} | {"name": "third"}
     no_family = http_client(STEWARD).post(
         f"{API}/holdouts", **form(alone, part="settings", holdout=as_csv(rows(5)), training=as_csv(rows(6)))
     )

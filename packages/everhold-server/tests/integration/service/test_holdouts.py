@@ -29,8 +29,8 @@ def http_client(tmp_path):
 def sealing(name="second", holdout=None, training=None, **settings):
     files = {"holdout": as_csv(rows(5)) if holdout is None else holdout}
     files |= {} if training is None else {"training": training}
-    wish = {"name": name, "label": "late", "queries": 20, "mechanism": "gaussian", "allow_vacuous": True, **settings}
-    return form(wish, part="settings", **files)
+    wanted = {"name": name, "label": "late", "queries": 20, "mechanism": "gaussian", "allow_vacuous": True, **settings}
+    return form(wanted, part="settings", **files)
 
 
 def test_rows_are_sealed_as_in_python(http_client, tmp_path):
@@ -83,8 +83,8 @@ def test_rows_that_stay_in_an_engine_are_sealed_where_the_service_runs(http_clie
 def test_a_holdout_whose_rows_stay_in_an_engine_is_found_by_the_environment(tmp_path, monkeypatch):
     served(monkeypatch)
     table = poured(tmp_path / "pond.db", "sealed", pd.DataFrame(rows(5)))
-    wish = {"label": "late", "queries": 20, "mechanism": "gaussian", "allow_vacuous": True}
-    Holdout.create(tmp_path / "s.db", "study", holdout=table, **settings_from(wish)).close()
+    wanted = {"label": "late", "queries": 20, "mechanism": "gaussian", "allow_vacuous": True}
+    Holdout.create(tmp_path / "s.db", "study", holdout=table, **settings_from(wanted)).close()
     monkeypatch.setenv(ENGINE_VARIABLE, f"pond://steward:{PASSWORD}@{table.file}")
     holdouts = OpenHoldouts(f"sqlite:///{tmp_path / 's.db'}")
     steward = Principal(name="steward", role=Role.STEWARD, holdouts=None)

@@ -27,8 +27,8 @@ def http_client(tmp_path):
 
 
 def sealing(name, table, **settings):
-    wish = {"name": name, "label": LABEL, "queries": 20, "mechanism": "gaussian", "allow_vacuous": True, **settings}
-    return form(wish, part="settings", holdout=as_csv(table))
+    wanted = {"name": name, "label": LABEL, "queries": 20, "mechanism": "gaussian", "allow_vacuous": True, **settings}
+    return form(wanted, part="settings", holdout=as_csv(table))
 
 
 def first(count, table):
@@ -56,9 +56,11 @@ UNUSABLE = {"feedback": "leader", "metric": {"loss": "absolute", "high": -1}, "t
 
 def test_a_limited_steward_reads_no_label_of_another_holdout(http_client):
     table, prober = rows(0), http_client(PROBER)
-    wish = {"mechanism": None, **UNUSABLE}  # misses fail afterwards, so that the name stays free
+    wanted = {"mechanism": None, **UNUSABLE}  # misses fail afterwards, so that the name stays free
     for row in range(100, 100 + TRIED):
-        heard = {told(prober.post(HOLDOUTS, **sealing("probe", probe(table, row, label), **wish))) for label in (0, 1)}
+        heard = {
+            told(prober.post(HOLDOUTS, **sealing("probe", probe(table, row, label), **wanted))) for label in (0, 1)
+        }
         assert len(heard) == 1, f"the label of row {row} was told"
 
 
@@ -116,8 +118,8 @@ def test_full_stewards_are_told_of_all_matches(http_client):
 
 
 def test_a_failing_request_is_refused_before_rows_are_compared(http_client):
-    wish = {"mechanism": None, **UNUSABLE}
-    refused = http_client(STEWARD).post(HOLDOUTS, **sealing("second", rows(0), **wish))
+    wanted = {"mechanism": None, **UNUSABLE}
+    refused = http_client(STEWARD).post(HOLDOUTS, **sealing("second", rows(0), **wanted))
     assert refused.status_code == 422
     assert "range of the loss" in refused.json()["detail"]
     assert "sealed" not in refused.json()["detail"]
@@ -137,11 +139,11 @@ def test_sealings_of_a_token_are_limited(tmp_path):
 
 def test_what_was_not_told_is_kept_in_a_private_file(tmp_path):
     seal(tmp_path)
-    wish = {"mechanism": "gaussian", "queries": 20, "allow_vacuous": True}
+    wanted = {"mechanism": "gaussian", "queries": 20, "allow_vacuous": True}
     for name, seed, found in (("probe", 0, ["study"]), ("second", 7, [])):
         with (
             sealing_for(Sealer("token", frozenset({"probe", "second"}))),
-            Holdout.create(tmp_path / "study.db", name, holdout=rows(seed), **settings_from(wish)) as made,
+            Holdout.create(tmp_path / "study.db", name, holdout=rows(seed), **settings_from(wanted)) as made,
         ):
             record = made._executor.record
         kept = rows_folder(tmp_path / "study.db") / record.configuration["folder"] / COMPARED_FILE

@@ -81,7 +81,7 @@ def test_each_token_has_its_own_number_of_requests(storage):
         assert client.get("/healthz").status_code == 200
 
 
-def test_a_stranger_has_fewer_and_nobody_may_wish_for_none(storage):
+def test_a_stranger_has_fewer_and_nobody_may_request_none(storage):
     app = make(storage, strangers_a_minute=2, requests_a_minute=0)
     with http_client(app) as client, http_client(app, token(app)) as known:
         assert [client.get("/login").status_code for _ in range(3)] == [200, 200, 429]

@@ -14,8 +14,8 @@ def app(tmp_path):
     return make(seal(tmp_path, "flights"))
 
 
-def link_of(app, **wish):
-    return f"/login/{app.state.token_store.link(token(app, **wish).split('_')[1])}"
+def link_of(app, **wanted):
+    return f"/login/{app.state.token_store.link(token(app, **wanted).split('_')[1])}"
 
 
 def test_a_token_that_is_pasted_opens_a_session(app):

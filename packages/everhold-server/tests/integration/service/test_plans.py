@@ -39,17 +39,17 @@ def test_a_plan_is_that_of_the_library(client):
 
 
 def test_dependence_is_plain_data(client):
-    wish = {"queries": 50, "rows": 2_000, "overfits": 2, "dependence": {"kind": "groups", "sizes": [5] * 400}}
-    assert client.post(API + "/plan", json=wish).status_code == 200
+    wanted = {"queries": 50, "rows": 2_000, "overfits": 2, "dependence": {"kind": "groups", "sizes": [5] * 400}}
+    assert client.post(API + "/plan", json=wanted).status_code == 200
 
 
-@pytest.mark.parametrize("wish", [
+@pytest.mark.parametrize("wanted", [
     {}, {"queries": 0, "rows": 10}, {"queries": 50}, {"queries": 50, "rows": -1}, {"queries": 50, "rows": 10**30},
     {"queries": 50, "rows": 100, "confidence": 2}, {"queries": 50, "rows": 100, "dependence": {"kind": "nonsense"}},
     {"queries": "many", "rows": 100}, {"queries": 50, "rows": 100, "more": 1}, {"queries": 50, "radius": 1e-300},
 ])  # fmt: skip
-def test_a_wish_that_is_not_valid_is_refused(client, wish):
-    said = client.post(API + "/plan", json=wish)
+def test_a_request_that_is_not_valid_is_refused(client, wanted):
+    said = client.post(API + "/plan", json=wanted)
     assert (said.status_code, said.headers["content-type"]) == (422, "application/problem+json"), said.text
 
 
@@ -57,8 +57,8 @@ def test_a_plan_is_made_once(client, monkeypatch):
     asked = []
     answer = planners._Worker.answer
     monkeypatch.setattr(planners._Worker, "answer", lambda *line: asked.append(line) or answer(*line))
-    wish = {"queries": 51, "rows": 20_001, "overfits": 2}
-    assert client.post(API + "/plan", json=wish).json() == client.post(API + "/plan", json=wish).json()
+    wanted = {"queries": 51, "rows": 20_001, "overfits": 2}
+    assert client.post(API + "/plan", json=wanted).json() == client.post(API + "/plan", json=wanted).json()
     assert len(asked) == 1
 
 

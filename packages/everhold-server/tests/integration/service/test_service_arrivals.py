@@ -178,8 +178,8 @@ def test_stewards_open_old_rows_and_hear_the_same_again(http_client, tmp_path):
         steward.post(STUDY + "/ask", json={"question": f"delay > {late}", "guess": 0.97})
     append(steward)
     before = head(tmp_path)
-    for who, wish, status in ((ADA, 1, 403), (EVE, 1, 403), (STEWARD, 5, 422), (STEWARD, 0, 422)):
-        assert http_client(who).post(STUDY + "/retire", json={"before": wish}).status_code == status
+    for who, wanted, status in ((ADA, 1, 403), (EVE, 1, 403), (STEWARD, 5, 422), (STEWARD, 0, 422)):
+        assert http_client(who).post(STUDY + "/retire", json={"before": wanted}).status_code == status
         assert head(tmp_path) == before
     opened = steward.post(STUDY + "/retire", json={"before": 1})
     assert opened.status_code == 200, opened.text

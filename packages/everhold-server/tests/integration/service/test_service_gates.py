@@ -27,10 +27,10 @@ def test_a_champion_is_challenged(http_client, tmp_path):
 
 
 def test_the_same_gate_again_changes_nothing(http_client, tmp_path):
-    wish = {"champion": "delay > 15", "metric": "error", "margin": 0.01, "challenges": 3}
-    assert http_client(STEWARD).post(GATES, json=wish).status_code == 200
+    wanted = {"champion": "delay > 15", "metric": "error", "margin": 0.01, "challenges": 3}
+    assert http_client(STEWARD).post(GATES, json=wanted).status_code == 200
     before = head(tmp_path)
-    assert http_client(STEWARD).post(GATES, json=wish).status_code == 200
+    assert http_client(STEWARD).post(GATES, json=wanted).status_code == 200
     assert http_client(ADA).post(GATES, json={}).json()["facts"]["limit"] == 3
     assert head(tmp_path) == before
 

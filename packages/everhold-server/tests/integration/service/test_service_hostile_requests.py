@@ -59,10 +59,10 @@ def rows(seed):
 
 def sealed(folder):
     """A study of ada and bob, and a holdout that none of them may see."""
-    wish = {"label": "late", "row_id": "id", "mechanism": "guess_and_check", "queries": 100, "overfits": 5}
+    wanted = {"label": "late", "row_id": "id", "mechanism": "guess_and_check", "queries": 100, "overfits": 5}
     for name, analysts in {"study": ("ada", "bob"), OTHERS[1]: (OTHERS[0],)}.items():
         made = Holdout.create(
-            storage(folder), name, holdout=rows(0), training=rows(1), **settings_from({**wish, "again": True})
+            storage(folder), name, holdout=rows(0), training=rows(1), **settings_from({**wanted, "again": True})
         )  # fmt: skip
         with made:
             for analyst in analysts:

@@ -140,15 +140,15 @@ def test_of_many_who_come_with_one_link_one_is_let_in(token_store):
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "wanted",
     [
         {"name": ""}, {"name": "a\nb"}, {"name": "x" * 101}, {"holdouts": []}, {"holdouts": ["../x"]},
         {"days": 0}, {"days": float("nan")}, {"days": 1e9}, {"days": -1},
     ],
 )  # fmt: skip
-def test_what_cannot_be_a_token(token_store, wish):
+def test_what_cannot_be_a_token(token_store, wanted):
     with pytest.raises(EverholdError, match="nothing was"):
-        token_store.make(Role.ANALYST, **{"name": "ada", **wish}, by="test")
+        token_store.make(Role.ANALYST, **{"name": "ada", **wanted}, by="test")
     assert token_store.all() == []
 
 

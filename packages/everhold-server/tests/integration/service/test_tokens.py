@@ -16,7 +16,7 @@ def app(tmp_path):
     return made
 
 
-def wish(**others):
+def wanted(**others):
     return {"name": "ada", "holdouts": ["flights"], **others}
 
 
@@ -29,7 +29,7 @@ def test_me_says_who_comes(app):
 
 def test_a_token_is_made_told_once_used_and_taken_back(app):
     with http_client(app, token(app)) as steward:
-        made = steward.post(TOKENS, json=wish(days=2))
+        made = steward.post(TOKENS, json=wanted(days=2))
         assert made.status_code == 201
         secret, identifier = made.json()["secret"], made.json()["id"]
         with http_client(app, secret) as client:
@@ -48,7 +48,7 @@ def test_a_token_is_made_told_once_used_and_taken_back(app):
 
 def test_a_token_is_made_together_with_its_allotment(app):
     with http_client(app, token(app)) as steward:
-        made = steward.post(TOKENS, json=wish(allotments={"flights": {"questions": 3, "charges": 1}}))
+        made = steward.post(TOKENS, json=wanted(allotments={"flights": {"questions": 3, "charges": 1}}))
     assert made.status_code == 201
     with Holdout.open(app.state.storage, "flights") as holdout:
         assert holdout.analyst("ada").remaining == {"questions": 3, "overfits": 1}
@@ -74,7 +74,7 @@ def test_a_token_is_made_together_with_its_allotment(app):
 def test_what_cannot_be_made_makes_nothing(app, others, code):
     with http_client(app, token(app)) as steward:
         before = steward.get(TOKENS).json()
-        assert steward.post(TOKENS, json=wish(**others)).status_code == code
+        assert steward.post(TOKENS, json=wanted(**others)).status_code == code
         assert steward.get(TOKENS).json() == before
     with Holdout.open(app.state.storage, "flights") as holdout:
         assert holdout.allotments().to_rows() == []
@@ -84,15 +84,15 @@ def test_a_steward_of_one_holdout_cannot_reach_another(app):
     everything, trains = token(app), token(app, Role.STEWARD, "other", holdouts=["trains"])
     with http_client(app, token(app, holdouts=["flights"])) as steward:
         for scope in (["trains"], ["flights", "trains"]):
-            assert steward.post(TOKENS, json=wish(holdouts=scope)).status_code == 403
-        made = steward.post(TOKENS, json=wish(holdouts=None, role="steward")).json()
+            assert steward.post(TOKENS, json=wanted(holdouts=scope)).status_code == 403
+        made = steward.post(TOKENS, json=wanted(holdouts=None, role="steward")).json()
         assert made["holdouts"] == ["flights"]
         assert {one["name"] for one in steward.get(TOKENS).json()["tokens"]} == {"grace", "ada"}
         for text in (everything, trains):
             identifier = text.split("_")[1]
             assert steward.delete(f"{TOKENS}/{identifier}").status_code == 404
             assert app.state.token_store.find(identifier).revoked is None
-        no_such = steward.post(TOKENS, json=wish(holdouts=["flights"], allotments={"trains": {"questions": 1}}))
+        no_such = steward.post(TOKENS, json=wanted(holdouts=["flights"], allotments={"trains": {"questions": 1}}))
         assert no_such.status_code == 422
 
 
@@ -100,7 +100,7 @@ def test_a_steward_of_one_holdout_cannot_reach_another(app):
 def test_tokens_are_for_stewards(app, role):
     with http_client(app, token(app, role, "ada")) as client:
         for answer in (
-            client.get(TOKENS), client.post(TOKENS, json=wish()), client.delete(f"{TOKENS}/x"),
+            client.get(TOKENS), client.post(TOKENS, json=wanted()), client.delete(f"{TOKENS}/x"),
             client.get("/api/v1/audit"),
         ):  # fmt: skip
             assert answer.status_code == 403

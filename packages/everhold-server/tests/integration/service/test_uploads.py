@@ -31,9 +31,9 @@ def http_client(folder):
         yield found
 
 
-def parquet(table, **wish):
+def parquet(table, **wanted):
     sink = io.BytesIO()
-    pyarrow.parquet.write_table(table, sink, **wish)
+    pyarrow.parquet.write_table(table, sink, **wanted)
     return sink.getvalue()
 
 

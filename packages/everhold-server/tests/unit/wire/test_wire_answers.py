@@ -11,7 +11,7 @@ from wire_samples import LABELS, WITHOUT_NOISE, create, questions
 import everhold as eh
 from everhold.display import Facts
 from everhold.queries import KINDS, Form
-from everhold_competitions.leaderboard import Comparison, Leaderboard, Standing
+from everhold_competitions.leaderboard import Comparison, Leaderboard, RankingRow
 from everhold_server.wire.answers import result_from, told
 
 
@@ -119,8 +119,8 @@ def test_gates_and_silent_answers_arrive(tmp_path):
 
 
 def test_what_a_competition_tells_arrives(tmp_path):
-    wish = {"mechanism": None, "teams": 2, "submissions": 2}
-    with create(tmp_path, feedback="score", **wish) as holdout:
+    wanted = {"mechanism": None, "teams": 2, "submissions": 2}
+    with create(tmp_path, feedback="score", **wanted) as holdout:
         check(holdout.competition.check(LABELS, team="a"))
         for result in (holdout.competition.submit(LABELS, team="a", guess=0.7), holdout.competition.leaderboard()):
             check(result)
@@ -144,7 +144,7 @@ def test_data_that_looks_like_a_result_stays_data():
 def test_a_board_with_comparisons_arrives():
     board = Leaderboard(
         holdout="h", metric="accuracy", higher_is_better=True, feedback="score", final=True,
-        standings=[Standing("a", 0.5, 0.4, 0.6, 1, 1)], comparisons=[Comparison("a", "b", 0.1, 0.0, 0.2, None)],
+        standings=[RankingRow("a", 0.5, 0.4, 0.6, 1, 1)], comparisons=[Comparison("a", "b", 0.1, 0.0, 0.2, None)],
         confidence=0.95, statement="S1",
     )  # fmt: skip
     check(board)

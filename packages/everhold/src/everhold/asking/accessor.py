@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Entry, Head
-    from everhold.ledger.tally import Tally
+    from everhold.ledger.entry_counts import EntryCounts
     from everhold.sealing.settings import ExtensionSettings
     from everhold.values.base import Schema
 
@@ -69,7 +69,7 @@ class HoldoutAccessor:
         """Facts that `Holdout.status` adds, by name."""
         return {}
 
-    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+    def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
         """Facts for the section ``account`` of the certificate, by name; the certificate knows the names."""
         return {}
 

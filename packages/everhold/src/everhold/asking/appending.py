@@ -231,12 +231,14 @@ def _append(
 ) -> Arrived:
     executor, number = growth.first, growth.account.arrivals + 1
     if number > MOST_ARRIVALS:
-        raise HoldoutRejected(f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones; nothing was appended")
+        raise HoldoutRejected(
+            f"there were {MOST_ARRIVALS:,} arrivals; expected fewer, larger ones; nothing was appended"
+        )
     remove_orphans(folder, arrivals=growth.account.arrivals)
     if (table := table_of_rows(executor)) is not None:
         files = _arriving_in(table, growth, str(until))
         before, tree = _next(growth.best()), _recorded(growth, number, files, until=until)
-        return _told(growth, files, before=before, tree=tree)
+        return _result(growth, files, before=before, tree=tree)
     earlier = EarlierFiles(
         folder, executor.schema, _key_of_rows(executor),
         with_rows=[part.number for part in growth.rows.parts if part.rows],
@@ -252,10 +254,10 @@ def _append(
         if growth.first.ledger.find(arrival_question(number)) is None:
             remove_orphans(folder, arrivals=growth.account.arrivals)
         raise
-    return _told(growth, files, before=before, tree=tree)
+    return _result(growth, files, before=before, tree=tree)
 
 
-def _told(growth: Growth, files: ArrivedFiles, *, before: float, tree: Suffix | None) -> Arrived:
+def _result(growth: Growth, files: ArrivedFiles, *, before: float, tree: Suffix | None) -> Arrived:
     grown = Growth.of(growth.first, growth.folder, known=growth)
     opened = None if tree is None else tree.number
     return Arrived(

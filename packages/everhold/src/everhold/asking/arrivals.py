@@ -16,7 +16,7 @@ from everhold.sealing.configuration import GROWS
 if TYPE_CHECKING:
     from everhold.asking.growth import Growth
     from everhold.ledger import Head
-    from everhold.ledger.tally import Tally
+    from everhold.ledger.entry_counts import EntryCounts
     from everhold.mechanisms.guess_and_check import GuessAndCheck
 
 __all__ = ["ArrivedRows", "HoldoutArrivals"]
@@ -96,7 +96,7 @@ class HoldoutArrivals(HoldoutAccessor):
             },
         }  # fmt: skip
 
-    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+    def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
         """Every arrival with its entry, rows and fingerprint, and every retirement."""
         names = ("arrival", "rows", "training_rows", "fingerprint", "training_fingerprint", "until")
         if not head.accounts.of(Arrivals).arrivals:

@@ -109,7 +109,7 @@ class CaseGate(SeesArrivals):
 
         Raises:
             CaseRejected: If a case is missing, unknown, doubled, crashed or has no number. Nothing was charged.
-            BudgetExhausted: If it was refused, where that was wished for.
+            BudgetExhausted: If it was refused, where that was requested.
         """
         self._check_arrivals()
         values = self._units.suite.values(results)

@@ -17,7 +17,7 @@ from everhold.ledger import Committed
 from everhold.queries.derived import Derived
 from everhold.queries.means import OneMean
 from everhold.queries.question import ExecutionResult, Query
-from everhold.queries.readings import Reading
+from everhold.queries.units import MeanUnits
 from everhold.values.measures import measure_of
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def chosen_answers(
         raise ValueError(
             f"{len(named):,} answers are chosen; expected at most {MOST_CHOSEN}; choose the ones that count"
         )
-    shelf = _Shelf(executor, last, told)
-    facts = [{"name": _checked_label(name), **shelf.found(choice)} for name, choice in named]
+    stored = _StoredAnswers(executor, last, told)
+    facts = [{"name": _checked_label(name), **stored.found(choice)} for name, choice in named]
     facts = [{**fact, "name": fact["name"] or fact["asked"]} for fact in facts]
     for field in ("name", "question"):
         if len({fact[field] for fact in facts}) < len(facts):
@@ -87,7 +87,7 @@ def _checked_label(name: Any) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelf:
+class _StoredAnswers:
     """The ledger's entries, to take answers from, each with its seal checked."""
 
     executor: QueryExecutor
@@ -151,8 +151,8 @@ class _Shelf:
             f"it was given; ask the question again, which is free; {_SIGNED_NOTHING}"
         )
 
-    def _reading(self, entry: Entry) -> Reading:
-        if entry.is_act or (reading := Reading.kept(entry.description)) is None:
+    def _reading(self, entry: Entry) -> MeanUnits:
+        if entry.is_act or (reading := MeanUnits.kept(entry.description)) is None:
             raise QueryRejected(
                 f"entry {entry.sequence} has no numeric answer: it is an act of the steward, a challenge, a choice, "
                 "or was written by an earlier version of everhold; choose the answer to a mean or to a query made of "
@@ -160,7 +160,7 @@ class _Shelf:
             )
         return reading
 
-    def _of_entry(self, entry: Entry, reading: Reading | None = None) -> dict[str, Any]:
+    def _of_entry(self, entry: Entry, reading: MeanUnits | None = None) -> dict[str, Any]:
         reading = reading or self._reading(entry)
         step, answer = self.executor.mechanism.row_step, entry.answer
         numbers = reading.in_units(answer["value"], answer["low"], answer["high"], row_step=step)

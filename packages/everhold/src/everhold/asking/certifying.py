@@ -36,7 +36,7 @@ def certificate_of(
             if executor.growth is not None:
                 executor.growth.check_unaltered()
         checked = check_unaltered(executor.store, executor.record.name, head, seal_key=executor.key.seal_key)
-        told = disclosed_at(executor, checked.tally.unsealing)
+        told = disclosed_at(executor, checked.counts.unsealing)
         listed = (
             listed_queries(executor, last=head.sequence, told=told, names=holdout._model_names)
             if queries and head.asked <= MOST_LISTED
@@ -44,9 +44,9 @@ def certificate_of(
         )
     added: dict[str, Any] = {}
     for accessor in holdout._accessors(head):
-        added |= accessor.certificate_facts(head, checked.tally)
+        added |= accessor.certificate_facts(head, checked.counts)
     account = CertifiedAccount(
-        head=head, tally=checked.tally, since=checked.since, extensions=added, queries=listed,
+        head=head, counts=checked.counts, since=checked.since, extensions=added, queries=listed,
         also_sealed_as=also_sealed_as(executor.store, executor.record),
         answers=chosen_answers(executor, answers, last=head.sequence, told=told),
     )  # fmt: skip

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from everhold.sealing.create import Sealed
     from everhold.sealing.request import SealRequest
 
-__all__ = ["Creation", "MechanismWish"]
+__all__ = ["Creation", "StudyRequest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MechanismWish:
-    """The mechanism that is wished for, and the study that it is tuned to; see `everhold.Holdout.create`."""
+class StudyRequest:
+    """The mechanism that is requested, and the study that it is tuned to; see `everhold.Holdout.create`."""
 
     mechanism: Mechanism | str | None
     queries: int
@@ -67,16 +67,16 @@ class Creation:
     """A holdout that is being created; where a step fails, nothing was created. See `everhold.Holdout.create`."""
 
     def __init__(
-        self, request: SealRequest, wish: MechanismWish, *, declared: Mapping[str, Family] | Sequence[Family] | None,
+        self, request: SealRequest, study: StudyRequest, *, declared: Mapping[str, Family] | Sequence[Family] | None,
         share: float | None,
     ) -> None:  # fmt: skip
-        mechanism, queries = wish.mechanism, wish.queries
+        mechanism, queries = study.mechanism, study.queries
         for settings in request.extensions.values():
             mechanism, queries = settings.plan(mechanism, queries)
-        stated = mechanism.dependence if isinstance(mechanism, Mechanism) else wish.dependence
-        if mechanism is None and (declared is not None or wish.planning.grows):
+        stated = mechanism.dependence if isinstance(mechanism, Mechanism) else study.dependence
+        if mechanism is None and (declared is not None or study.planning.grows):
             mechanism = GuessAndCheck.name
-        self.wish = replace(wish, mechanism=mechanism, queries=queries)
+        self.study = replace(study, mechanism=mechanism, queries=queries)
         self.request, self.declared, self.share = replace(request, dependence=stated), declared, 0.0
         if declared is not None or share is not None:
             from everhold.asking.declared import checked_share
@@ -114,7 +114,7 @@ class Creation:
 
     def finish(self, executor: QueryExecutor, folder: Path) -> None:
         """Write what later steps need: hashes of the rows that more may arrive beside, and declared families."""
-        if self.wish.planning.grows:
+        if self.study.planning.grows:
             from everhold.asking.appending import remember_rows
 
             remember_rows(executor, folder)
@@ -125,9 +125,9 @@ class Creation:
 
     def _mechanism(self, folder: Path, structure: RowStructure) -> Mechanism:
         """The mechanism that answers about the rows that are about to be sealed."""
-        label, planning = self.request.label, self.wish.planning
+        label, planning = self.request.label, self.study.planning
         self.alike = declared_likeness(folder / TRAINING_FILE, self.request.dependence, label=label)
-        chosen = self.wish.tuned(structure, self.alike)
+        chosen = self.study.tuned(structure, self.alike)
         for settings in self.request.extensions.values():
             chosen = settings.adjust(chosen)
         if self.declared is not None:
@@ -146,10 +146,10 @@ class Creation:
         """Complete the public facts, and warn, before anything is recorded: warnings may be errors."""
         if self.alike is not None:
             made.configuration[ALIKE] = self.alike
-        if self.wish.planning.grows:
+        if self.study.planning.grows:
             from everhold.asking.created_to_grow import record_growth
 
-            record_growth(made.configuration, self.wish.planning, declared=self.declared is not None)
+            record_growth(made.configuration, self.study.planning, declared=self.declared is not None)
         if self.request.extensions:
             from everhold.asking.create_settings import check_extensions
 
@@ -164,9 +164,9 @@ class Creation:
         if not self.mostly_declared:
             warn_of_weak_promise(made.mechanism, self.alike)
         if copied := made.configuration["training_rows"]:
-            self._look_at_training_rows(folder, made, copied)
+            self._evaluate_training_rows(folder, made, copied)
 
-    def _look_at_training_rows(self, folder: Path, made: Sealed, copied: int) -> None:
+    def _evaluate_training_rows(self, folder: Path, made: Sealed, copied: int) -> None:
         """Warn of what they show about the sealed rows."""
         warn_of_matched_classes(folder, schema_from(made.configuration))
         drawn_from = drawn_from_rows(made.configuration)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from everhold.asking.query_executor import QueryExecutor
     from everhold.guarantees.intervals.base import Procedure
     from everhold.ledger import Head
-    from everhold.ledger.tally import Tally
+    from everhold.ledger.entry_counts import EntryCounts
     from everhold.mechanisms import Mechanism
     from everhold.sealing.table import StoredRows
     from everhold.values.base import BoundQuery, Schema
@@ -67,7 +67,7 @@ def checked_share(share: object, *, declared: bool) -> float:
     """The part of the probability of failure that families declared at creation have.
 
     Args:
-        share: What is wished; None for the usual part.
+        share: What is requested; None for the usual part.
         declared: Whether families are declared.
 
     Raises:
@@ -371,7 +371,7 @@ class HoldoutFamilies(HoldoutAccessor):
         declared = head.accounts.of(Declarations).by_name.values()
         return {"declared": [{"name": each.name, "holds": each.shown} for each in declared]} if declared else {}
 
-    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+    def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
         """All families with the level that their members share, and the time when they were fixed."""
         declared = head.accounts.of(Declarations).by_name.values()
 

@@ -107,7 +107,7 @@ class Gate(SeesArrivals):
         Raises:
             QueryRejected: If the candidate cannot be compared, or the champion has no values for rows that arrived.
                 Nothing was charged.
-            BudgetExhausted: If it was refused, where that was wished for.
+            BudgetExhausted: If it was refused, where that was requested.
         """
         self._executor.state()  # other rows may be there by now, which `current` mends
         challenger = Candidate.prepared(self._metric, candidate, training, self._executor.compiler)
@@ -275,15 +275,15 @@ def open_gate(
         first = Candidate.prepared(measure, champion, training, executor.compiler)
         margin = checked_margin(rules.margin, first)
         arrived = 0 if executor.growth is None else executor.growth.account.arrivals
-        wished = GateAccount(name, first.metric, margin, limit, first.digest, first.digest, arrived=arrived)
+        requested = GateAccount(name, first.metric, margin, limit, first.digest, first.digest, arrived=arrived)
         if known is None:
-            known = _open(executor, champions, first, wished)
-        _check_same(known, wished)
+            known = _open(executor, champions, first, requested)
+        _check_same(known, requested)
     assert known is not None
     return Gate(executor, champions, replace(measure, description=known.metric), name, telling=telling)
 
 
-def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wished: GateAccount) -> GateAccount:
+def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, requested: GateAccount) -> GateAccount:
     """Write the champion, then the entry that names it; where another process was faster, its gate."""
     if executor.analyst is not None:
         raise QueryRejected(
@@ -293,16 +293,16 @@ def _open(executor: QueryExecutor, champions: ModelStore, first: Candidate, wish
     if Accounts.from_state(executor.ledger.head().state).closed:  # before anybody looks at the sealed rows
         raise QueryRejected(CLOSED_STUDY)
     made = first.as_champion(first.sealed_values(executor.sealed, unit=executor.mechanism.unit))
-    record_gate(executor, wished, first.bound.shown, lambda: champions.keep(made))
-    return Accounts.from_state(executor.ledger.head().state).of(Gates).by_name[wished.name]
+    record_gate(executor, requested, first.bound.shown, lambda: champions.keep(made))
+    return Accounts.from_state(executor.ledger.head().state).of(Gates).by_name[requested.name]
 
 
-def record_gate(executor: QueryExecutor, wished: GateAccount, champion: str, keep: Callable[[], None]) -> None:
+def record_gate(executor: QueryExecutor, requested: GateAccount, champion: str, keep: Callable[[], None]) -> None:
     """Append the entry that opens a gate.
 
     Args:
         executor: The holdout at work.
-        wished: The gate.
+        requested: The gate.
         champion: Its first champion, as people read it.
         keep: Writes files of the champion, inside the transaction, when nothing can refuse the gate any more.
 
@@ -310,26 +310,26 @@ def record_gate(executor: QueryExecutor, wished: GateAccount, champion: str, kee
         QueryRejected: If the study is closed. Nothing was changed.
     """
     public = {
-        "kind": GATE, "gate": wished.name, "metric": dict(wished.metric), "margin": wished.margin,
-        "challenges": wished.limit, "champion": wished.champion,
-        **({"arrived": wished.arrived} if wished.arrived else {}),
+        "kind": GATE, "gate": requested.name, "metric": dict(requested.metric), "margin": requested.margin,
+        "challenges": requested.limit, "champion": requested.champion,
+        **({"arrived": requested.arrived} if requested.arrived else {}),
     }  # fmt: skip
-    shown = f"gate {wished.name!r}: {champion} is the champion"
-    act = EntryDraft(digest({"kind": GATE, "gate": wished.name}), {**public, "shown": shown[:MOST_SHOWN]})
+    shown = f"gate {requested.name!r}: {champion} is the champion"
+    act = EntryDraft(digest({"kind": GATE, "gate": requested.name}), {**public, "shown": shown[:MOST_SHOWN]})
     record_act(executor, act, GATE, keep)
 
 
-def _check_same(known: GateAccount, wished: GateAccount) -> None:
+def _check_same(known: GateAccount, requested: GateAccount) -> None:
     """Check that a gate that is there is the one that was described.
 
     Raises:
         QueryRejected: If it is another one.
     """
     facts = (
-        ("first champion", known.first, wished.first),
-        ("metric", known.metric, wished.metric),
-        ("margin", known.margin, wished.margin),
-        ("limit of challenges", known.limit, wished.limit),
+        ("first champion", known.first, requested.first),
+        ("metric", known.metric, requested.metric),
+        ("margin", known.margin, requested.margin),
+        ("limit of challenges", known.limit, requested.limit),
     )
     different = [what for what, found, expected in facts if found != expected]
     if different:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.arrivals import Arrivals
+from everhold.ledger.entry_counts import EntryCounts
 from everhold.ledger.gates import CASES, COMPLETED, PROMOTED, GateAccount, Gates
 from everhold.ledger.store import all_entries, charged_entries
-from everhold.ledger.tally import Tally
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.case_challenge import RUNS_OF_THESE, claims_in_words
 from everhold.queries.case_results import NEW_RUNS
@@ -41,10 +41,10 @@ def described_gate(gate: GateAccount) -> dict[str, Any]:
 
 def promotions_of(executor: QueryExecutor, name: str) -> list[dict[str, Any]]:
     """All promotions of a gate in order."""
-    tally = Tally()
+    counts = EntryCounts()
     for entry in charged_entries(executor.ledger):  # as every promotion was
-        tally.take(entry.sequence, entry.description, entry.answer)
-    return tally.promotions.get(name, [])
+        counts.take(entry.sequence, entry.description, entry.answer)
+    return counts.promotions.get(name, [])
 
 
 def history_of(executor: QueryExecutor, name: str) -> GateHistory:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from everhold.asking.case_gate import CaseGate
     from everhold.asking.terms import GateTerms
     from everhold.ledger import Head
+    from everhold.ledger.entry_counts import EntryCounts
     from everhold.ledger.gates import GateAccount
-    from everhold.ledger.tally import Tally
 
 __all__ = ["HoldoutGates"]
 
@@ -68,7 +68,7 @@ class HoldoutGates(HoldoutAccessor):
         grown = self._executor.growth is not None and gate.about_rows
         return {"rows_left": rows_left(gate, self._executor)} if grown else {}
 
-    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+    def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
         """All gates with their promotions."""
-        gates = certified_gates(head.accounts, tally.promotions, completions_of(self._executor, head.accounts))
+        gates = certified_gates(head.accounts, counts.promotions, completions_of(self._executor, head.accounts))
         return {"gates": gates} if gates else {}

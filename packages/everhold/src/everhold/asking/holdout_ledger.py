@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from everhold.asking.event_feed import EventFeed, event_feed
 from everhold.ledger.allotments import ANALYST
 from everhold.ledger.store import all_entries
-from everhold.queries.readings import Reading
+from everhold.queries.units import MeanUnits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,11 +44,11 @@ class HoldoutLedger:
         """
         return event_feed(self._executor, after, limit=limit)
 
-    def readings(self, rows: Sequence[Mapping[str, Any]]) -> list[Reading | None]:
+    def readings(self, rows: Sequence[Mapping[str, Any]]) -> list[MeanUnits | None]:
         """Units of rows of the transcript, in their order; None of a choice, a challenge and the like."""
         numbers = [row["sequence"] for row in rows] or [1]
         found = self._executor.ledger.entries(min(numbers) - 1, max(numbers) - min(numbers) + 1)
-        kept = {each.sequence: Reading.kept(each.description) for each in found}
+        kept = {each.sequence: MeanUnits.kept(each.description) for each in found}
         return [kept.get(row["sequence"]) for row in rows]
 
     def model_names(self, *, asked_by: str | None = None) -> dict[str, str]:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from everhold.asking.case_gate import CaseGate
     from everhold.asking.query_executor import QueryExecutor
     from everhold.ledger import Head
+    from everhold.ledger.entry_counts import EntryCounts
     from everhold.ledger.gates import GateAccount
-    from everhold.ledger.tally import Tally
     from everhold.mechanisms import State
     from everhold.queries.case_evidence import UnitPlan
     from everhold.queries.verdict import Verdict
@@ -245,7 +245,7 @@ class OpenChallenge:
                 accounts.of(OpenChallenges).replay(public, LOOKED)
             except ValueError:
                 raise QueryRejected("results of this look were reported meanwhile; nothing was charged") from None
-            return accounts.into(data), [_told_nothing(LOOKED)]
+            return accounts.into(data), [_without_numbers(LOOKED)]
 
         self._executor.ledger.commit([act], step)
 
@@ -312,7 +312,7 @@ def _open(executor: QueryExecutor, gate: CaseGate, challenger: str, looks: int, 
         if executor.analyst is not None:
             accounts.spend(executor.analyst, asked=1, charged=0)
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
-        found.record(accounts.into(after), [_told_nothing(OPENED)])
+        found.record(accounts.into(after), [_without_numbers(OPENED)])
     return True
 
 
@@ -363,14 +363,14 @@ def _file(opened: Opened, look: int, results: str) -> str:
     return f"{opened.challenger[:16]}-{opened.entry}-{look}-{results[:32]}"
 
 
-def _told_nothing(source: str) -> Outcome:
+def _without_numbers(source: str) -> Outcome:
     return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
 
 
 class HoldoutOpenChallenges(HoldoutAccessor):
     """`holdout.open_challenges`: what a certificate says of challenges that were opened."""
 
-    def certificate_facts(self, head: Head, tally: Tally) -> dict[str, Any]:
+    def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
         """Numbers of the acts."""
         kept = head.accounts.of(OpenChallenges)
         futile = {"futile": kept.futile} if kept.futile else {}

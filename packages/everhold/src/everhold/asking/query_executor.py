@@ -135,7 +135,7 @@ class QueryExecutor:
             data, entries = stored[0].state, stored[1]
         elif not self.sealed.reads_ahead and plan.is_short(self.sealed.rows):
             with self.ledger.transaction(work.drafts) as transaction:
-                work.answer(transaction, transaction.new, transaction.new, work.look, most=plan.at_once)
+                work.answer(transaction, transaction.new, transaction.new, work.evaluate, most=plan.at_once)
             data, entries = transaction.state, transaction.committed
         else:
             from everhold.asking.rounds import ask_in_rounds
@@ -241,7 +241,7 @@ class Execution:
     plan: QueryPlan[Any]
     drafts: Sequence[EntryDraft]
 
-    def look(self, places: Sequence[int]) -> tuple[Any, list[int]]:
+    def evaluate(self, places: Sequence[int]) -> tuple[Any, list[int]]:
         """Evaluations of the entries at these places, and their rows; secret."""
         return self.plan.evaluate(self.executor.sealed, places), [*range(len(places))]
 
@@ -257,7 +257,7 @@ class Execution:
 
     def answer(
         self, transaction: Transaction, new: Sequence[int], turn: Sequence[int],
-        look: Callable[[Sequence[int]], tuple[Any, list[int]]], *, most: int,
+        evaluate: Callable[[Sequence[int]], tuple[Any, list[int]]], *, most: int,
     ) -> None:  # fmt: skip
         """Answer new entries within a transaction, as long as the next one is surely paid for.
 
@@ -268,7 +268,7 @@ class Execution:
             transaction: Of the ledger.
             new: Places of its new entries in the plan.
             turn: Those of them that are answered now; all others stay out of the ledger.
-            look: What was seen of some entries, and the rows of that.
+            evaluate: What was seen of some entries, and the rows of that.
             most: So many are answered at once.
         """
         state, accounts = self.opened(transaction.state, new=len(new))
@@ -277,7 +277,7 @@ class Execution:
             batch = left[: min(self.paid(state, accounts, len(new) - len(outcomes)), most)]
             if not batch:
                 break
-            state, made = self._step(state, accounts, *look(batch), batch)
+            state, made = self._step(state, accounts, *evaluate(batch), batch)
             outcomes += made
         if not outcomes:
             return
@@ -293,7 +293,7 @@ class Execution:
         """Number of new entries, of so many, that are surely paid for, from public state; all or none of a whole."""
         plan = self.plan
         paid = affordable(state, accounts, self.executor.analyst, count, pricing=plan.pricing)
-        paid = min(paid, plan.room(accounts, count))
+        paid = min(paid, plan.capacity(accounts, count))
         return 0 if plan.whole and paid < count else paid
 
     def _step(

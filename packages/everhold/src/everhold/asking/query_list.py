@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from everhold.asking.model_names import with_names
 from everhold.ledger.store import all_entries
-from everhold.queries.readings import Reading
+from everhold.queries.units import MeanUnits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ def listed_queries(
 
 
 def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]:
-    answer, reading = entry.answer, Reading.kept(entry.description)
+    answer, reading = entry.answer, MeanUnits.kept(entry.description)
     numbers = [answer.get(name) for name in _NAMES]
     has_interval = reading is not None and all(isinstance(number, (int, float)) for number in numbers)
     shown = reading.in_units(*numbers, row_step=step) if reading is not None and has_interval else (None,) * 3

@@ -37,8 +37,8 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
             with ledger.transaction([work.drafts[place] for place in order]) as transaction:
                 new = [order[index] for index in transaction.new]
                 evaluated = [place for place in new if turn and place in row_of]
-                look = partial(_looked, row_of, seen)
-                work.answer(transaction, new, evaluated, look, most=len(new))
+                evaluate = partial(_evaluated, row_of, seen)
+                work.answer(transaction, new, evaluated, evaluate, most=len(new))
             for place, entry in zip(order, transaction.committed, strict=True):
                 entries[place] = entry
             line(len(entries) - entries.count(None))
@@ -46,7 +46,7 @@ def ask_in_rounds(work: Execution) -> tuple[dict[str, Any], list[Committed | Non
     return data or ledger.head().state, entries
 
 
-def _looked(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tuple[Any, list[int]]:
+def _evaluated(row_of: dict[int, int], seen: Any, places: Sequence[int]) -> tuple[Any, list[int]]:
     """Earlier evaluations, and their rows for these places."""
     return seen, [row_of[place] for place in places]
 

@@ -12,7 +12,7 @@ from everhold.asking.worth import worth_now
 from everhold.display import Facts, html_bar, html_sentences, html_table
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
 from everhold.ledger.allotments import ANALYST, Accounts
-from everhold.queries.readings import in_own_units
+from everhold.queries.units import in_own_units
 from everhold.sealing.configuration import public_facts
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from everhold.ledger.store import all_entries
 from everhold.progress import progress
 from everhold.queries.query_compiler import NOT_UNSEALABLE
 from everhold.queries.question import digest
-from everhold.queries.readings import in_own_units
+from everhold.queries.units import in_own_units
 from everhold.sealing.resealing import also_sealed_as
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def losing_their_promise(executor: QueryExecutor) -> list[str]:
         )
     if series := _same_series(executor):
         said.append(
-            f"{_listed(series)} may hold a stretch of the same series: unless rows that nobody has seen were left out "
+            f"{_listed(series)} may hold a block of the same series: unless rows that nobody has seen were left out "
             "between both, these numbers tell about the rows there, and nothing is promised about any new question"
         )
     return said

@@ -9,8 +9,8 @@ from everhold.certificate.arrivals import ARRIVED, FAMILIES_ARRIVED, arrival_ite
 from everhold.certificate.blocks import Block, labelled
 from everhold.certificate.form import RARE_SOURCES, SOURCES
 from everhold.certificate.numbers import at_least, at_most, shown
+from everhold.certificate.sections import is_endless
 from everhold.certificate.summary import margin_of
-from everhold.certificate.words import is_endless
 from everhold.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:

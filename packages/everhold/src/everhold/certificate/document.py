@@ -26,8 +26,8 @@ from everhold.certificate.form import (
 )
 from everhold.certificate.page import outline, render_fragment, render_page
 from everhold.certificate.reading import Malformed, read_document
+from everhold.certificate.sections import add_sections, promise_sentence
 from everhold.certificate.timestamps import Timestamper, stamp_of
-from everhold.certificate.words import add_words, promise_sentence
 from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.allotments import Accounts
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from everhold.ledger import Head, HoldoutRecord
     from everhold.ledger.checkpoints import Checkpoint
-    from everhold.ledger.tally import Tally
+    from everhold.ledger.entry_counts import EntryCounts
     from everhold.mechanisms import Mechanism, Promise, State
     from everhold.sealing.keys import StewardKey
 
@@ -162,7 +162,7 @@ class CertifiedAccount:
     """Account of a holdout, as a certificate states it.
 
     Attributes:
-        tally: What the entries up to the head add up to.
+        counts: What the entries up to the head add up to.
         since: The checkpoint after which entries were read; None if all of them were.
         also_sealed_as: Other holdouts of the same storage with the same rows.
         extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
@@ -171,7 +171,7 @@ class CertifiedAccount:
     """
 
     head: Head
-    tally: Tally
+    counts: EntryCounts
     since: Checkpoint | None = None
     also_sealed_as: Sequence[str] = ()
     extensions: Mapping[str, Any] = field(default_factory=dict)
@@ -215,7 +215,7 @@ def make_certificate(
             "words": WORDS,
         },
     }
-    worded = add_words(facts)
+    worded = add_sections(facts)
     sections: dict[str, Any] = {name: worded[name] for name in sections_of(worded)}
     signature: dict[str, Any] = {
         "algorithm": ALGORITHM,
@@ -314,7 +314,7 @@ def earlier_left_of(mechanism: Mechanism, state: State, *, closed: bool) -> dict
 
 
 def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State) -> dict[str, dict[str, Any]]:
-    head, tally, since, queries = account.head, account.tally, account.since, account.queries
+    head, counts, since, queries = account.head, account.counts, account.since, account.queries
     accounts = Accounts.from_state(head.state)
     parts = [part.to_dict() for part in accounts.parts.values()]
     left = left_of(mechanism, state, closed=accounts.closed)
@@ -322,17 +322,17 @@ def _account_facts(account: CertifiedAccount, mechanism: Mechanism, state: State
         "account": {
             "asked": head.asked,
             "by_source": {
-                **{name: tally.sources.get(name, 0) for name in SOURCES},
-                **{name: tally.sources[name] for name in RARE_SOURCES if tally.sources.get(name)},
+                **{name: counts.sources.get(name, 0) for name in SOURCES},
+                **{name: counts.sources[name] for name in RARE_SOURCES if counts.sources.get(name)},
             },
-            "by_position": tally.by_position,
+            "by_position": counts.by_position,
             "charged": head.charged,
             "left": {name: int(count) for name, count in left.items()},
             **({"allotments": {"acts": accounts.acts, "analysts": parts}} if accounts.acts else {}),
             **({"lost": accounts.lost.to_dict()} if accounts.lost.recoveries else {}),
             **({"labels": state.labels} if state.labels else {}),
             **({"left_of_plan": True} if mechanism.presentation.earlier_left else {}),
-            **({"unsealed": {"acts": accounts.unsealings, "answers": tally.unsealed}} if accounts.closed else {}),
+            **({"unsealed": {"acts": accounts.unsealings, "answers": counts.unsealed}} if accounts.closed else {}),
             **account.extensions,
             **({} if queries is None else {"queries": [dict(query) for query in queries]}),
         },

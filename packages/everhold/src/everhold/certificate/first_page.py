@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from everhold.certificate.arrivals import about_rows
 from everhold.certificate.counting import rows_and_groups
 from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP, edition_of
+from everhold.certificate.interval_chart import interval_chart
 from everhold.certificate.numbers import counted
-from everhold.certificate.strips import strips
 from everhold.display import escaped
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def first_page(document: Mapping[str, Any]) -> str:
     parts = [
         f'<section id="everhold-{SUMMARY}">',
         _answers(summary),
-        strips(summary["answers"]),
+        interval_chart(summary["answers"]),
         f'<p class="{"held" if summary["answers"] else "lead"}">{escaped(summary["promise"])}</p>',
         *(f"<p>{escaped(text)}</p>" for text in (summary["asked"], *summary["found"])),
         '<div class="columns">',

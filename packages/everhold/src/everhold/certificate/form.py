@@ -193,12 +193,12 @@ _arrived = _object(
 )  # fmt: skip
 _retired = _object(entry=_count, before=_count)
 _allotted = _object(analyst=_text, asked=_count, questions=_count, charged=_count, charges=_count)
-_standing = _object(
+_ranking_row = _object(
     team=_text, score=_optional(_number), low=_optional(_number), high=_optional(_number), rank=_optional(_count),
     submissions=_count,
 )  # fmt: skip
 _competition = _object(
-    feedback=_text, metric=_text, teams=_count, submissions=_count, acts=_count, rows=_list(_standing)
+    feedback=_text, metric=_text, teams=_count, submissions=_count, acts=_count, rows=_list(_ranking_row)
 )
 _FACTS: dict[str, dict[str, Fits]] = {
     "promise": {

@@ -15,7 +15,7 @@ from everhold.certificate.first_page import FIRST_PAGE_STYLE, first_page
 from everhold.certificate.form import DATA_BEGIN, DATA_END, SIGNATURE, SUMMARY, TIMESTAMP, edition_of
 from everhold.certificate.numbers import at_least, at_most, percent, shown
 from everhold.certificate.queries import QUERIES_STYLE, query_items, render_queries
-from everhold.certificate.words import engine_name
+from everhold.certificate.sections import engine_name
 from everhold.dependence import MODELS
 from everhold.display import escaped
 from everhold.ledger.chain import canonical

@@ -23,8 +23,8 @@ from everhold.certificate.form import SIGNATURE, SUMMARY, TIMESTAMP, facts_of, i
 from everhold.certificate.number_findings import mechanism_of, promise_findings, state_of, unreachable_findings
 from everhold.certificate.page import in_the_style_of_today, render_page
 from everhold.certificate.reading import Malformed, read_document
+from everhold.certificate.sections import add_sections
 from everhold.certificate.timestamps import roots_from, stamp_findings
-from everhold.certificate.words import add_words
 from everhold.dependence import MODELS
 from everhold.display import Display
 from everhold.errors import EverholdError
@@ -200,7 +200,7 @@ def _content(document: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     findings: list[str] = []
     misworded: dict[str, str] = {}
     try:
-        said = add_words(facts_of(document))
+        said = add_sections(facts_of(document))
     except Exception:  # facts from a hostile file may be anything of the right type
         findings.append("the facts are such that no certificate could be worded from them")
     else:

@@ -190,19 +190,19 @@ def correlation_chart(
     """
     import altair as alt
 
-    wish = PlanRequest(rows=rows, queries=queries, overfits=min(overfits, queries))
+    request = PlanRequest(rows=rows, queries=queries, overfits=min(overfits, queries))
     chains = {strength: _two_states(strength) for strength in _CORRELATIONS}
     points = [
         {"correlation": strength, "radius": radius, "by": name}
         for strength, chain in chains.items()
-        for name, radius in _radii(wish, chain).items()
+        for name, radius in _radii(request, chain).items()
         if radius < 1.0
     ]
     lines = coloured_lines(points, _mechanisms(), labels=mechanism_labels()).encode(
         x=alt.X("correlation:Q", title="correlation of neighbouring rows", axis=alt.Axis(format=".1f")),
         y=alt.Y(
             "radius:Q",
-            title=f"radius at {wish.confidence:.4g} confidence",
+            title=f"radius at {request.confidence:.4g} confidence",
             scale=alt.Scale(type="log"),
             axis=alt.Axis(format="~g"),
         ),
@@ -230,8 +230,8 @@ def _mechanisms() -> dict[str, tuple[str, list[int]]]:
     return looks
 
 
-def _radii(wish: PlanRequest, chain: DependenceModel) -> dict[str, float]:
-    made = replace(wish, dependence=chain)
+def _radii(request: PlanRequest, chain: DependenceModel) -> dict[str, float]:
+    made = replace(request, dependence=chain)
     return {name: radius_of(name, made) for name in _mechanisms()}
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from everhold.planning.plan import Plan
     from everhold.planning.request import PlanRequest
 
-_REACH = 30.0  # how far the picture looks to either side of the wish
+_REACH = 30.0  # how far the picture looks to either side of the request
 _POINTS = 13
 _MOST_QUERIES = 10**7
 _VALUES = 51
@@ -32,37 +32,37 @@ _WIDTH, _HEIGHT = 560, 380
 
 
 def plan_by_queries(plan: Plan) -> alt.LayerChart:
-    """Radius against the number of questions, for the plan's rows; the wish is a cross.
+    """Radius against the number of questions, for the plan's rows; the request is a cross.
 
     A picture point with fewer questions than overfits is planned with one overfit for each question.
     """
-    wish = _drawn_wish(plan)
+    request = _drawn_request(plan)
     numbers = _around(plan.queries, most=_MOST_QUERIES)
-    points = [_point_of(wish.with_queries(number), number, plan.at) for number in numbers]
-    title = f"adaptive questions, for {wish.rows:,} rows"
+    points = [_point_of(request.with_queries(number), number, plan.at) for number in numbers]
+    title = f"adaptive questions, for {request.rows:,} rows"
     return _picture(plan, _flat(points), at=plan.queries, title=title)
 
 
 def plan_by_rows(plan: Plan) -> alt.LayerChart:
-    """Radius against the number of sealed rows, for the plan's questions; the wish is a cross."""
-    wish = _drawn_wish(plan)
-    numbers = _around(wish.rows, most=MOST_ROWS)
-    points = [_point_of(wish.with_rows(number), number, plan.at) for number in numbers]
+    """Radius against the number of sealed rows, for the plan's questions; the request is a cross."""
+    request = _drawn_request(plan)
+    numbers = _around(request.rows, most=MOST_ROWS)
+    points = [_point_of(request.with_rows(number), number, plan.at) for number in numbers]
     title = f"sealed rows, for {plan.queries:,} adaptive questions"
-    return _picture(plan, _flat(points), at=wish.rows, title=title)
+    return _picture(plan, _flat(points), at=request.rows, title=title)
 
 
 def plan_by_values(plan: Plan) -> alt.LayerChart:
     """Half-widths of guess-and-check against the true value of a yes-or-no question, by what happened before.
 
     Raises:
-        ValueError: If guess-and-check cannot serve the wish.
+        ValueError: If guess-and-check cannot serve the request.
     """
     import altair as alt
 
     tuned = plan.line("guess_and_check").tuned
     if not isinstance(tuned, GuessAndCheck):
-        raise ValueError("guess_and_check cannot serve the wish; expected one that it can, to draw its half-widths")
+        raise ValueError("guess_and_check cannot serve the request; expected one that it can, to draw its half-widths")
     points = _widths_by_value(tuned)
     counts = sorted({point["surprises"] for point in points})
     dashes = [[1, 0], [6, 4]][: len(counts)]
@@ -97,9 +97,11 @@ def _widths_by_value(tuned: GuessAndCheck) -> list[dict[str, Any]]:
     return points
 
 
-def _drawn_wish(plan: Plan) -> PlanRequest:
-    """The plan's wish; where it asks for rows, those that its best line needs."""
-    return plan.wish() if plan.rows is not None else plan.wish(rows=plan.best.rows_needed or plan.best.rows_expected)
+def _drawn_request(plan: Plan) -> PlanRequest:
+    """The plan's request; where it asks for rows, those that its best line needs."""
+    return (
+        plan.request() if plan.rows is not None else plan.request(rows=plan.best.rows_needed or plan.best.rows_expected)
+    )
 
 
 def _around(center: int, *, most: int) -> list[int]:
@@ -107,11 +109,11 @@ def _around(center: int, *, most: int) -> list[int]:
     return sorted({center, *np.rint(np.geomspace(low, high, _POINTS)).astype(int).tolist()})
 
 
-def _point_of(wish: PlanRequest, number: int, at: float) -> list[dict[str, Any]]:
+def _point_of(request: PlanRequest, number: int, at: float) -> list[dict[str, Any]]:
     """Every radius below 1 at one place of the picture."""
-    radii = {name: radius_of(name, wish) for name in answering()}
-    radii[_EXPECTED] = radius_of("guess_and_check", wish, at=at)
-    radii |= {name: published_bound(name, wish).radius for name in published_statements(wish)}
+    radii = {name: radius_of(name, request) for name in answering()}
+    radii[_EXPECTED] = radius_of("guess_and_check", request, at=at)
+    radii |= {name: published_bound(name, request).radius for name in published_statements(request)}
     return [
         {"number": number, "radius": radius, "by": name, "published": name in BOUNDS}
         for name, radius in radii.items()
@@ -138,7 +140,7 @@ def _picture(plan: Plan, points: list[dict[str, Any]], *, at: int, title: str) -
     heights = _lines_from_the_top(points)
     points = sorted(points, key=lambda point: list(heights).index(point["by"]))
     incomplete = {} if isinstance(plan.dependence, Independent) else dict.fromkeys(BOUNDS, "proof incomplete")
-    cross_at = plan.wished_radius or plan.best.expected or 1.0
+    cross_at = plan.requested_radius or plan.best.expected or 1.0
     least = min(point["radius"] for point in points)
     lines = coloured_lines(
         points,

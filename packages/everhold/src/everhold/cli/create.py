@@ -35,7 +35,7 @@ class FurtherOptions(Protocol):
             Misuse: If the options do not fit together.
         """
 
-    def tell(self, created: Holdout) -> None:
+    def advise(self, created: Holdout) -> None:
         """Say on stderr what people should know of the new holdout."""
 
 
@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _check(_: str, options: Any) -> str:
-    lacking = [name for name in ("settings", "tell", "__dataclass_fields__") if not hasattr(options, name)]
+    lacking = [name for name in ("settings", "advise", "__dataclass_fields__") if not hasattr(options, name)]
     return f"it has no {lacking[0]}" if lacking else ""
 
 
@@ -103,7 +103,7 @@ def create(
     with created:
         _show(created, form)
         for further in extensions.values():
-            further.tell(created)
+            further.advise(created)
 
 
 def _create(

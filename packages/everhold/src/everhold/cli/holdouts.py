@@ -45,7 +45,7 @@ GuessOption = Annotated[
 ToleranceOption = Annotated[
     float | None,
     typer.Option(
-        help="Half-width wished for; sharper costs more credits. Only with --mechanism privacy_budget.",
+        help="Half-width requested; sharper costs more credits. Only with --mechanism privacy_budget.",
         rich_help_panel=_DETAILS,
     ),
 ]
@@ -59,15 +59,15 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerWish:
-    """The analyst's own guess and the wished width."""
+class AnswerRequest:
+    """The analyst's own guess and the requested width."""
 
     guess: GuessOption = None
     tolerance: ToleranceOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerOptions(AnswerWish):
+class AnswerOptions(AnswerRequest):
     """The same, and where a table is written."""
 
     output: Annotated[
@@ -190,7 +190,7 @@ def quote(
     *,
     place: HoldoutPlace,
     spelled: Spelled | None = None,
-    wish: AnswerWish,
+    request: AnswerRequest,
     analyst: AnalystOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
@@ -215,8 +215,8 @@ def quote(
     """
     assert spelled is not None
     with place.opened(analyst) as holdout:
-        question, tolerance = spelled.question(holdout.schema, wish.tolerance)
-        price = holdout.quote(question, guess=wish.guess, tolerance=tolerance)
+        question, tolerance = spelled.question(holdout.schema, request.tolerance)
+        price = holdout.quote(question, guess=request.guess, tolerance=tolerance)
     show_record(price.to_dict(), form)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _INTEGRITY = 7
 _CHECKS = ["check", "holdout", "ok", "found"]
-_LEAST_ROOM = 2**30  # bytes
+_LEAST_SPACE = 2**30  # bytes
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 _Storage = Annotated[
@@ -195,7 +195,7 @@ def _checks(url: str) -> Iterator[dict[str, Any]]:
     if not current or not there:
         return
     room = shutil.disk_usage(rows).free
-    enough = room >= _LEAST_ROOM
+    enough = room >= _LEAST_SPACE
     yield _check("room on the disk", enough, f"{room / 2**30:.1f} GiB free; {'enough' if enough else 'make room'}")
     with LedgerStore.open(url, create=False) as store:
         for name in store.names():

@@ -52,7 +52,7 @@ class SessionTerms:
     ] = 0.0
     radius: Annotated[
         float | None,
-        typer.Option(help="A wished half-width: also print the rows needed and the questions allowed."),
+        typer.Option(help="A requested half-width: also print the rows needed and the questions allowed."),
     ] = None
     training_rows: Annotated[
         int | None,
@@ -149,13 +149,13 @@ class SuiteOptions:
     runs: Annotated[int, typer.Option(help="With --cases: runs of each case.")] = 1
     challenges: Annotated[int, typer.Option(help="With --cases: planned challenges.")] = 200
 
-    def planned(self, cases: int, wish: SessionTerms) -> CasePlan:
+    def planned(self, cases: int, request: SessionTerms) -> CasePlan:
         """Steps that the gate can prove."""
         from everhold.planning.case_steps import plan_cases
 
         return plan_cases(
-            cases=cases, runs=self.runs, challenges=self.challenges, confidence=wish.confidence,
-            disagreement=0.2 if wish.disagreement is None else wish.disagreement,
+            cases=cases, runs=self.runs, challenges=self.challenges, confidence=request.confidence,
+            disagreement=0.2 if request.disagreement is None else request.disagreement,
         )  # fmt: skip
 
 
@@ -168,21 +168,21 @@ class GrowthOptions:
     ] = None
     months: Annotated[int | None, typer.Option(help="Months over which rows arrive.")] = None
 
-    def planned(self, wish: SessionTerms) -> GrowthPlan:
+    def planned(self, request: SessionTerms) -> GrowthPlan:
         """Widths over time.
 
         Raises:
             Misuse: If one of the options is missing.
         """
-        queries = wish.needed_queries()
+        queries = request.needed_queries()
         if self.rows_per_month is None or self.months is None:
             raise Misuse("--rows-per-month and --months belong together. Give both.")
         from everhold.planning.growing import plan_growth
 
         return plan_growth(
-            rows_per_month=self.rows_per_month, months=self.months, queries=queries, confidence=wish.confidence,
-            at=wish.at, surprises=1.0 if wish.surprises is None else wish.surprises / self.months,
-            training_rows=wish.training_rows,
+            rows_per_month=self.rows_per_month, months=self.months, queries=queries, confidence=request.confidence,
+            at=request.at, surprises=1.0 if request.surprises is None else request.surprises / self.months,
+            training_rows=request.training_rows,
         )  # fmt: skip
 
 
@@ -217,7 +217,7 @@ class OutputOptions:
 
 def plan(
     *,
-    wish: SessionTerms,
+    request: SessionTerms,
     dependence: PlannedDependence,
     protocol: Annotated[
         Path | None,
@@ -258,29 +258,29 @@ def plan(
     Exit codes:
       0  done
       1  the chart cannot be written, or a package for it is missing
-      2  the wish is not valid, or no number of rows reaches the radius
-      9  the file holds no dependence model, or the model does not suit the wish
+      2  the request is not valid, or no number of rows reaches the radius
+      9  the file holds no dependence model, or the model does not suit the request
     """
     if protocol is not None:
         with arguments_checked():
-            study = wish.of_study(protocol, dependence)
+            study = request.of_study(protocol, dependence)
         output.show(study, title="The plan: width of every kind of query", caption=study.explain())
     elif suite.cases is not None:
         with arguments_checked():
-            steps = suite.planned(suite.cases, wish)
+            steps = suite.planned(suite.cases, request)
         caption = "Smallest gain that is promoted in four of five nights; no point where none is."
         output.show(steps, title="The plan: steps that a gate proves", caption=caption)
     elif growth.rows_per_month is not None or growth.months is not None:
         with arguments_checked():
-            widths = growth.planned(wish)
+            widths = growth.planned(request)
         output.show(widths, title="The plan: widths over time", caption=widths.explain())
     else:
         with arguments_checked():
-            made = wish.planned(dependence)
+            made = request.planned(dependence)
         output.show(
             made,
             [table for table in (made.widths, made.steps) if table is not None],
             title="The plan: radius of every mechanism",
-            caption="Half-width that holds for all answers at once; published bounds are dashed, the wish is a cross.",
+            caption="Half-width that holds for all answers at once; published bounds are dashed, the request is a cross.",
             against=("rows" if made.rows is None else "queries",),
         )

@@ -53,7 +53,7 @@ class SplitOptions:
         float | None,
         typer.Option(help="With --time: days (of numbers, units) between both files that are given to no analyst."),
     ] = None
-    stretch: Annotated[
+    block: Annotated[
         float | None,
         typer.Option(help="With --time: days that are declared to belong together; four times the gap by default."),
     ] = None
@@ -71,21 +71,21 @@ class SplitOptions:
         named = [option for option, column in given.items() if column is not None]
         if len(named) > 1:
             raise Misuse(f"{' and '.join(named)} are given together; expected one of them; leave the others out")
-        if self.time is None and (self.gap is not None or self.stretch is not None):
-            raise Misuse("--gap and --stretch belong to --time; leave them out or name the column of times")
+        if self.time is None and (self.gap is not None or self.block is not None):
+            raise Misuse("--gap and --block belong to --time; leave them out or name the column of times")
         if self.time is not None and self.gap is None:
             raise Misuse(
                 "--time is given without --gap; expected for how many days rows tell of each other, such as --gap 30: "
                 "the rows in between are given to no analyst"
             )
-        for option, length in (("--gap", self.gap), ("--stretch", self.stretch)):
+        for option, length in (("--gap", self.gap), ("--block", self.block)):
             if length is not None and not 0.0 < length < float("inf"):
                 raise Misuse(f"{option} is {length}; expected a positive number of days or units")
         from everhold.sealing.splitting import SplitRule
 
         return SplitRule(
             share=self.holdout, groups=self.groups, time=self.time, stratify=self.stratify, gap=self.gap or 0.0,
-            stretch=self.stretch,
+            block=self.block,
         )  # fmt: skip
 
 
@@ -126,8 +126,8 @@ def split(
     Which rows are sealed follows from chance, groups, times or classes alone; no
     outcome decides. All columns are kept, and no file is ever overwritten.
     --groups seals whole groups. --time seals the last rows; those less than the
-    gap before them are left out, and a column 'stretch' is added, by which
-    the command declares that stretches are independent of each other.
+    gap before them are left out, and a column 'block' is added, by which
+    the command declares that blocks are independent of each other.
     --stratify tells how often each value is sealed; the command declares that, and
     answers are for rows with the values in these shares.
     Put TABLE away when the rows are sealed: it contains the sealed rows.
@@ -174,7 +174,7 @@ def _about(rule: SplitRule) -> str:
         return f"groups of such sizes, drawn as these values of {rule.groups!r} were"
     if rule.time is not None:
         return (
-            f"the sealed stretch of {rule.time!r} as it might have turned out; later times only if they follow the "
+            f"the sealed block of {rule.time!r} as it might have turned out; later times only if they follow the "
             "same law"
         )
     if rule.stratify is not None:
@@ -189,7 +189,7 @@ def _model(parts: Parts) -> DependenceModel:
 
 
 def _allowed(parts: Parts, queries: int, alike: float | None) -> int | None:
-    """The number of questions that is wished for, or the largest smaller one that rows would be sealed for."""
+    """The number of questions that is requested, or the largest smaller one that rows would be sealed for."""
     from everhold.planning.choice import FEWER_QUERIES
 
     counts = (queries, *(fewer for fewer in FEWER_QUERIES if fewer < queries))
@@ -203,11 +203,11 @@ def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
     from everhold.planning.choice import is_worth
 
     with arguments_checked():
-        wish = PlanRequest(
+        request = PlanRequest(
             rows=parts.sealed_rows, queries=queries, overfits=planned_overfits(None, queries),
             dependence=_model(parts), training_rows=parts.training_rows, alike=alike,
         )  # fmt: skip
-        best = best_mechanism(wish)
+        best = best_mechanism(request)
     return is_worth(best, alike)
 
 
@@ -232,8 +232,8 @@ def _say(
     if rule.time is not None:
         note(
             f"{parts.left_out:,} rows within {rule.gap:g} of the sealed ones were left out: the analyst must not have "
-            "seen them. Stretches are declared to be independent of each other, which is nearly so only if they are "
-            "several times as long as rows remember. By default they are four gaps long; --stretch says otherwise. "
+            "seen them. Blocks are declared to be independent of each other, which is nearly so only if they are "
+            "several times as long as rows remember. By default they are four gaps long; --block says otherwise. "
             "Or fit a model: see 'everhold dependence fit --help'."
         )
     if allowed is None:

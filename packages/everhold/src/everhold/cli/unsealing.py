@@ -41,7 +41,7 @@ def unseal(
     sealed rows and an interval that holds for the population, mostly narrower than
     the answer. All of them hold together, and cost nothing. No new query is answered
     afterwards. Repeats and the transcript carry these numbers, too.
-    Holdouts that share rows with this one, or hold the next stretch of the same
+    Holdouts that share rows with this one, or hold the next block of the same
     series without an embargo, lose their promise: it says which of this storage
     do, and asks for a confirmation. Unsealed again, a study prints the same.
     Of a competition, final submissions are compared with each other first; then

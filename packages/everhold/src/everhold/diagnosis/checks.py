@@ -13,6 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from everhold.diagnosis.findings import Finding
-    from everhold.diagnosis.groups_and_orders import Look
+    from everhold.diagnosis.groups_and_orders import CheckInputs
 
-ALL_CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (*CHECKS, places, near_copies, crossed)
+ALL_CHECKS: tuple[Callable[[CheckInputs], Iterator[Finding]], ...] = (*CHECKS, places, near_copies, crossed)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from everhold.diagnosis.groups_and_orders import Look
+    from everhold.diagnosis.groups_and_orders import CheckInputs
 
 NEAR_COPIES = "(rows that are nearly equal)"
 
@@ -56,15 +56,15 @@ class CopiesFinding(GroupFinding):
         )
 
 
-def near_copies(look: Look) -> Iterator[CopiesFinding]:
+def near_copies(inputs: CheckInputs) -> Iterator[CopiesFinding]:
     """At most one finding: groups of rows that are nearly equal, with the outcome of the label that is most alike."""
-    copies = _numbered(look)
+    copies = _numbered(inputs)
     if copies is None:
         return
     counts = Counter(np.bincount(copies).tolist())
     sizes, rows = tuple(sorted(counts.items())), len(copies)
     squares = sum(size * size * number for size, number in sizes)
-    outcomes = outcomes_of(look.rows, label=look.label, most=0)
+    outcomes = outcomes_of(inputs.rows, label=inputs.label, most=0)
     for outcome in outcomes:
         present = outcome.present[:rows]
         values = outcome.values[: int(np.count_nonzero(present))]
@@ -81,7 +81,7 @@ def near_copies(look: Look) -> Iterator[CopiesFinding]:
             standard_error=alike.standard_error,
             p_value=alike.p_value * len(outcomes),
             design_effect=1.0 + (squares / rows - 1.0) * alike.correlation,
-            promised=look.promised,
+            promised=inputs.promised,
             groups=sum(counts.values()),
             sizes=sizes,
             states=outcome.states,
@@ -89,17 +89,17 @@ def near_copies(look: Look) -> Iterator[CopiesFinding]:
         return
 
 
-def _numbered(look: Look) -> NDArray[np.int64] | None:
+def _numbered(inputs: CheckInputs) -> NDArray[np.int64] | None:
     """The number of the original of each row; None where rows have no more near neighbours than chance gives."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
     from scipy.spatial import KDTree
 
-    rows = min(look.rows.rows, _MOST_ROWS)
+    rows = min(inputs.rows.rows, _MOST_ROWS)
     points = [
-        column.ranks[:rows] / float(column.ranks.max()) for column in look.rows.columns
-        if column.name != look.label and column.kind in ("whole", "number")
-        and int(column.ranks.max(initial=-1)) + 1 >= max(_DIFFERENT * look.rows.rows, 2)
+        column.ranks[:rows] / float(column.ranks.max()) for column in inputs.rows.columns
+        if column.name != inputs.label and column.kind in ("whole", "number")
+        and int(column.ranks.max(initial=-1)) + 1 >= max(_DIFFERENT * inputs.rows.rows, 2)
         and bool(np.all(column.ranks >= 0)) and not bool(np.all(np.abs(np.diff(column.ranks)) == 1))
     ]  # fmt: skip
     if rows < _FEWEST_ROWS or len(points) < _FEWEST_COLUMNS:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome
-    from everhold.diagnosis.groups_and_orders import Look
+    from everhold.diagnosis.groups_and_orders import CheckInputs
 
 _FEWEST_VALUES, _MOST_VALUES = 8, 29  # fewer describe rows; of more, every column of groups is looked at
 _FEWEST_GROUPS = 30
@@ -46,24 +46,24 @@ class CrossedFinding(GroupFinding):
         )
 
 
-def crossed(look: Look) -> Iterator[CrossedFinding]:
+def crossed(inputs: CheckInputs) -> Iterator[CrossedFinding]:
     """One finding for each column with few values that share something the declared groups do not explain."""
-    named = look.declared.group_column
-    groups = None if named is None else look.rows.column(named)
+    named = inputs.declared.group_column
+    groups = None if named is None else inputs.rows.column(named)
     if groups is None:
         return
-    for column in look.rows.columns:
+    for column in inputs.rows.columns:
         values = int(column.ranks.max(initial=-1)) + 1
-        if column.name in (named, look.label) or column.kind == "number":
+        if column.name in (named, inputs.label) or column.kind == "number":
             continue
         if _FEWEST_VALUES <= values <= _MOST_VALUES:
-            outcomes = outcomes_of(look.rows, label=look.label, most=0)
-            found = [_found(column, groups, each, look, len(outcomes)) for each in outcomes]
+            outcomes = outcomes_of(inputs.rows, label=inputs.label, most=0)
+            found = [_found(column, groups, each, inputs, len(outcomes)) for each in outcomes]
             yield from sorted(filter(None, found), key=lambda each: each.p_value)[:1]
 
 
 def _found(
-    column: ExaminedColumn, groups: ExaminedColumn, outcome: ExaminedOutcome, look: Look, number: int
+    column: ExaminedColumn, groups: ExaminedColumn, outcome: ExaminedOutcome, inputs: CheckInputs, number: int
 ) -> CrossedFinding | None:
     known = (column.ranks >= 0) & (groups.ranks >= 0)
     both = outcome.present & known

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from everhold.dependence.stretches import stretch_of_rows
+from everhold.dependence.blocks import block_of_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_DENSE = 2_000_000  # entries of a matrix that is multiplied as a dense one
-_LENGTHS, _FEWEST_STRETCHES = 8, 8
+_LENGTHS, _FEWEST_BLOCKS = 8, 8
 _NO_SKEW, _MOST_SKEW = 1e-6, math.sqrt(8.0)  # of a normal law, and of the square of one
 
 
@@ -192,7 +192,7 @@ class Crossing:
 def along(totals: NDArray[np.float64]) -> Shared:
     """Part that totals of ordered units, with mean 0, have in common with those near them; shape (units,).
 
-    Stretches of several lengths are tried, and the one that shows most counts; its p-value is that of all lengths.
+    Blocks of several lengths are tried, and the one that shows most counts; its p-value is that of all lengths.
     """
     found = [crossing.shared(totals) for crossing in _lengths(len(totals))]
     claimed = float(np.sum(totals**2))
@@ -204,11 +204,11 @@ def along(totals: NDArray[np.float64]) -> Shared:
 
 @lru_cache(maxsize=8)
 def _lengths(units: int) -> tuple[Crossing, ...]:
-    """So many units in stretches, from the 256 shortest ones to the 8 longest ones, each as long as two before."""
-    stretch = stretch_of_rows(units)
+    """So many units in blocks, from the 256 shortest ones to the 8 longest ones, each as long as two before."""
+    block = block_of_rows(units)
     return tuple(
-        Crossing(stretch >> bits) for bits in range(_LENGTHS)
-        if _FEWEST_STRETCHES <= (int(stretch[-1]) >> bits) + 1 < units
+        Crossing(block >> bits) for bits in range(_LENGTHS)
+        if _FEWEST_BLOCKS <= (int(block[-1]) >> bits) + 1 < units
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from everhold.dependence import DependenceModel
 from everhold.diagnosis.checks import ALL_CHECKS
 from everhold.diagnosis.columns import FILE_ORDER, OpenFile
 from everhold.diagnosis.findings import LESS_WORTH, Finding
-from everhold.diagnosis.groups_and_orders import Look, corrected, informative_sizes
+from everhold.diagnosis.groups_and_orders import CheckInputs, corrected, informative_sizes
 from everhold.display import Display, html_sentences, html_table, text_table
 from everhold.errors import DependenceError, DependenceWarning, warn_caller
 from everhold.planning import PlanRequest, tuned_mechanism
@@ -199,11 +199,11 @@ def diagnose_rows(
     training: OpenRows, *, label: str | None, mechanism: Mechanism, apart: Collection[str] = (), brief: bool = False,
     whole: Callable[[ExaminedColumn, bool], OpenRows] | None = None,
 ) -> Diagnosis:  # fmt: skip
-    """Look for groups and series in training rows; `whole` is as for `Look`."""
+    """Look for groups and series in training rows; `whole` is as for `CheckInputs`."""
     promised, declared = _promised(mechanism, training), mechanism.dependence
     bets = mechanism.bets and declared.group_column is not None
-    look = Look(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)
-    found = corrected([finding for check in ALL_CHECKS for finding in check(look)])
+    inputs = CheckInputs(training, whole or (lambda *_: training), label, declared, promised or 1.0, apart, bets)
+    found = corrected([finding for check in ALL_CHECKS for finding in check(inputs)])
     findings = [replace(each, effective_rows=each.share * mechanism.rows) for each in found]
     if promised is None:  # no promise rests on what averages are worth
         findings = [replace(each, p_value=1.0) for each in findings]
@@ -223,7 +223,7 @@ def diagnose_rows(
         declared=declared,
         promised=promised,
         findings=tuple(replace(each, radius=radii.get((each.column, each.role))) for each in findings),
-        informative=informative_sizes(look),
+        informative=informative_sizes(inputs),
     )
 
 
@@ -244,11 +244,11 @@ def _promised(mechanism: Mechanism, training: OpenRows) -> float | None:
 def _radius_under(found: Finding, mechanism: Mechanism) -> float | None:
     """The radius of the same mechanism, tuned anew, if the finding is right; None where it cannot serve such rows."""
     try:
-        wish = PlanRequest(
+        request = PlanRequest(
             rows=mechanism.rows, queries=mechanism.queries, overfits=getattr(mechanism, "overfits", 1),
             confidence=mechanism.confidence, slack=getattr(mechanism, "slack", 0.0), dependence=found.model,
         )  # fmt: skip
-        tuned = tuned_mechanism(mechanism.name, wish)
+        tuned = tuned_mechanism(mechanism.name, request)
     except ValueError:
         return None
     return tuned.promise().radius

@@ -37,7 +37,7 @@ class Finding(ABC):
         correlation: Of two rows of one group (intra-class correlation, one-way analysis of variance), or of neighbours
             in the order (lag-1 autocorrelation); of ranks, so that a few huge values cannot decide.
         p_value: Chance of as much where rows are worth what is promised, times the number of columns looked at.
-        design_effect: How many rows are worth one; for a series, where stretches of rows show it most clearly.
+        design_effect: How many rows are worth one; for a series, where blocks of rows show it most clearly.
         promised: How many rows are worth one as the rows are declared.
         groups: Number of groups; None for a series.
         sizes: Pairs (size, number of groups of that size); empty for a series.
@@ -46,7 +46,7 @@ class Finding(ABC):
         apart: Whether none of its values stand both in training and in sealed rows, as where whole groups were sealed.
         local: The correlation beyond what the neighbouring value shares, for whole numbers that stand on both sides.
         first_order: For a series, whether a model in which a row depends on the row before alone explains it.
-        stretch: For a series, so many rows in a row are surely worth one.
+        block: For a series, so many rows in a row are surely worth one.
         effective_rows: What the sealed rows are worth if they are like these: for groups in the worst case, for a
             series as measured.
         radius: What the radius would be with what is suggested and the same mechanism, tuned anew; None where there is
@@ -73,7 +73,7 @@ class Finding(ABC):
     apart: bool = False
     local: float | None = None
     first_order: bool = True
-    stretch: int | None = None
+    block: int | None = None
     effective_rows: float | None = None
     radius: float | None = None
     estimate: bool = False
@@ -173,12 +173,12 @@ class SeriesFinding(Finding):
 
     @property
     def model(self) -> DependenceModel:
-        """A series that is worth what was found; or long stretches as groups."""
+        """A series that is worth what was found; or long blocks as groups."""
         if self.first_order:
             from everhold.dependence.series.gaussian_ar1 import GaussianAR1
 
             return GaussianAR1(self.correlation, order_by=self.column, gap=math.inf)
-        return Groups(self.stretch or 1)
+        return Groups(self.block or 1)
 
     @property
     def share(self) -> float:
@@ -190,8 +190,8 @@ class SeriesFinding(Finding):
     def suggestion(self, *, shell: bool = False) -> str | None:
         """A model in which a row depends on the row before only where it explains all that was seen."""
         if not self.first_order or self.column == FILE_ORDER:
-            stretch = _groups_of("stretch", shell=shell)
-            return f"{stretch}, a column that numbers stretches of at least {self.stretch or 1:,} rows in a row"
+            block = _groups_of("block", shell=shell)
+            return f"{block}, a column that numbers blocks of at least {self.block or 1:,} rows in a row"
         discrete = self.states <= _MOST_STATES
         if shell:
             kind = "markov_chain" if discrete else "gaussian_ar1"
@@ -217,7 +217,7 @@ def _groups_of(column: str, *, shell: bool) -> str:
 # Groups: columns whose values repeat, each with the outcome in which its rows resemble each other most ----------------
 
 
-# Series: orders of the rows, each with the outcome in which stretches of rows differ most -----------------------------
+# Series: orders of the rows, each with the outcome in which blocks of rows differ most -----------------------------
 
 
 # Sizes of declared groups: if they carry information, answers hold for groups of these sizes only ---------------------

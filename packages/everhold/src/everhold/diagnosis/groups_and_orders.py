@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from everhold.dependence.stretches import wandering_of_values
+from everhold.dependence.blocks import block_variance_of_values
 from everhold.diagnosis.columns import FILE_ORDER, orders_of, outcomes_of
 from everhold.diagnosis.crossing import Crossing, Shared, along
 from everhold.diagnosis.findings import FEWEST_GROUPS, LESS_WORTH, LEVEL, Finding, GroupFinding, SeriesFinding
@@ -38,7 +38,7 @@ _AT_ONCE = 4_000_000  # numbers that are shuffled at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class CheckInputs:
     """Inputs of every check.
 
     Attributes:
@@ -106,22 +106,22 @@ def _clearest(found: Iterable[Finding | None]) -> Iterator[Finding]:
         yield replace(best, first_order=best.first_order and clear <= 1)
 
 
-def _groups(look: Look) -> Iterator[Finding]:
+def _groups(inputs: CheckInputs) -> Iterator[Finding]:
     """Outcomes other than the label count where groups lie together in the file, or on one side."""
-    outcomes = lru_cache(maxsize=2)(look.outcomes)
-    for each in look.rows.columns:
-        apart = each.name in look.apart
-        if each.name == look.label or (each.kind == "number" and not apart):  # such numbers are hardly ids
+    outcomes = lru_cache(maxsize=2)(inputs.outcomes)
+    for each in inputs.rows.columns:
+        apart = each.name in inputs.apart
+        if each.name == inputs.label or (each.kind == "number" and not apart):  # such numbers are hardly ids
             continue
         together = lie_together(each)
-        rows = look.whole(each, together or apart)
+        rows = inputs.whole(each, together or apart)
         column = rows.column(each.name)
         if column is not None and repeats(column):
             wanted = outcomes(rows, _MOST_OUTCOMES if apart else _MOST_IN_GROUPS)
-            if not (apart or together or look.label is None):
+            if not (apart or together or inputs.label is None):
                 wanted = [outcome for outcome in wanted if outcome.of_label]
-            compare = _Compared.of(column, look.units(rows), smooth=column.kind == "whole" and not apart)
-            yield from _clearest(_as_groups(compare, outcome, look, together, apart) for outcome in wanted)
+            compare = _Compared.of(column, inputs.units(rows), smooth=column.kind == "whole" and not apart)
+            yield from _clearest(_as_groups(compare, outcome, inputs, together, apart) for outcome in wanted)
 
 
 def repeats(column: ExaminedColumn) -> bool:
@@ -172,7 +172,9 @@ class _Compared:
         return Shared(found.claimed, min(found.added, (near.ratio - 1.0) * found.claimed), near.p_value)
 
 
-def _as_groups(compared: _Compared, outcome: ExaminedOutcome, look: Look, in_file: bool, apart: bool) -> Finding | None:
+def _as_groups(
+    compared: _Compared, outcome: ExaminedOutcome, inputs: CheckInputs, in_file: bool, apart: bool
+) -> Finding | None:
     column = compared.column
     if outcome.column == column.name:
         return None
@@ -192,11 +194,11 @@ def _as_groups(compared: _Compared, outcome: ExaminedOutcome, look: Look, in_fil
     spread = np.zeros(rows)
     spread[outcome.present] = outcome.values
     shared = compared.shared(spread)
-    claimed, effect, p_value = look.promised, (shared.claimed + shared.added) / len(outcome.values), shared.p_value
+    claimed, effect, p_value = inputs.promised, (shared.claimed + shared.added) / len(outcome.values), shared.p_value
     if compared.units is not None:
-        claimed = look.claimed(np.sqrt(np.array([shared.claimed])), len(outcome.values))
-    elif look.promised > 1.0:  # rows are no units then
-        p_value = _of_promised(effect, column, outcome, look.promised, near is not alike)
+        claimed = inputs.claimed(np.sqrt(np.array([shared.claimed])), len(outcome.values))
+    elif inputs.promised > 1.0:  # rows are no units then
+        p_value = _of_promised(effect, column, outcome, inputs.promised, near is not alike)
     # an attribute has the same values everywhere
     attribute = not apart and int(column.ranks.max()) + 1 < FEWEST_GROUPS
     made = GroupFinding(
@@ -249,38 +251,38 @@ def lie_together(column: ExaminedColumn) -> bool:
     return followers - chance >= _TOGETHER * max(possible - chance, 1.0)
 
 
-def _series(look: Look) -> Iterator[Finding]:
-    outcomes = look.outcomes(look.rows, _MOST_OUTCOMES)
-    for order in orders_of(look.rows, label=look.label, declared=look.declared):
-        yield from _clearest(_as_series(order, outcome, look) for outcome in outcomes)
+def _series(inputs: CheckInputs) -> Iterator[Finding]:
+    outcomes = inputs.outcomes(inputs.rows, _MOST_OUTCOMES)
+    for order in orders_of(inputs.rows, label=inputs.label, declared=inputs.declared):
+        yield from _clearest(_as_series(order, outcome, inputs) for outcome in outcomes)
 
 
-def _as_series(order: Order, outcome: ExaminedOutcome, look: Look) -> Finding | None:
-    if outcome.column == order.column or _is_sorted(look.rows, order, outcome):
+def _as_series(order: Order, outcome: ExaminedOutcome, inputs: CheckInputs) -> Finding | None:
+    if outcome.column == order.column or _is_sorted(inputs.rows, order, outcome):
         return None
     place = np.cumsum(outcome.present) - 1
     values = outcome.values[place[order.rows[outcome.present[order.rows]]]]
     alike = autocorrelation(values)
     if alike is None:
         return None
-    units = look.units(look.rows)
+    units = inputs.units(inputs.rows)
     if units is not None:
-        return _as_series_of_units(order, outcome, look, units, alike)
-    seen = wandering_of_values(values, promised=look.promised)
+        return _as_series_of_units(order, outcome, inputs, units, alike)
+    seen = block_variance_of_values(values, promised=inputs.promised)
     correlation = min(alike.correlation + _ERRORS * alike.standard_error, 1.0 - 1.0 / len(values))
-    of_neighbours = max((1.0 + correlation) / (1.0 - correlation), look.promised)
+    of_neighbours = max((1.0 + correlation) / (1.0 - correlation), inputs.promised)
     return SeriesFinding(
         **_about_series(order, outcome, alike),
         p_value=float(seen.p_values[0]),
         design_effect=float(seen.design_effects[0]),
-        promised=look.promised,
-        first_order=float(wandering_of_values(values, promised=of_neighbours).p_values[0]) > _FIRST_ORDER,
-        stretch=math.ceil(float(seen.at_most[0])),
+        promised=inputs.promised,
+        first_order=float(block_variance_of_values(values, promised=of_neighbours).p_values[0]) > _FIRST_ORDER,
+        block=math.ceil(float(seen.at_most[0])),
     )
 
 
 def _as_series_of_units(
-    order: Order, outcome: ExaminedOutcome, look: Look, units: NDArray[np.int64], alike: Resemblance
+    order: Order, outcome: ExaminedOutcome, inputs: CheckInputs, units: NDArray[np.int64], alike: Resemblance
 ) -> Finding:
     """Whole declared groups, each at the mean place of its rows: do groups near each other resemble each other?"""
     spread, place = np.zeros(len(units)), np.zeros(len(units))
@@ -298,9 +300,9 @@ def _as_series_of_units(
         **_about_series(order, outcome, alike),
         p_value=shared.p_value,
         design_effect=(float(np.sum(totals**2)) + shared.added) / rows,
-        promised=look.claimed(totals, rows),
+        promised=inputs.claimed(totals, rows),
         first_order=False,
-        stretch=math.ceil(float(wandering_of_values(ordered, promised=max(look.promised, 1.0)).at_most[0])),
+        block=math.ceil(float(block_variance_of_values(ordered, promised=max(inputs.promised, 1.0)).at_most[0])),
     )
 
 
@@ -327,24 +329,24 @@ def _is_sorted(rows: OpenRows, order: Order, outcome: ExaminedOutcome) -> bool:
     return bool(np.all(steps >= 0) or np.all(steps <= 0))
 
 
-CHECKS: tuple[Callable[[Look], Iterator[Finding]], ...] = (_groups, _series)
+CHECKS: tuple[Callable[[CheckInputs], Iterator[Finding]], ...] = (_groups, _series)
 """Every check that a diagnosis makes of columns; their p-values are corrected together."""
 
 
-def informative_sizes(look: Look) -> tuple[str, ...]:
+def informative_sizes(inputs: CheckInputs) -> tuple[str, ...]:
     """Outcomes whose averages over groups go together with the sizes of the groups; the label first.
 
     Sizes are shuffled among the groups, and of all outcomes the largest statistic of each shuffle counts (Westfall and
     Young 1993): so the level is reached with as many shuffles however many outcomes there are. The statistic is divided
     by its error from the groups themselves, because averages of small groups vary more.
     """
-    named = look.declared.group_column
-    column = look.rows.column(named) if named else None
+    named = inputs.declared.group_column
+    column = inputs.rows.column(named) if named else None
     if column is None:
         return ()
     ranks = column.ranks
     sizes = np.bincount(ranks[ranks >= 0]).astype(np.float64)
-    outcomes = [each for each in look.outcomes(look.rows, _MOST_IN_GROUPS) if each.column != column.name]
+    outcomes = [each for each in inputs.outcomes(inputs.rows, _MOST_IN_GROUPS) if each.column != column.name]
     averages = [_averages(ranks, each, len(sizes)) for each in outcomes]
     kept = [place for place, each in enumerate(averages) if np.count_nonzero(each) >= _FEWEST_AVERAGES]
     if not kept or not sizes[:_MOST_GROUPS].std() > 0.0:

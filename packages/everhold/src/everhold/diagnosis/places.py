@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everhold.dependence.blocks import block_variance_of_values
 from everhold.dependence.groups import Groups
-from everhold.dependence.stretches import wandering_of_values
 from everhold.diagnosis.columns import outcomes_of
 from everhold.diagnosis.findings import SeriesFinding
 from everhold.diagnosis.resemblance import autocorrelation
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
     from everhold.diagnosis.columns import ExaminedColumn, ExaminedOutcome, OpenRows
-    from everhold.diagnosis.groups_and_orders import Look
+    from everhold.diagnosis.groups_and_orders import CheckInputs
 
 _NAMES = (
     *product(("lat", "latitude"), ("lon", "lng", "long", "longitude")),
@@ -40,7 +40,7 @@ class PlaceFinding(SeriesFinding):
     @property
     def model(self) -> DependenceModel:
         """As many neighbours as are surely worth one row, as a group."""
-        return Groups(self.stretch or 1)
+        return Groups(self.block or 1)
 
     @property
     def share(self) -> float:
@@ -50,7 +50,7 @@ class PlaceFinding(SeriesFinding):
     def suggestion(self, *, shell: bool = False) -> str | None:
         """Blocks of the map."""
         blocks = "--groups block" if shell else "dependence=eh.Groups('block')"
-        return f"{blocks}, a column that numbers blocks of the map of at least {self.stretch or 1:,} rows each"
+        return f"{blocks}, a column that numbers blocks of the map of at least {self.block or 1:,} rows each"
 
     def claim(self, alike: str, advice: str | None, would: str) -> str:
         """Neighbours share what the map has at their place."""
@@ -60,16 +60,16 @@ class PlaceFinding(SeriesFinding):
         )
 
 
-def places(look: Look) -> Iterator[PlaceFinding]:
+def places(inputs: CheckInputs) -> Iterator[PlaceFinding]:
     """One finding for each pair of coordinates, in the label; in other columns only where there is no label."""
-    for first, second in _pairs(look.rows, look.label):
+    for first, second in _pairs(inputs.rows, inputs.label):
         present = (first.ranks >= 0) & (second.ranks >= 0)
         order = _along_the_curve(first.ranks, second.ranks)
         order = order[present[order]]
-        most = 0 if look.label is not None else _MOST_OUTCOMES
-        outcomes = outcomes_of(look.rows, label=look.label, most=most)
+        most = 0 if inputs.label is not None else _MOST_OUTCOMES
+        outcomes = outcomes_of(inputs.rows, label=inputs.label, most=most)
         wanted = [each for each in outcomes if each.column not in (first.name, second.name)]
-        found = [_found(f"{first.name!r} and {second.name!r}", order, each, look, len(wanted)) for each in wanted]
+        found = [_found(f"{first.name!r} and {second.name!r}", order, each, inputs, len(wanted)) for each in wanted]
         clearest = min((each for each in found if each is not None), key=lambda each: each.p_value, default=None)
         if clearest is not None:
             yield clearest
@@ -95,14 +95,14 @@ def _along_the_curve(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDA
 
 
 def _found(
-    name: str, order: NDArray[np.int64], outcome: ExaminedOutcome, look: Look, number: int
+    name: str, order: NDArray[np.int64], outcome: ExaminedOutcome, inputs: CheckInputs, number: int
 ) -> PlaceFinding | None:  # fmt: skip
     """The finding in one of a number of outcomes."""
     place = np.cumsum(outcome.present) - 1
     values = outcome.values[place[order[outcome.present[order]]]]
     if (alike := autocorrelation(values)) is None:
         return None
-    seen = wandering_of_values(values, promised=look.promised)
+    seen = block_variance_of_values(values, promised=inputs.promised)
     return PlaceFinding(
         column=name,
         role="series",
@@ -113,9 +113,9 @@ def _found(
         standard_error=alike.standard_error,
         p_value=float(seen.p_values[0]) * number,
         design_effect=float(seen.design_effects[0]),
-        promised=look.promised,
+        promised=inputs.promised,
         first_order=False,
-        stretch=math.ceil(float(seen.at_most[0])),
+        block=math.ceil(float(seen.at_most[0])),
         estimate=True,
         states=outcome.states,
     )

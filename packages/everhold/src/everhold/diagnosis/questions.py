@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from everhold.dependence.stretches import sizes_of_stretches, wandering_of_means, wandering_of_sums
+from everhold.dependence.blocks import block_variance_of_means, block_variance_of_sums, sizes_of_blocks
 from everhold.diagnosis.columns import OpenFile, OpenRows, is_order
 from everhold.diagnosis.crossing import Crossing, along
 from everhold.diagnosis.findings import FEWEST_GROUPS, LESS_WORTH
@@ -42,13 +42,13 @@ _MOST_ROWS = 100_000  # by which it is judged whether a column is an order
 class QuestionWorth:
     """Number of independent training rows that the average of a query is worth, measured and declared.
 
-    So many rows in a row as `stretch` says are surely worth one. `order_by` is the column in whose order that shows;
+    So many rows in a row as `block` says are surely worth one. `order_by` is the column in whose order that shows;
     None for the order that is declared, or that of the file. `groups` is the column whose groups show it, if one does.
     """
 
     worth: float
     promised: float
-    stretch: int
+    block: int
     p_value: float
     order_by: str | None = None
     groups: str | None = None
@@ -60,12 +60,12 @@ class _Order:
 
     Attributes:
         column: Its column; None for the order that is declared, or that of the file.
-        stretches: Stretch of each training row in it, shape (rows,).
+        blocks: Block of each training row in it, shape (rows,).
         units: Where groups are declared: these, by the mean place of their rows.
     """
 
     column: str | None
-    stretches: NDArray[np.int64]
+    blocks: NDArray[np.int64]
     units: NDArray[np.int64] | None
 
 
@@ -76,7 +76,7 @@ class DependenceMonitor:
     Attributes:
         order_by: Columns that put the training rows in the declared order; none for the order of the file.
         rows_for_one: How many rows are worth one as they are declared; None where no average is bounded.
-        sizes: Rows of each stretch.
+        sizes: Rows of each block.
         groups: Columns whose equal values make groups that are not declared, with what these have in common.
         units: Declared group of each training row; None if no column names them.
         orders: The declared order, or that of the file, and those of other columns.
@@ -99,7 +99,7 @@ class DependenceMonitor:
             rows_for_one = mechanism.rows / mechanism.dependence.concentration(mechanism.rows)
         except DependenceError:
             rows_for_one = None
-        return cls(rows, mechanism.dependence.sorting_columns, rows_for_one, sizes_of_stretches(rows))
+        return cls(rows, mechanism.dependence.sorting_columns, rows_for_one, sizes_of_blocks(rows))
 
     def beside(
         self, others: Mapping[str, NDArray[np.int64]], groups: Mapping[str, NDArray[np.int64]],
@@ -108,15 +108,15 @@ class DependenceMonitor:
         """The same, which also looks at rows by other columns.
 
         Args:
-            others: Stretch of each row in other orders, by their columns.
+            others: Block of each row in other orders, by their columns.
             groups: Group of each row in other columns, -1 for none.
             units: Declared group of each row; None if no column names them.
-            own: Stretch of each row in the declared order, or that of the file.
+            own: Block of each row in the declared order, or that of the file.
         """
         crossings = ((name, Crossing(codes, units)) for name, codes in groups.items())
         orders = tuple(
-            _Order(column, stretches, None if units is None else _by_mean_place(units, stretches))
-            for column, stretches in ((None, own), *others.items())
+            _Order(column, blocks, None if units is None else _by_mean_place(units, blocks))
+            for column, blocks in ((None, own), *others.items())
         )
         return replace(self, orders=orders, groups=tuple(each for each in crossings if each[1].crossed), units=units)
 
@@ -143,7 +143,7 @@ class DependenceMonitor:
             found |= {keys[place]: (total, None) for place, total in zip(summed, totals, strict=True)}
         if tested := [place for place in new if keys[place] not in found]:
             asked = [bound[place] for place in tested]
-            sums, seen = self.look(training, asked, unit=unit, plan=plan, bets=[bets[place] for place in tested])
+            sums, seen = self.evaluate(training, asked, unit=unit, plan=plan, bets=[bets[place] for place in tested])
             for row, place in enumerate(tested):
                 found[keys[place]] = int(sums[row]), seen.get(row)
                 if bound[place].row_value is not None:  # what code gives is not part of its identity
@@ -158,7 +158,7 @@ class DependenceMonitor:
         """Columns that put the training rows in another order."""
         return tuple(order.column for order in self.orders if order.column is not None)
 
-    def look(
+    def evaluate(
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool] = (),
     ) -> tuple[NDArray[np.int64], dict[int, QuestionWorth]]:  # fmt: skip
         """Totals of questions over the training rows, and what is worth a warning, by the place of the question.
@@ -175,7 +175,7 @@ class DependenceMonitor:
             bets: Whether the procedure of each measures the spread of its values; by default none does.
         """
         if self.rows_for_one is None or (self.alone and not any(bets)):
-            sums = training.stretch_totals(bound, order_by=self.order_by, unit=unit)
+            sums = training.block_totals(bound, order_by=self.order_by, unit=unit)
             return np.asarray(sums.sum(axis=1)), dict(self.seen(sums, unit=unit, level=LEVEL / plan))
         totals, clearest = np.zeros(len(bound), dtype=np.int64), {}
         for place, grid in enumerate(training.each_grid(bound, unit=unit)):
@@ -219,27 +219,31 @@ class DependenceMonitor:
         for order in self.orders:
             if order.column is not None and (skip is None or order.column in skip):
                 continue
-            sums = np.bincount(order.stretches, weights=scaled, minlength=len(self.sizes))
+            sums = np.bincount(order.blocks, weights=scaled, minlength=len(self.sizes))
             kurtosis, promised = float(np.mean(scaled**4)), self.rows_for_one or 1.0
-            found = wandering_of_sums(
+            found = block_variance_of_sums(
                 np.asarray(sums, dtype=np.float64), self.sizes, kurtosis=kurtosis, promised=promised
             )
-            stretch = math.ceil(float(found.at_most[0]))
+            block = math.ceil(float(found.at_most[0]))
             if totals is None or order.units is None:
                 if (p_value := float(found.p_values[0])) <= level:
                     worth = self.rows / max(float(found.design_effects[0]), 1.0)
-                    yield QuestionWorth(worth, self.rows / promised, stretch, p_value, order.column)
-            elif told := self._told(along(totals[order.units]), level, bets):
-                yield replace(told, stretch=stretch, order_by=order.column)
+                    yield QuestionWorth(worth, self.rows / promised, block, p_value, order.column)
+            elif told := self._finding(along(totals[order.units]), level, bets):
+                yield replace(told, block=block, order_by=order.column)
 
     def _in_groups(
         self, scaled: NDArray[np.float64], level: float, bets: bool, skip: Collection[str] | None
     ) -> Iterator[QuestionWorth]:
         for column, crossing in self.groups:
-            if skip is not None and column not in skip and (told := self._told(crossing.shared(scaled), level, bets)):
+            if (
+                skip is not None
+                and column not in skip
+                and (told := self._finding(crossing.shared(scaled), level, bets))
+            ):
                 yield replace(told, groups=column)
 
-    def _told(self, shared: Shared, level: float, bets: bool) -> QuestionWorth | None:
+    def _finding(self, shared: Shared, level: float, bets: bool) -> QuestionWorth | None:
         """Part that units share, if chance cannot explain it and the procedure in force does not cover it."""
         measured = bets and self.units is not None
         promised = shared.claimed / self.rows if measured else self.rows_for_one or 1.0
@@ -249,20 +253,20 @@ class DependenceMonitor:
         return QuestionWorth(self.rows / effect, self.rows / promised, 1, shared.p_value)
 
     def seen(self, sums: NDArray[np.int64], *, unit: int, level: float) -> list[tuple[int, QuestionWorth]]:
-        """Places of questions that are worth a warning, by sums over stretches, shape (questions, stretches)."""
+        """Places of questions that are worth a warning, by sums over blocks, shape (questions, blocks)."""
         if self.rows_for_one is None:
             return []
-        found, told = wandering_of_means(sums / unit, self.sizes, promised=self.rows_for_one), []
+        found, told = block_variance_of_means(sums / unit, self.sizes, promised=self.rows_for_one), []
         for place in np.flatnonzero(found.p_values <= level).tolist():
             worth, promised = self.rows / max(float(found.design_effects[place]), 1.0), self.rows / self.rows_for_one
-            stretch, p_value = math.ceil(found.at_most[place]), float(found.p_values[place])
-            told.append((place, QuestionWorth(worth, promised, stretch, p_value)))
+            block, p_value = math.ceil(found.at_most[place]), float(found.p_values[place])
+            told.append((place, QuestionWorth(worth, promised, block, p_value)))
         return told
 
 
-def _by_mean_place(units: NDArray[np.int64], stretches: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Units in the order of the mean stretch of their rows."""
-    return np.argsort(np.bincount(units, weights=stretches) / np.maximum(np.bincount(units), 1), kind="stable")
+def _by_mean_place(units: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Units in the order of the mean block of their rows."""
+    return np.argsort(np.bincount(units, weights=blocks) / np.maximum(np.bincount(units), 1), kind="stable")
 
 
 def _columns_read(bound: BoundQuery) -> frozenset[str] | None:
@@ -299,17 +303,17 @@ def _made(
     if plain.rows_for_one is None:
         return plain
     declared, rows = mechanism.dependence.group_column, _columns_of_interest(training, label)
-    orders, groups = to_look_at(rows, {label, *plain.order_by}, whole_groups)
+    orders, groups = columns_to_test(rows, {label, *plain.order_by}, whole_groups)
     orders = [name for name in orders if not training.is_in_order(name)]
     return plain.beside(
-        {name: training.stretches_of_rows([name]) for name in orders[:_MOST_ORDERS]},
+        {name: training.blocks_of_rows([name]) for name in orders[:_MOST_ORDERS]},
         {name: training.groups_of_rows(name) for name in groups},
         training.groups_of_rows(declared) if declared is not None else None,
-        training.stretches_of_rows(plain.order_by),
+        training.blocks_of_rows(plain.order_by),
     )
 
 
-def to_look_at(
+def columns_to_test(
     rows: OpenRows, known: Collection[str | None], whole_groups: Collection[str]
 ) -> tuple[list[str], list[str]]:
     """Names of the columns that order training rows, and of those that group them, the first few.
@@ -342,7 +346,7 @@ def _columns_of_interest(training: StoredRows, label: str | None) -> OpenRows:
 def warn_of_questions(found: Sequence[tuple[str, QuestionWorth]]) -> None:
     """Warn of questions, as people read them, whose values on the training rows are worth less than is promised."""
     for shown, worth in found:
-        column = "stretch" if worth.groups is None else worth.groups
+        column = "block" if worth.groups is None else worth.groups
         advice = f"eh.Groups({column!r})", f"--groups {shlex.quote(column)}"
         text, for_shell = (_warning(shown, worth, declare) for declare in advice)
         warn_caller(DependenceWarning(text, for_shell=for_shell))
@@ -361,7 +365,7 @@ def _warning(shown: str, found: QuestionWorth, advice: str) -> str:
     declare = (
         f"declare {advice} when the rows are sealed"
         if found.groups is not None
-        else f"seal rows with a column that numbers stretches of at least {found.stretch:,} rows in a row and declare "
+        else f"seal rows with a column that numbers blocks of at least {found.block:,} rows in a row and declare "
         f"{advice}"
     )
     return (

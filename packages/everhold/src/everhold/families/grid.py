@@ -217,7 +217,7 @@ class PointQuery(RowwiseQuery):
         shown = f"{facts['metric']} of {_name(facts['estimator'])} at {told}"
         fit = self.family.fit_digest(compiler, model)
         made = replace(bound, description=described_as, shown=shown, facts={"fit": fit})
-        level = compiler.families.level_if_told if compiler.silent else compiler.families.level_of
+        level = compiler.families.level_if_released if compiler.silent else compiler.families.level_of
         if level(made) is None and not compiler.before.answered(made.question):
             raise QueryRejected(
                 "this space is not declared on this holdout as it is now: estimator, parameters, seeds, code and "

@@ -33,7 +33,7 @@ VALUES = (0.5, 0.9)
 """True values of shares at which widths are planned."""
 
 _QUERIES = 1_000
-_WISHES = {"queries", *StudyTerms.__annotations__}
+_REQUESTS = {"queries", *StudyTerms.__annotations__}
 _TOLD = 10  # members that are told before the last query that is not declared
 
 
@@ -115,7 +115,7 @@ class StudyPlan(Display):
         return self.explain()
 
 
-class _PlanWish(PlanTerms, total=False):
+class _PlanRequestTerms(PlanTerms, total=False):
     queries: int | None
     radius: float | None
     at: float
@@ -136,16 +136,16 @@ def plan(
 ) -> StudyPlan: ...  # fmt: skip
 
 
-@names_keywords(_PlanWish, {**USUAL_TERMS, "at": USUAL_VALUE})
+@names_keywords(_PlanRequestTerms, {**USUAL_TERMS, "at": USUAL_VALUE})
 def plan(
-    *, protocol: Protocol | Mapping[str, Any] | Path | str | None = None, rows: int | None = None, **wish: Any
+    *, protocol: Protocol | Mapping[str, Any] | Path | str | None = None, rows: int | None = None, **request: Any
 ) -> Plan | StudyPlan:  # fmt: skip
     """Plan a study, before there are any data.
 
     Args:
         protocol: With it, the widths that each declared family and all other queries have: see `plan_study`.
         rows: Number of sealed rows; without a protocol it may be left out where a radius is given.
-        **wish: ``queries``, the number of adaptive queries; ``overfits``, the answers that may come from the sealed
+        **request: ``queries``, the number of adaptive queries; ``overfits``, the answers that may come from the sealed
             rows; ``confidence``; ``dependence`` of the rows; and ``training_rows`` that guesses are made from. Without
             a protocol, also ``slack``, ``radius``, ``at``, ``disagreement`` and ``alike``, as for
             `everhold.planning.plan`, which compares all mechanisms.
@@ -160,11 +160,11 @@ def plan(
         end points       30   4.9        0.01184       0.007113
     """
     if protocol is None:
-        return plan_mechanisms(rows=rows, **wish)
-    if rows is None or (others := wish.keys() - _WISHES):
+        return plan_mechanisms(rows=rows, **request)
+    if rows is None or (others := request.keys() - _REQUESTS):
         what = "rows" if rows is None else f"no {', '.join(sorted(others))}"
         raise ValueError(f"a protocol is planned for a number of sealed rows; expected {what}")
-    return plan_study(protocol, rows=rows, **wish)
+    return plan_study(protocol, rows=rows, **request)
 
 
 @names_keywords(StudyTerms, USUAL_TERMS)
@@ -190,12 +190,14 @@ def plan_study(
         protocol = read_protocol(protocol)
     elif not isinstance(protocol, Protocol):
         protocol = protocol_from(protocol)
-    wish: dict[str, Any] = {**terms, "overfits": terms.get("overfits") or protocol.surprises}
+    request: dict[str, Any] = {**terms, "overfits": terms.get("overfits") or protocol.surprises}
     for name in ("dependence", "training_rows"):
-        if wish.get(name) is None:
-            wish.pop(name, None)
-    share, training = checked_share(protocol.share), wish.setdefault("training_rows", rows)
-    mechanism = GuessAndCheck.tuned(rows=rows, queries=queries or protocol.queries or _QUERIES, **wish).sharing(share)
+        if request.get(name) is None:
+            request.pop(name, None)
+    share, training = checked_share(protocol.share), request.setdefault("training_rows", rows)
+    mechanism = GuessAndCheck.tuned(rows=rows, queries=queries or protocol.queries or _QUERIES, **request).sharing(
+        share
+    )
     base = math.log(len(protocol.families))
     lines = [_member(mechanism, name, family, base, training > 0) for name, family in protocol.families.items()]
     return StudyPlan(

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from everhold.display import Display
 from everhold.errors import IntegrityError
+from everhold.ledger.entry_counts import DISCLOSED, UNSEALING
 from everhold.ledger.extension import LedgerExtension, extension_of_key, extension_of_source, is_act
-from everhold.ledger.tally import DISCLOSED, UNSEALING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

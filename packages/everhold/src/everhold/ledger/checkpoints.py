@@ -25,7 +25,7 @@ from sqlalchemy import bindparam, delete, insert, select
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import canonical, seal_of
 from everhold.ledger.database import checkpoints, database_errors
-from everhold.ledger.tally import Tally
+from everhold.ledger.entry_counts import EntryCounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Checkpoint:
         entry_hash: Its hash.
         charged: Sum of all charges.
         accounts: Allotments and the state of extensions, as a head's state carries them.
-        tally: What a certificate says of the entries.
+        counts: What a certificate says of the entries.
         made_at: When the latest of these entries were read and checked; UTC, ISO 8601.
     """
 
@@ -58,13 +58,13 @@ class Checkpoint:
     entry_hash: str
     charged: int
     accounts: Mapping[str, Any] = field(repr=False)
-    tally: Mapping[str, Any] = field(repr=False)
+    counts: Mapping[str, Any] = field(repr=False)
     made_at: str
 
     @classmethod
-    def now(cls, sequence: int, entry_hash: str, charged: int, accounts: Accounts, tally: Tally) -> Self:
+    def now(cls, sequence: int, entry_hash: str, charged: int, accounts: Accounts, counts: EntryCounts) -> Self:
         """The checkpoint of entries that have just been checked; it keeps no hold of what goes on counting."""
-        sums = json.loads(canonical({"accounts": accounts.into({}), "tally": tally.to_dict()}))
+        sums = json.loads(canonical({"accounts": accounts.into({}), "tally": counts.to_dict()}))
         at = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(sequence, entry_hash, charged, sums["accounts"], sums["tally"], at)
 

@@ -64,7 +64,7 @@ def _in_words(error: object, *, committing: bool) -> EverholdError:
 
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
 _NOT_OPEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
-_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
+_NO_SPACE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 
 
 def _primary_code(error: object) -> int | None:
@@ -80,7 +80,7 @@ def _of_sqlite(error: object, *, committing: bool) -> EverholdError:
         return Unavailable(BUSY)
     if code in _NOT_OPEN:
         return EverholdError(_UNWRITABLE.format("its file and folder"))
-    if code in _NO_ROOM:
+    if code in _NO_SPACE:
         return EverholdError(_FAILING)
     if code is None or code in _CORRUPT or code == sqlite3.SQLITE_ERROR:
         return IntegrityError(_DAMAGED.format("file"))

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
+from everhold.ledger.entry_counts import PROMOTED
 from everhold.ledger.extension import LedgerExtension
-from everhold.ledger.tally import PROMOTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -72,7 +72,7 @@ class SQLite(LedgerDatabase):
             _use_write_ahead_log(connection, patience)
 
         @sa.event.listens_for(engine, "checkout")
-        def look(_: sqlite3.Connection, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
+        def check_file(_: sqlite3.Connection, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
             if record.info[_FILE] != _identity(path):  # what is written to the old one would be lost with it
                 raise sa.exc.DisconnectionError
 

@@ -17,7 +17,7 @@ from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger.allotments import Accounts
 from everhold.ledger.chain import HASHED, HashedEntry, canonical_object, entry_hash, entry_seal, holdout_hash, seal_of
 from everhold.ledger.checkpoints import Checkpoint
-from everhold.ledger.tally import Tally
+from everhold.ledger.entry_counts import EntryCounts
 from everhold.progress import progress
 
 if TYPE_CHECKING:
@@ -144,11 +144,11 @@ class Checked:
     """A ledger up to a head, of which nothing is found wrong.
 
     Attributes:
-        tally: What its entries add up to.
+        counts: What its entries add up to.
         since: The checkpoint after which its entries were read; None if all of them were.
     """
 
-    tally: Tally
+    counts: EntryCounts
     since: Checkpoint | None
 
 
@@ -181,7 +181,7 @@ def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: byte
             "signed; restore a backup"
         )
     _keep_checkpoint(store, walk)
-    return Checked(Tally.from_dict(walk.marks[head.sequence].tally), since)
+    return Checked(EntryCounts.from_dict(walk.marks[head.sequence].counts), since)
 
 
 def _everything(snapshot: Snapshot, walk: _Walk) -> list[LedgerFinding]:
@@ -264,7 +264,7 @@ class _Walk:
     questions: set[str] = field(default_factory=set)
     questions_hash: Any = field(default_factory=hashlib.sha256)
     accounts: Accounts = field(default_factory=Accounts)
-    tally: Tally = field(default_factory=Tally)
+    counts: EntryCounts = field(default_factory=EntryCounts)
     marked_at: set[int] = field(default_factory=set)
     marks: dict[int, Checkpoint] = field(default_factory=dict)
 
@@ -280,7 +280,7 @@ class _Walk:
     def after(cls, checkpoint: Checkpoint, holdout: str, seal_key: bytes | None, questions: Iterable[str]) -> Self:
         """After the entry of a checkpoint; whether a later question is one of those before it, its digest shows."""
         walk = cls(holdout, checkpoint.entry_hash, seal_key, 0, checkpoint.sequence, checkpoint.charged)
-        walk.accounts, walk.tally = Accounts.from_state(checkpoint.accounts), Tally.from_dict(checkpoint.tally)
+        walk.accounts, walk.counts = Accounts.from_state(checkpoint.accounts), EntryCounts.from_dict(checkpoint.counts)
         for text in questions:
             walk.questions_hash.update(text.encode(errors="replace"))
         return walk
@@ -297,7 +297,7 @@ class _Walk:
 
     def _mark_here(self) -> None:
         if self.sequence in self.marked_at:
-            made = Checkpoint.now(self.sequence, self.previous, self.charged, self.accounts, self.tally)
+            made = Checkpoint.now(self.sequence, self.previous, self.charged, self.accounts, self.counts)
             self.marks[self.sequence] = made
 
     def step(self, row: Mapping[str, Any]) -> Iterator[LedgerFinding]:
@@ -336,7 +336,7 @@ class _Walk:
         self.charged += row["charged"]
         self.questions.add(row["question"])
         self.questions_hash.update(row["question"].encode())
-        self.tally.take(number, description, answer)
+        self.counts.take(number, description, answer)
         if self.unmet:
             self.unmet = {what: head for what, head in self.unmet.items() if head != (number, self.previous)}
         self._mark_here()

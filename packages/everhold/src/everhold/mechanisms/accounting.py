@@ -35,7 +35,7 @@ class Accounting(Generic[Accounted]):
         """The most that can still be charged."""
         return self.mechanism.queries - state.asked
 
-    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
+    def leaves_capacity(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
         """True if there is room for so many silent questions after one more with such a procedure."""
         return state.asked + 1 + silent <= self.mechanism.queries
 

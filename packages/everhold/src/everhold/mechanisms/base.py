@@ -102,7 +102,7 @@ class Mechanism(ABC):
             raise DependenceError(
                 f"the dependence model fails with probability {self.statement_confidence - self.confidence:.3g}, "
                 f"and the promise may fail with probability {1.0 - self.confidence:.3g} at most; expected less; leave "
-                "a larger gap to the training rows, learn the model from more rows, or wish for less confidence"
+                "a larger gap to the training rows, learn the model from more rows, or request less confidence"
             )
 
     @classmethod
@@ -113,7 +113,7 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The parameters with the smallest radius for a wish.
+        """The parameters with the smallest radius for a request.
 
         Args:
             rows: Number of sealed rows.
@@ -122,13 +122,13 @@ class Mechanism(ABC):
             **shared: ``dependence`` and ``unit``, as in the constructor, and what only some mechanisms know.
 
         Raises:
-            ValueError: If the wish is not valid for it.
+            ValueError: If the request is not valid for it.
         """
 
     @classmethod
-    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
-        """`tuned` for everything that a planner may wish for; the rest matters only to those that check guesses."""
-        return cls.tuned(**wish)
+    def for_request(cls, *, overfits: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
+        """`tuned` for everything that a planner may request; the rest matters only to those that check guesses."""
+        return cls.tuned(**request)
 
     @property
     def statement_confidence(self) -> float:

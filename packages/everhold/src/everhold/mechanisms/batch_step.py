@@ -36,7 +36,7 @@ class BatchStep:
         nats: ln(1 / level) of each, shape (questions,).
         totals: Exact sums over all sealed rows, shape (questions,).
         sealed: Sealed mean and both ends of what it leaves possible, shape (questions, 3).
-        told: Both ends of what is told if it is no surprise, shape (questions, 2).
+        released: Both ends of what is told if it is no surprise, shape (questions, 2).
         surprise: Whether each is a surprise, shape (questions,).
     """
 
@@ -46,7 +46,7 @@ class BatchStep:
     nats: NDArray[np.float64]
     totals: NDArray[np.int64] = field(repr=False)
     sealed: NDArray[np.float64] = field(repr=False)
-    told: NDArray[np.float64]
+    released: NDArray[np.float64]
     surprise: NDArray[np.bool_] = field(repr=False)
 
     @classmethod
@@ -66,39 +66,39 @@ class BatchStep:
         run.sealed[:, 0] = run.totals / mechanism.steps
         for procedure, places in alike(procedures):
             if isinstance(procedure, OfMeans):
-                run._look_at_means(procedure, places)
+                run._evaluate_means(procedure, places)
             else:
                 for place in places.tolist():
-                    run._look_at(procedure, place)
+                    run._evaluate(procedure, place)
         if questions.margins is not None:
-            run._look_at_challenges(questions.margins)
+            run._evaluate_challenges(questions.margins)
         return run
 
-    def _look_at_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
+    def _evaluate_means(self, procedure: OfMeans, places: NDArray[np.intp]) -> None:
         """Questions whose intervals are functions of the sealed mean, which says whether the guess is honest."""
         mechanism, nats, means = self.mechanism, self.nats[places], self.sealed[places, 0]
         low, high = procedure.span(means, means, nats)
         self.sealed[places, 1], self.sealed[places, 2] = low - mechanism.rounding, high + mechanism.rounding
         if not self.questions.silent:
             told = mechanism.intervals.of_guesses(procedure, self.questions.guesses[places] / mechanism.steps, nats)
-            self.told[places] = np.transpose(told)
+            self.released[places] = np.transpose(told)
             self.surprise[places] = self._sticks_out(places)
 
     def _sticks_out(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
         """True if the sealed interval is not inside the one that is told."""
-        sealed, told = np.clip(self.sealed[places, 1:], 0.0, 1.0), self.told[places]
+        sealed, told = np.clip(self.sealed[places, 1:], 0.0, 1.0), self.released[places]
         return np.asarray((sealed[:, 0] < told[:, 0]) | (sealed[:, 1] > told[:, 1]))
 
-    def _look_at(self, procedure: Procedure, place: int) -> None:
+    def _evaluate(self, procedure: Procedure, place: int) -> None:
         """A question whose sealed interval has to lie in the one that is told of an honest guess."""
         mechanism, nats = self.mechanism, float(self.nats[place])
         low, high = procedure.interval(self._summary(place), nats)
         self.sealed[place, 1:] = low - mechanism.rounding, high + mechanism.rounding
         if not (self.questions.silent or self._is_challenge(place)):
-            self.told[place] = mechanism.intervals.of_guess(procedure, self._guess(place), nats)
+            self.released[place] = mechanism.intervals.of_guess(procedure, self._guess(place), nats)
             self.surprise[place] = self._sticks_out(np.array([place]))[0]
 
-    def _look_at_challenges(self, margins: NDArray[np.float64]) -> None:
+    def _evaluate_challenges(self, margins: NDArray[np.float64]) -> None:
         """Challengers whose lower limit, at the whole level on one side, reaches the margin."""
         for place in np.flatnonzero(~np.isnan(margins)).tolist():
             low, _ = self.procedures[place].interval(self._summary(place), float(self.nats[place]) - math.log(2.0))
@@ -115,7 +115,7 @@ class BatchStep:
     def _summary(self, place: int) -> Any:
         return self.questions.summary(place, self.procedures[place], float(self.sealed[place, 0]))
 
-    def tell(self, replies: Replies, start: int, state: State) -> State:
+    def answer(self, replies: Replies, start: int, state: State) -> State:
         """Replies from this position on; returns the state after them."""
         count, where = len(self.nats), slice(start, start + len(self.nats))
         replies.sealed[where], replies.nats[where] = np.clip(self.sealed, 0.0, 1.0), self.nats
@@ -124,30 +124,30 @@ class BatchStep:
             replies.sources[where] = Source.SILENT
             return state.after(asked=count, charged=0)
         guesses = self.questions.guesses / self.mechanism.steps
-        replies.put(where, guesses, (self.told[:, 0], self.told[:, 1]), Source.GUESS)
+        replies.put(where, guesses, (self.released[:, 0], self.released[:, 1]), Source.GUESS)
         for place in range(count if self.questions.margins is not None else 0):
             if self._is_challenge(place):
-                replies.tell_nothing(start + place, Source.KEPT)
+                replies.release_nothing(start + place, Source.KEPT)
         if not (surprises := np.flatnonzero(self.surprise).tolist()):
             return state.after(asked=count, charged=0)
-        told = self._told_of_cells(surprises)
-        labels = sum(self._tell_surprise(replies, start + place, place, told.get(place)) for place in surprises)
+        told = self._released_cells(surprises)
+        labels = sum(self._answer_surprise(replies, start + place, place, told.get(place)) for place in surprises)
         return state.after(asked=count, charged=len(surprises), labels=labels)
 
-    def _told_of_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
+    def _released_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
         """Value, low and high that are told of surprises whose intervals are functions of the sealed mean, by place."""
         told: dict[int, tuple[float, float, float]] = {}
         cells, rounding = self.mechanism.cells, self.mechanism.rounding
         of_means = [place for place in surprises if isinstance(self.procedures[place], OfMeans)]
         for procedure, where in alike([self.procedures[place] for place in of_means]):
             places = [of_means[index] for index in where.tolist()]
-            ends = np.array([cells.told(int(self.totals[place])) for place in places])
+            ends = np.array([cells.released(int(self.totals[place])) for place in places])
             low, high = procedure.span(ends[:, 0], ends[:, 1], self.nats[places])  # type: ignore[attr-defined]
             values = ends.sum(axis=1) / 2.0
             told |= zip(places, zip(values, low - rounding, high + rounding, strict=True), strict=True)
         return told
 
-    def _tell_surprise(
+    def _answer_surprise(
         self, replies: Replies, position: int, place: int, of_cell: tuple[float, float, float] | None
     ) -> int:
         """The reply to a surprise; returns what its label costs, in millionths of a nat."""
@@ -161,7 +161,7 @@ class BatchStep:
             cost, (value, low, high) = mechanism.cells.cost, of_cell
         else:
             offsets = Offsets.of(procedure, self._guess(place), nats)
-            value, (low, high), cost = offsets.told(*self.sealed[place, 1:].tolist())
+            value, (low, high), cost = offsets.released(*self.sealed[place, 1:].tolist())
         replies.put(where, np.array([value]), (np.array([low]), np.array([high])), source)
         replies.charged[position] = 1
         return cost

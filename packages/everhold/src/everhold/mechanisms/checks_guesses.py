@@ -39,9 +39,9 @@ class ChecksGuesses(Mechanism):
         check_overfits(self.overfits, self.queries)
 
     @classmethod
-    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
+    def for_request(cls, *, overfits: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
         """`tuned`, with what guesses may cost."""
-        return cls.tuned(overfits=overfits, slack=slack, **wish)
+        return cls.tuned(overfits=overfits, slack=slack, **request)
 
 
 def with_best_grid(with_grid: Callable[[int], Gridded], radius: Callable[[Gridded], float]) -> Gridded:
@@ -52,14 +52,14 @@ def with_best_grid(with_grid: Callable[[int], Gridded], radius: Callable[[Gridde
 
 
 def planned_overfits(overfits: int | None, queries: int) -> int:
-    """A wished number of overfits; by default 10, or one for each question if there are fewer questions."""
+    """A requested number of overfits; by default 10, or one for each question if there are fewer questions."""
     if overfits is not None:
         return overfits
     return min(_USUAL_OVERFITS, queries) if isinstance(queries, (int, np.integer)) else _USUAL_OVERFITS
 
 
 def check_overfits(overfits: int, queries: int) -> None:
-    """Check a wished number of overfits against the number of questions."""
+    """Check a requested number of overfits against the number of questions."""
     if not 1 <= (as_whole(overfits) or 0) <= queries:
         raise ValueError(
             f"surprises (overfits) is {brief(overfits)}; expected a whole number from 1 to the {queries} queries"

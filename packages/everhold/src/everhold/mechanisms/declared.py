@@ -14,7 +14,7 @@ import scipy
 
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.base import Replies, Source, State, alike
-from everhold.mechanisms.labels import Offsets, in_millionths, widest_told
+from everhold.mechanisms.labels import Offsets, in_millionths, widest_released
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from everhold.mechanisms.base import Mechanism
     from everhold.mechanisms.evaluations import Evaluations
 
-__all__ = ["label_nats", "tell_declared", "widest_declared"]
+__all__ = ["answer_declared", "label_nats", "widest_declared"]
 
 _UNIFORM = 0.5  # of the prior of a told sum; the rest lies around the training estimate
 
 
-def tell_declared(
+def answer_declared(
     mechanism: Mechanism, state: State, evaluations: Evaluations, nats: NDArray[np.float64]
 ) -> tuple[State, Replies]:
     """Replies to members of declared families; they take no place, and only their labels count.
@@ -63,7 +63,7 @@ def tell_declared(
                 least, most = procedure.interval(summary, float(nats[place]))
                 offsets = Offsets.of(procedure, float(ats[place]), float(nats[place]))
                 low[index], high[index] = least, most
-                told.append(offsets.told(least - rounding, most + rounding))
+                told.append(offsets.released(least - rounding, most + rounding))
             values = np.array([value for value, _, _ in told])
             ends = (np.array([end for _, (end, _), _ in told]), np.array([end for _, (_, end), _ in told]))
             labels += sum(cost for _, _, cost in told)
@@ -115,6 +115,7 @@ def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float) -> 
         most = min(1.001 * float(np.max(far)) + mechanism.rounding + cell, 1.0)
         return most, most
     honest, most = (
-        widest_told(half + mechanism.rounding) for half in (procedure.widest_if_honest(nats), procedure.widest(nats))
+        widest_released(half + mechanism.rounding)
+        for half in (procedure.widest_if_honest(nats), procedure.widest(nats))
     )
     return honest, most

@@ -30,7 +30,7 @@ class Evaluations:
             sum over all rows; -1 where there is none.
         rows: Number of sealed rows.
         unit: Grid steps between the row values 0 and 1.
-        tolerances: Shape (questions,): the half-width of a mean that each question wishes for, nan for the planned one;
+        tolerances: Shape (questions,): the half-width of a mean that each question requests, nan for the planned one;
             None where all are content with that.
         procedures: How the interval of each question is made; None where the mechanism decides alone.
         seen: What each procedure needs to know of the sealed rows where that is more than the total; else None. Secret.

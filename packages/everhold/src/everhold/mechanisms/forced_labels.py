@@ -92,7 +92,7 @@ class Around:
         half: The expected half-width, above 0.
 
     Examples:
-        >>> low, high, nats = Around(0.5, 0.02).told(0.481, 0.519)
+        >>> low, high, nats = Around(0.5, 0.02).released(0.481, 0.519)
         >>> round(low, 4), round(high, 4), round(nats, 1)
         (0.48, 0.52, 2.8)
     """
@@ -100,7 +100,7 @@ class Around:
     place: float
     half: float
 
-    def told(self, low: float, high: float) -> tuple[float, float, float]:
+    def released(self, low: float, high: float) -> tuple[float, float, float]:
         """Both ends of the told interval, and ln(1 / prior) of its label."""
         middle, wanted = (low + high) / 2.0, (high - low) / 2.0
         least = max(wanted / (1.0 - _STEP / 2.0), self.half * RATIO**-_MOST_STEPS)
@@ -114,7 +114,7 @@ class Around:
                 return at - half, at + half, nats
             width += 1
 
-    def told_above(self, value: float) -> tuple[float, float]:
+    def released_above(self, value: float) -> tuple[float, float]:
         """The first of ``half * 1.1^t`` that is no smaller than a number, and ln(1 / prior) of its label."""
         least = max(value, self.half * RATIO**-_MOST_STEPS)
         width = math.floor(math.log(least / self.half) / math.log(RATIO)) - 1

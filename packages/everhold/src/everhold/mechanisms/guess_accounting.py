@@ -47,13 +47,13 @@ class GuessAccounting(Accounting["GuessAndCheck"]):
         before = np.clip(np.concatenate([spread, [state.charged - 1, without_labels - 1, without_labels]]), least, most)
         last = (state.charged - before) * self.dearest_label  # the labels of the last step at their dearest
         labels = np.maximum(state.labels - last, 0) / 1e6
-        return bool(np.any(self.mechanism.room.answers(self.mechanism.nats(state.asked, before, labels))))
+        return bool(np.any(self.mechanism.margin.answers(self.mechanism.nats(state.asked, before, labels))))
 
-    def leaves_room(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
+    def leaves_capacity(self, state: State, silent: int, procedures: Sequence[Procedure] | None) -> bool:
         """The next answer may be a surprise or not."""
         surprises, labels = np.array([0, 1]), np.array([0, self._label_of(procedures)])
         nats = self.mechanism.nats(state.asked + 1 + silent, state.charged + surprises, (state.labels + labels) / 1e6)
-        return bool(np.all(self.mechanism.room.answers(nats)))
+        return bool(np.all(self.mechanism.margin.answers(nats)))
 
     def earlier_remaining(self, state: State) -> dict[str, int]:
         """Earlier versions counted the surprises that the tolerance survives."""
@@ -101,7 +101,7 @@ def _surprises_left(mechanism: GuessAndCheck, asked: int, charged: int, labels: 
         more = found + np.arange(1, chunk + 1)
         last = np.maximum(mechanism.queries, asked + more + 1)  # room is needed until the planned questions are over
         cost = (labels + more * mechanism.cells.cost) / 1e6
-        kept = leading(mechanism.room.answers(mechanism.nats(last, charged + more, cost)))
+        kept = leading(mechanism.margin.answers(mechanism.nats(last, charged + more, cost)))
         found += kept
         if kept < chunk:
             break

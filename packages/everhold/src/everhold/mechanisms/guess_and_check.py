@@ -17,7 +17,7 @@ from everhold.mechanisms.base import Promise, Quote, Replies, State, Traits, who
 from everhold.mechanisms.batch_step import BatchStep
 from everhold.mechanisms.checks_guesses import ChecksGuesses, check_slack, planned_overfits, with_best_grid
 from everhold.mechanisms.described import MOST_TEXT_BITS, Description, check_text_bits
-from everhold.mechanisms.guess_intervals import GuessQuotes, ToldIntervals, ToleranceRoom
+from everhold.mechanisms.guess_intervals import GuessQuotes, ReleasedIntervals, ToleranceMargin
 from everhold.mechanisms.labels import ArcsineCells
 from everhold.mechanisms.presentation import Presentation
 
@@ -192,7 +192,7 @@ class GuessAndCheck(ChecksGuesses):
         return {name: value for name, value in super().parameters().items() if value != _LATER.get(name)}
 
     def sharing(self, share: float) -> Self:
-        """The same wish with a share of the probability of failure for declared families (S10)."""
+        """The same request with a share of the probability of failure for declared families (S10)."""
         return replace(self, share=share)._tuned()
 
     def described(self, nats: float) -> float:
@@ -214,7 +214,7 @@ class GuessAndCheck(ChecksGuesses):
         slack: float = 0.0,
         **shared: Any,
     ) -> Self:
-        """The smallest tolerance for the wish; see `Mechanism.tuned`. Also takes the other attributes.
+        """The smallest tolerance for the request; see `Mechanism.tuned`. Also takes the other attributes.
 
         So many ``overfits`` has the tolerance to survive: by default 10, or one for each question if fewer. No budget
         is spent on guesses closer than ``slack`` times the tolerance to the population's value. It is endless unless it
@@ -230,12 +230,12 @@ class GuessAndCheck(ChecksGuesses):
         return draft._tuned()
 
     @classmethod
-    def for_wish(cls, *, overfits: int, slack: float, training_rows: int = 0, **wish: Any) -> Self:
+    def for_request(cls, *, overfits: int, slack: float, training_rows: int = 0, **request: Any) -> Self:
         """`tuned`, with what guesses may cost and how many rows they are made from."""
-        return cls.tuned(overfits=overfits, slack=slack, training_rows=training_rows, **wish)
+        return cls.tuned(overfits=overfits, slack=slack, training_rows=training_rows, **request)
 
     def _tuned(self) -> Self:
-        return replace(self, tolerance=self.room.least_tolerance())
+        return replace(self, tolerance=self.margin.least_tolerance())
 
     @cached_property
     def tree(self) -> QuestionTree:
@@ -260,14 +260,14 @@ class GuessAndCheck(ChecksGuesses):
         return self.effective_rows(self.training_rows or self.rows)
 
     @cached_property
-    def room(self) -> ToleranceRoom:
+    def margin(self) -> ToleranceMargin:
         """Room that the tolerance leaves."""
-        return ToleranceRoom(self)
+        return ToleranceMargin(self)
 
     @cached_property
-    def intervals(self) -> ToldIntervals:
+    def intervals(self) -> ReleasedIntervals:
         """Intervals that are told of guesses and surprises."""
-        return ToldIntervals(self)
+        return ReleasedIntervals(self)
 
     @cached_property
     def quotes(self) -> GuessQuotes:
@@ -290,7 +290,7 @@ class GuessAndCheck(ChecksGuesses):
         while done < every and (count := self.surely_answers(state, every - done)):
             some = evaluations if count == every else evaluations.some([*range(done, done + count)])
             step = BatchStep.of(self, some, self.next_nats(state, count))
-            state, done = step.tell(replies, done, state), done + count
+            state, done = step.answer(replies, done, state), done + count
         return state, replies
 
     def procedures_of(self, evaluations: Evaluations) -> Sequence[Procedure]:
@@ -333,10 +333,10 @@ class GuessAndCheck(ChecksGuesses):
 
     def promise(self) -> Promise:
         """The tolerance: it holds whatever happens, until the room for surprises is used up."""
-        last = self.room.last_concentration
-        quiet = float(self.room.concentration(self.nats(self.queries, 0, 0.0)))
+        last = self.margin.last_concentration
+        quiet = float(self.margin.concentration(self.nats(self.queries, 0, 0.0)))
         details = {
-            "concentration": last, "concentration_without_surprise": quiet, "reach": float(self.room.allowed(last))
+            "concentration": last, "concentration_without_surprise": quiet, "reach": float(self.margin.allowed(last))
         }  # fmt: skip
         beyond = self.slack * (self.tolerance - self.rounding) - self.rounding if self.slack else None
         return self._promised(self.tolerance, details, spends_only_beyond=beyond)
@@ -349,7 +349,7 @@ class GuessAndCheck(ChecksGuesses):
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """Those of the next step that have room, whatever is a surprise in it (S9)."""
-        return leading(self.room.answers(self.next_nats(state, min(most, MOST_AT_ONCE))))
+        return leading(self.margin.answers(self.next_nats(state, min(most, MOST_AT_ONCE))))
 
     def quote(
         self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,

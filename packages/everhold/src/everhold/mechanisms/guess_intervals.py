@@ -18,7 +18,7 @@ from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.guarantees.intervals.low_sensitivity import BoundedDifferences
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.described import USUAL_TEXT_BITS, Description, narrower
-from everhold.mechanisms.labels import Offsets, widest_told
+from everhold.mechanisms.labels import Offsets, widest_released
 from everhold.mechanisms.records import REFUSED, Quote
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from everhold.mechanisms.guess_and_check import GuessAndCheck
     from everhold.mechanisms.records import State
 
-__all__ = ["Expected", "GuessQuotes", "ToldIntervals", "ToleranceRoom", "bets_on_groups"]
+__all__ = ["Expected", "GuessQuotes", "ReleasedIntervals", "ToleranceMargin", "bets_on_groups"]
 
 _SAYS_NOTHING = 0.5  # half-width of an interval of everything
 _AHEAD = 5  # surprises
 
 
-class ToleranceRoom:
+class ToleranceMargin:
     """Half-widths of the hardest question, a yes-or-no question with a guess of 1/2, beside the tolerance.
 
     Args:
@@ -95,7 +95,7 @@ class ToleranceRoom:
         return np.asarray(room >= -1e-12)  # the tuned tolerance leaves exactly no room at the end of the plan
 
 
-class ToldIntervals:
+class ReleasedIntervals:
     """Intervals in units of a mean over [0, 1], at a level of exp(-nats).
 
     Args:
@@ -107,7 +107,7 @@ class ToldIntervals:
 
     def of_cell(self, procedure: OfMeans, total: int, nats: float) -> tuple[float, float]:
         """The interval of a surprise whose sealed sum is in the cell of this one."""
-        low, high = procedure.span(*self.mechanism.cells.told(total), nats)
+        low, high = procedure.span(*self.mechanism.cells.released(total), nats)
         return float(low) - self.mechanism.rounding, float(high) + self.mechanism.rounding
 
     def of_guess(self, procedure: Procedure, guess: float, nats: float) -> tuple[float, float]:
@@ -138,7 +138,7 @@ class ToldIntervals:
         least, most = procedure.honest(guesses, self.mechanism.allowance)
         low, high = low - (guesses - least), high + (most - guesses)
         if self.mechanism.slack:
-            room = self.mechanism.room
+            room = self.mechanism.margin
             spared = room.allowed(concentration := room.concentration(nats)) + concentration
             low, high = np.minimum(low, guesses - spared), np.maximum(high, guesses + spared)
         return self._rounded(guesses, low, high, nats)
@@ -149,7 +149,7 @@ class ToldIntervals:
     ) -> Ends:  # fmt: skip
         """Both ends with what the grid hides, and within the tolerance as long as the plan lasts."""
         rounding = self.mechanism.rounding
-        reach = np.where(self.mechanism.room.within_plan(nats), self.mechanism.tolerance, 1.0)
+        reach = np.where(self.mechanism.margin.within_plan(nats), self.mechanism.tolerance, 1.0)
         told = np.maximum(low - rounding, np.maximum(guesses - reach, 0.0))
         return told, np.minimum(np.minimum(high + rounding, guesses + reach), 1.0)
 
@@ -230,16 +230,16 @@ class GuessQuotes:
             return hardest
         expected = self.expected(state, guess, procedure, described)
         procedure, nats = self._next(state, guess, procedure, described)
-        released = float(self.mechanism.room.concentration(nats)) + self.mechanism.rounding + self._half_cell
+        released = float(self.mechanism.margin.concentration(nats)) + self.mechanism.rounding + self._half_cell
         if not isinstance(procedure, OfMeans):
             scale = procedure.frame[1] - procedure.frame[0]
-            released = widest_told(procedure.widest_if_honest(nats) + self.mechanism.rounding, scale)
+            released = widest_released(procedure.widest_if_honest(nats) + self.mechanism.rounding, scale)
         confirmed, unsealed = _farthest(guess, expected.confirmed), _half(expected.unsealed)
         return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
 
     def of_hardest(self, state: State) -> Quote:
         """Of a yes-or-no question whose guess is 1/2."""
-        room, nats = self.mechanism.room, self.mechanism.next_nats(state)
+        room, nats = self.mechanism.margin, self.mechanism.next_nats(state)
         if not room.answers(nats)[0]:
             return REFUSED
         concentration = float(room.concentration(nats)[0]) + self.mechanism.rounding

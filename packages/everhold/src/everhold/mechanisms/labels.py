@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHEAPEST", "DEAREST", "EARLIER_DEAREST", "WIDENING", "ArcsineCells", "Offsets", "in_millionths",
-    "widest_told",
+    "widest_released",
 ]  # fmt: skip
 
 _STEP = 0.2  # of places, in half-widths that are told
@@ -67,7 +67,7 @@ class ArcsineCells:
         edges[0], edges[-1] = 0, self.steps + 1
         return edges
 
-    def told(self, total: int) -> tuple[float, float]:
+    def released(self, total: int) -> tuple[float, float]:
         """The least and the greatest mean of the cell in which a sum lies."""
         cell = int(np.searchsorted(self._edges, total, side="right")) - 1
         return float(self._edges[cell]) / self.steps, float(self._edges[cell + 1] - 1) / self.steps
@@ -116,7 +116,7 @@ class Offsets:
             min(max((guess - least) / size, 0.0), 1.0), max((high - low) / 2.0 / size, _LEAST_STEP), (least, most)
         )  # fmt: skip
 
-    def told(self, low: float, high: float) -> tuple[float, tuple[float, float], int]:
+    def released(self, low: float, high: float) -> tuple[float, tuple[float, float], int]:
         """Interval known from the label of a sealed interval.
 
         Args:
@@ -164,7 +164,7 @@ class Offsets:
         return self._half_width(0) * (self.frame[1] - self.frame[0])
 
 
-def widest_told(half: float, size: float = 1.0) -> float:
+def widest_released(half: float, size: float = 1.0) -> float:
     """The farthest that an end of a told interval can be from its value, if no sealed one has a larger half-width.
 
     Args:

@@ -114,7 +114,7 @@ class Replies:
         self.sources[where] = source
         self.charged[where] = source is Source.HOLDOUT
 
-    def tell_nothing(self, position: int, source: Source) -> None:
+    def release_nothing(self, position: int, source: Source) -> None:
         """An answer without a number."""
         self.values[position] = self.lows[position] = self.highs[position] = np.nan
         self.sources[position] = source

@@ -97,7 +97,7 @@ class Silent(Mechanism):
 
     @classmethod
     def tuned(cls, *, rows: int, queries: int, confidence: float = 0.95, **shared: Any) -> Self:
-        """The mechanism for a wish; it has nothing to tune. See `Mechanism.tuned`; also takes ``first``."""
+        """The mechanism for a request; it has nothing to tune. See `Mechanism.tuned`; also takes ``first``."""
         return cls(rows=rows, queries=queries, confidence=confidence, **shared)
 
     def nats(self, asked: ArrayLike) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The best parameters for a wish, all mechanisms side by side, and the wish the other way round."""
+"""The best parameters for a request, all mechanisms side by side, and the request the other way round."""
 
 from everhold.planning.inverse import queries_allowed, rows_needed
 from everhold.planning.lines import PlanLine, PublishedLine

@@ -59,7 +59,7 @@ def _headline(plan: Plan, best: PlanLine) -> str:
         worst = "no holdout can seal enough" if best.rows_needed is None else f"{best.rows_needed:,}"
         return f"{needs} if its guesses hold {around}; for the worst case, after all planned surprises, {worst}."
     if best.tuned is None or best.radius is None or best.expected is None:
-        return "No mechanism can serve the wish."
+        return "No mechanism can serve the request."
     if not best.tuned.traits.needs_guess:
         return f"{name} has the smallest radius for adaptive questions: {at_most(best.radius)}, whatever is asked."
     return (

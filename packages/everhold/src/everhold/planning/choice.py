@@ -36,17 +36,17 @@ _VACUOUS = 0.5  # half the range: an interval of that half-width holds for any m
 
 
 def chosen_mechanism(
-    name: str | None, wish: PlanRequest, structure: RowStructure, dependence: DependenceModel | None
+    name: str | None, request: PlanRequest, structure: RowStructure, dependence: DependenceModel | None
 ) -> Mechanism:
-    """The named mechanism, or the best one for the wish, with the dependence bound to the rows to be sealed.
+    """The named mechanism, or the best one for the request, with the dependence bound to the rows to be sealed.
 
     Raises:
         DependenceError: If the dependence does not match the rows.
-        ValueError: If the wish is not valid for it.
+        ValueError: If the request is not valid for it.
     """
     if dependence is not None:
-        wish = replace(wish, dependence=_bound(dependence, structure))
-    return best_mechanism(wish) if name is None else tuned_mechanism(name, wish)
+        request = replace(request, dependence=_bound(dependence, structure))
+    return best_mechanism(request) if name is None else tuned_mechanism(name, request)
 
 
 def bound_mechanism(mechanism: Mechanism, structure: RowStructure, dependence: DependenceModel | None) -> Mechanism:
@@ -135,17 +135,17 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
         worth = (made for count in counts if (made := _planned_anew(mechanism, name, count)) and is_worth(made, alike))
         if (made := next(worth, None)) is not None:
             said = f"around {USUAL_VALUE:g} within ±{at_most(made.expected_radius(USUAL_VALUE, alike))}"
-            wished = {"queries": made.queries, **_overfits_of(made)}
-            python = "".join(f", {each}={number}" for each, number in wished.items())
-            shell = "".join(f" --{each} {number}" for each, number in wished.items())
+            requested = {"queries": made.queries, **_overfits_of(made)}
+            python = "".join(f", {each}={number}" for each, number in requested.items())
+            shell = "".join(f" --{each} {number}" for each, number in requested.items())
             call = f"mechanism={name!r}{python} (--mechanism {name}{shell})"
             yield f"{call}, {', '.join(filter(None, (how, said)))}"
 
 
 def _planned_anew(mechanism: Mechanism, name: str, queries: int) -> Mechanism | None:
     """Another plan for the same rows; None where the mechanism cannot serve them."""
-    wish = _wish_of(mechanism).with_queries(queries)
-    made = tuned_for(name, wish)
+    request = _request_of(mechanism).with_queries(queries)
+    made = tuned_for(name, request)
     return None if isinstance(made, str) else made
 
 
@@ -155,7 +155,7 @@ def _overfits_of(mechanism: Mechanism) -> dict[str, int]:
     return {} if overfits in (None, planned_overfits(None, mechanism.queries)) else {"overfits": overfits}
 
 
-def _wish_of(mechanism: Mechanism) -> PlanRequest:
+def _request_of(mechanism: Mechanism) -> PlanRequest:
     planned = mechanism.parameters()
     return PlanRequest(
         rows=mechanism.rows, queries=mechanism.queries, confidence=mechanism.confidence,
@@ -185,8 +185,8 @@ def _rows_needed(mechanism: Mechanism, alike: float | None) -> int | None:
     """
     if not isinstance(mechanism.dependence, Independent | Groups):
         return None
-    wish = replace(_wish_of(mechanism), alike=alike)
-    return rows_needed_by(mechanism.name, wish, math.nextafter(least_vacuous(USUAL_VALUE), 0.0), at=USUAL_VALUE)
+    request = replace(_request_of(mechanism), alike=alike)
+    return rows_needed_by(mechanism.name, request, math.nextafter(least_vacuous(USUAL_VALUE), 0.0), at=USUAL_VALUE)
 
 
 def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> None:

@@ -88,10 +88,10 @@ def plan_growth(
     check_value(at)
     every, asked = max(math.ceil(surprises * months), 1), queries * months
     trained = rows_per_month if training_rows is None else training_rows
-    wish = GuessAndCheck.tuned(
+    request = GuessAndCheck.tuned(
         rows=rows_per_month, queries=asked, overfits=min(every, asked), confidence=confidence, training_rows=trained
     )
-    first, state, trees, made = wish.sharing(0.5), State(), [Suffix(1)], []
+    first, state, trees, made = request.sharing(0.5), State(), [Suffix(1)], []
     for month in range(1, months + 1):
         rows = rows_per_month * month
         if month > 1 and opens(trees[-1], state, rows=rows - rows_per_month, arriving=rows_per_month):
@@ -104,7 +104,7 @@ def plan_growth(
         within, unsealed = _widths(mechanism, since(last, tree.before), at)
         made.append({
             "month": month, "rows": rows, "trees": len(trees), "tree": tree.number, "tree_rows": rows - tree.first,
-            "within": within, "unsealed": unsealed, "static": _widths(wish, last, at)[1],
+            "within": within, "unsealed": unsealed, "static": _widths(request, last, at)[1],
         })  # fmt: skip
     return GrowthPlan(made, at)
 

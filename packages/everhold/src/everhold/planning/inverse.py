@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Planned = TypeVar("Planned")
 
 LEAST_SLACK = 1e-9
-"""Zhao's Theorem 2 needs a positive slack and gets better as it falls: a wish without slack is given this one."""
+"""Zhao's Theorem 2 needs a positive slack and gets better as it falls: a request without slack is given this one."""
 
 _MOST_PUBLISHED_ROWS = 10**15
 """End of the search for the rows of a published statement."""
@@ -50,69 +50,69 @@ class _Session(TypedDict):
 def rows_needed(
     *, radius: float, queries: int, at: float | None = None, **terms: Unpack[PlanTerms]
 ) -> dict[str, int | None]:
-    """For each mechanism, the smallest number of rows whose best radius is within the wished one.
+    """For each mechanism, the smallest number of rows whose best radius is within the requested one.
 
     The radius is that of the worst case, which holds for every answer after every planned surprise. With ``at`` it is
     instead what an analyst whose guesses are honest can expect (`Mechanism.expected_radius`).
 
     Args:
-        radius: Half-width that is wished for, in the units of a mean over [0, 1].
+        radius: Half-width that is requested, in the units of a mean over [0, 1].
         queries: Number of adaptive questions.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
         **terms: ``overfits``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
 
     Returns:
-        Mechanism to rows, exactly: with one row less the radius is above the wish. None where more rows are needed
+        Mechanism to rows, exactly: with one row less the radius is above the request. None where more rows are needed
         than a holdout can seal. ``empirical`` is for questions that were fixed in advance.
 
     Raises:
-        ValueError: If the wish is not valid, or no number of rows reaches it with any adaptive mechanism.
+        ValueError: If the request is not valid, or no number of rows reaches it with any adaptive mechanism.
 
     Examples:
         >>> rows_needed(radius=0.1, queries=1_000, slack=1 / 3)["gaussian"]
         35409
-        >>> wish = {"radius": 0.02, "queries": 1_000}
-        >>> rows_needed(**wish)["guess_and_check"], rows_needed(**wish, at=0.9)["guess_and_check"]
+        >>> request = {"radius": 0.02, "queries": 1_000}
+        >>> rows_needed(**request)["guess_and_check"], rows_needed(**request, at=0.9)["guess_and_check"]
         (414966, 22954)
     """
     radius = check_radius(radius)
-    wish = PlanRequest.from_terms(rows=1, queries=queries, **terms)
+    request = PlanRequest.from_terms(rows=1, queries=queries, **terms)
     at = None if at is None else check_value(at)
-    needed = by_mechanism(lambda name: rows_needed_by(name, wish, radius, at=at))
+    needed = by_mechanism(lambda name: rows_needed_by(name, request, radius, at=at))
     reaches(needed, radius)
     return needed
 
 
 @names_keywords(PlanTerms, USUAL_TERMS)
 def queries_allowed(*, radius: float, rows: int, at: float | None = None, **terms: Unpack[PlanTerms]) -> dict[str, int]:
-    """For each mechanism, the largest number of questions whose best radius is within the wished one.
+    """For each mechanism, the largest number of questions whose best radius is within the requested one.
 
     The radius is that of the worst case, or with ``at`` what an analyst whose guesses are honest can expect. A session
     of fewer questions than ``overfits`` is planned with one overfit for each question.
 
     Args:
-        radius: Half-width that is wished for, in the units of a mean over [0, 1].
+        radius: Half-width that is requested, in the units of a mean over [0, 1].
         rows: Number of sealed rows.
         at: The population's value, in [0, 1], where the half-width of a confirmed answer is to be within the radius;
             None for the worst case.
         **terms: ``overfits``, ``confidence``, ``slack``, ``dependence``, ``training_rows``, ``alike``: as for `plan`.
 
     Returns:
-        Mechanism to questions, exactly: with one question more the radius is above the wish. 0 where not even one
+        Mechanism to questions, exactly: with one question more the radius is above the request. 0 where not even one
         question is allowed; 10^9, at which the search ends, stands for that many or more.
 
     Raises:
-        ValueError: If the wish is not valid.
+        ValueError: If the request is not valid.
 
     Examples:
         >>> queries_allowed(radius=0.05, rows=50_000)["sample_splitting"]
         34
     """
     radius = check_radius(radius)
-    wish = PlanRequest.from_terms(rows=rows, queries=MOST_QUERIES, **terms)
+    request = PlanRequest.from_terms(rows=rows, queries=MOST_QUERIES, **terms)
     at = None if at is None else check_value(at)
-    return by_mechanism(lambda name: queries_allowed_by(name, wish, radius, at=at))
+    return by_mechanism(lambda name: queries_allowed_by(name, request, radius, at=at))
 
 
 def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
@@ -125,56 +125,56 @@ def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
     return planned
 
 
-def radius_of(name: str, wish: PlanRequest, *, at: float | None = None) -> float:
-    """The best radius of a mechanism for a wish, or what can be expected at a value; infinite where it cannot serve it.
+def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> float:
+    """The best radius of a mechanism for a request, or what can be expected at a value; infinite where it cannot serve it.
 
     The parameters are those of the smallest worst case either way.
     """
-    tuned = tuned_for(name, wish)
+    tuned = tuned_for(name, request)
     if isinstance(tuned, str):
         return math.inf
-    return tuned.promise().radius if at is None else tuned.expected_radius(at, wish.alike)
+    return tuned.promise().radius if at is None else tuned.expected_radius(at, request.alike)
 
 
-def rows_needed_by(name: str, wish: PlanRequest, radius: float, *, at: float | None = None) -> int | None:
+def rows_needed_by(name: str, request: PlanRequest, radius: float, *, at: float | None = None) -> int | None:
     """The smallest number of rows with which one mechanism keeps the radius; None if no holdout can seal so many."""
-    radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, wish.with_rows(rows), at=at))
+    radius_at = lru_cache(maxsize=None)(lambda rows: radius_of(name, request.with_rows(rows), at=at))
     return smallest_within(radius_at, radius, least=1, most=MOST_ROWS)
 
 
-def queries_allowed_by(name: str, wish: PlanRequest, radius: float, *, at: float | None = None) -> int:
+def queries_allowed_by(name: str, request: PlanRequest, radius: float, *, at: float | None = None) -> int:
     """The largest number of questions for which one mechanism keeps the radius."""
-    radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, wish.with_queries(queries), at=at))
+    radius_at = lru_cache(maxsize=None)(lambda queries: radius_of(name, request.with_queries(queries), at=at))
     return largest_within(radius_at, radius, most=MOST_QUERIES)
 
 
-def published_statements(wish: PlanRequest) -> tuple[str, ...]:
-    """Names of the installed published statements that say something about the rows of a wish.
+def published_statements(request: PlanRequest) -> tuple[str, ...]:
+    """Names of the installed published statements that say something about the rows of a request.
 
     For dependent rows they are shown for comparison only: the published proof is incomplete there (erratum 5).
     """
-    independent = isinstance(wish.dependence, Independent)
+    independent = isinstance(request.dependence, Independent)
     return tuple(name for name, statement in BOUNDS.items() if independent or statement.dependent is not None)
 
 
-def published_rows_needed(name: str, wish: PlanRequest, radius: float) -> int | None:
+def published_rows_needed(name: str, request: PlanRequest, radius: float) -> int | None:
     """The rows that a published statement asks for; None where it never reaches the radius.
 
     What rounding rows to the grid costs comes off the radius, as it does for the mechanisms.
     """
     within = radius - LEAST_RADIUS
-    rows = BOUNDS[name].rows_needed(within, **_session(wish)).rows
-    if not isinstance(wish.dependence, Independent):
-        rows = _rows_of_dependent(BOUNDS[name], within, wish, least=rows)
+    rows = BOUNDS[name].rows_needed(within, **_session(request)).rows
+    if not isinstance(request.dependence, Independent):
+        rows = _rows_of_dependent(BOUNDS[name], within, request, least=rows)
     return int(rows) if math.isfinite(rows) else None
 
 
-def published_bound(name: str, wish: PlanRequest) -> PublishedBound:
-    """Result of one of the `published_statements` for a wish, for exact averages."""
-    if isinstance(wish.dependence, Independent):
-        return BOUNDS[name].radius(wish.rows, **_session(wish))
+def published_bound(name: str, request: PlanRequest) -> PublishedBound:
+    """Result of one of the `published_statements` for a request, for exact averages."""
+    if isinstance(request.dependence, Independent):
+        return BOUNDS[name].radius(request.rows, **_session(request))
     radius, _ = _for_dependent(BOUNDS[name])
-    return radius(wish.rows, **_session(wish), price=_price(wish, wish.rows))
+    return radius(request.rows, **_session(request), price=_price(request, request.rows))
 
 
 def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., PublishedBound], ...]:
@@ -183,7 +183,7 @@ def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., Publish
     return statement.dependent
 
 
-def _rows_of_dependent(statement: PublishedStatement, radius: float, wish: PlanRequest, *, least: float) -> float:
+def _rows_of_dependent(statement: PublishedStatement, radius: float, request: PlanRequest, *, least: float) -> float:
     """Rows n for which the statement, at the price of noise with n dependent rows, asks for no more than n.
 
     The price seldom depends on n. Where it rises with n, climbing from what independent rows need finds the smallest n.
@@ -192,18 +192,18 @@ def _rows_of_dependent(statement: PublishedStatement, radius: float, wish: PlanR
     rows, needed = 0.0, least
     while rows < needed <= _MOST_PUBLISHED_ROWS:
         rows = needed
-        needed = rows_needed(radius, **_session(wish), price=_price(wish, int(rows))).rows
+        needed = rows_needed(radius, **_session(request), price=_price(request, int(rows))).rows
     return rows if needed <= rows else math.inf
 
 
-def _price(wish: PlanRequest, rows: int) -> Callable[[float], float]:
+def _price(request: PlanRequest, rows: int) -> Callable[[float], float]:
     """Price of noise in P1 and P2 for dependent rows, ``max_i min_Q (|N_i|+1)/(tau/3 - 4 b_i)`` or 1/h (erratum 7)."""
-    return lambda tolerance: wish.dependence.bayesian_price(tolerance / 3.0, rows)
+    return lambda tolerance: request.dependence.bayesian_price(tolerance / 3.0, rows)
 
 
-def _session(wish: PlanRequest) -> _Session:
-    slack = max(wish.slack, LEAST_SLACK)  # no other statement minds so little
-    return {"queries": wish.queries, "overfits": wish.overfits, "confidence": wish.confidence, "slack": slack}
+def _session(request: PlanRequest) -> _Session:
+    slack = max(request.slack, LEAST_SLACK)  # no other statement minds so little
+    return {"queries": request.queries, "overfits": request.overfits, "confidence": request.confidence, "slack": slack}
 
 
 def reaches(needed: dict[str, int | None], radius: float) -> None:

@@ -1,4 +1,4 @@
-"""Lines of a plan: each mechanism, and each published statement, for a wish."""
+"""Lines of a plan: each mechanism, and each published statement, for a request."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _ONLY_INDEPENDENT = "only for independent rows"
 
 @dataclass(frozen=True, slots=True)
 class PlanLine(Display):
-    """Capability of one mechanism for the wish.
+    """Capability of one mechanism for the request.
 
     Attributes:
         adaptive: Whether it promises anything to questions that depend on earlier answers.
         radius: Its smallest half-width, in the units of a mean over [0, 1], which holds whatever happens, after every
-            planned surprise; None where it cannot serve the wish.
+            planned surprise; None where it cannot serve the request.
         parameters: The parameters that attain it.
         note: Why there is no radius, or why the radius says nothing.
-        rows_needed: Rows for the wished radius; None where it was not asked for or no holdout can seal so many.
-        queries_allowed: Questions for the wished radius; None where it was not asked for.
+        rows_needed: Rows for the requested radius; None where it was not asked for or no holdout can seal so many.
+        queries_allowed: Questions for the requested radius; None where it was not asked for.
         tuned: The mechanism itself, ready for `Holdout.create(..., mechanism=...)`.
         expected: Half-width that an analyst whose guesses are honest can expect at the value `Plan.at`; see
             `Mechanism.expected_radius`.
-        rows_expected: Rows with which that is within the wished radius.
-        queries_expected: Questions with which that is within the wished radius.
+        rows_expected: Rows with which that is within the requested radius.
+        queries_expected: Questions with which that is within the requested radius.
     """
 
     mechanism: str
@@ -86,22 +86,22 @@ class PublishedLine(Display):
     note: str = ""
 
 
-def line_of(name: str, wish: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:
-    """A mechanism at its best for the wish."""
+def line_of(name: str, request: PlanRequest, radius: float | None, *, at: float, with_rows: bool) -> PlanLine:
+    """A mechanism at its best for the request."""
     kind = MECHANISMS[name]
     line = PlanLine(name, kind.statement, kind.traits.adaptive, None, {})
     if radius is not None:
-        line = _with_inverse(line, wish, radius, at=at, with_rows=with_rows)
-    if kind.traits.independent_rows and not isinstance(wish.dependence, Independent):
+        line = _with_inverse(line, request, radius, at=at, with_rows=with_rows)
+    if kind.traits.independent_rows and not isinstance(request.dependence, Independent):
         return replace(line, note=_ONLY_INDEPENDENT)
     if not with_rows:
         if line.rows_needed is None:
             return replace(line, note=f"needs more than the {MOST_ROWS:,} rows that a holdout can seal")
-        wish = wish.with_rows(line.rows_needed)
-    tuned = tuned_for(name, wish)
+        request = request.with_rows(line.rows_needed)
+    tuned = tuned_for(name, request)
     if isinstance(tuned, str):
         return replace(line, note=tuned)
-    promised, expected = tuned.promise().radius, tuned.expected_radius(at, wish.alike)
+    promised, expected = tuned.promise().radius, tuned.expected_radius(at, request.alike)
     vacuous = "" if promised < VACUOUS else _SAYS_NOTHING if expected >= least_vacuous(at) else _ONLY_WORST
     return replace(
         line,
@@ -113,10 +113,10 @@ def line_of(name: str, wish: PlanRequest, radius: float | None, *, at: float, wi
     )
 
 
-def _with_inverse(line: PlanLine, wish: PlanRequest, radius: float, *, at: float, with_rows: bool) -> PlanLine:
-    """With rows and questions for the wished radius, in the worst case and as expected."""
-    name, many = line.mechanism, wish.with_queries(MOST_QUERIES)
-    needed = rows_needed_by(name, wish, radius)
+def _with_inverse(line: PlanLine, request: PlanRequest, radius: float, *, at: float, with_rows: bool) -> PlanLine:
+    """With rows and questions for the requested radius, in the worst case and as expected."""
+    name, many = line.mechanism, request.with_queries(MOST_QUERIES)
+    needed = rows_needed_by(name, request, radius)
     allowed = queries_allowed_by(name, many, radius) if with_rows else None
     if MECHANISMS[name].expected_radius is Mechanism.expected_radius and radius <= min(at, 1.0 - at) + 1e-12:
         return replace(  # nothing of so small a radius is cut off at 0 or 1, so both are the same
@@ -125,22 +125,22 @@ def _with_inverse(line: PlanLine, wish: PlanRequest, radius: float, *, at: float
     return replace(
         line,
         rows_needed=needed,
-        rows_expected=rows_needed_by(name, wish, radius, at=at),
+        rows_expected=rows_needed_by(name, request, radius, at=at),
         queries_allowed=allowed,
         queries_expected=queries_allowed_by(name, many, radius, at=at) if with_rows else None,
     )
 
 
-def published_line_of(name: str, wish: PlanRequest, radius: float | None, *, with_rows: bool) -> PublishedLine:
-    """A published statement for the wish; for dependent rows its proof is incomplete (theory, erratum 5)."""
+def published_line_of(name: str, request: PlanRequest, radius: float | None, *, with_rows: bool) -> PublishedLine:
+    """A published statement for the request; for dependent rows its proof is incomplete (theory, erratum 5)."""
     source = BOUNDS[name].source
-    if name not in published_statements(wish):
+    if name not in published_statements(request):
         return PublishedLine(name, source, note=_ONLY_INDEPENDENT)
-    label = "" if isinstance(wish.dependence, Independent) else _INCOMPLETE
-    needed = None if radius is None else published_rows_needed(name, wish, radius)
+    label = "" if isinstance(request.dependence, Independent) else _INCOMPLETE
+    needed = None if radius is None else published_rows_needed(name, request, radius)
     if not with_rows:
         return PublishedLine(name, source, rows_needed=needed, note=label)
-    bound = published_bound(name, wish)
+    bound = published_bound(name, request)
     if not bound.radius < 1.0:
         note = _joined(bound.note or "no radius below 1", label)
         return PublishedLine(name, source, rows_needed=needed, note=note)

@@ -1,4 +1,4 @@
-"""All mechanisms side by side for a wish, beside what published statements would promise."""
+"""All mechanisms side by side for a request, beside what published statements would promise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Display):
-    """All mechanisms side by side for a wish.
+    """All mechanisms side by side for a request.
 
     Attributes:
         rows: Number of sealed rows; None if they were asked for.
@@ -44,12 +44,12 @@ class Plan(Display):
         confidence: 1 - beta.
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
         dependence: How the rows depend on each other.
-        wished_radius: The radius for which rows and questions were asked; None if they were not.
+        requested_radius: The radius for which rows and questions were asked; None if they were not.
         lines: One line for each mechanism.
         published: One line for each published statement.
         training_rows: Rows that guesses are made from; None for as many as are sealed, 0 for none.
         at: The population's value at which lines are compared by what can be expected.
-        widths: Half-widths of guess-and-check by true value or spread; None where it cannot serve the wish.
+        widths: Half-widths of guess-and-check by true value or spread; None where it cannot serve the request.
         steps: What a gate can see; None unless a disagreement was given, or where rows depend on each other.
         alike: The expected correlation of two rows of one group; None without groups that are bet on.
     """
@@ -60,7 +60,7 @@ class Plan(Display):
     confidence: float
     slack: float
     dependence: DependenceModel
-    wished_radius: float | None
+    requested_radius: float | None
     lines: tuple[PlanLine, ...]
     published: tuple[PublishedLine, ...]
     training_rows: int | None = None
@@ -107,8 +107,8 @@ class Plan(Display):
                 return line
         raise ValueError(f"there is no mechanism {mechanism!r}; expected one of {', '.join(answering())}")
 
-    def wish(self, *, rows: int | None = None) -> PlanRequest:
-        """The wish, for these rows or those given."""
+    def request(self, *, rows: int | None = None) -> PlanRequest:
+        """The request, for these rows or those given."""
         return PlanRequest(
             rows=rows or self.rows or 1, queries=self.queries, overfits=self.overfits, confidence=self.confidence,
             slack=self.slack, dependence=self.dependence, training_rows=self.training_rows, alike=self.alike,
@@ -117,7 +117,7 @@ class Plan(Display):
     def rows_needed(self, radius: float, *, at: float | None = None) -> dict[str, int | None]:
         """Mechanism to the rows that it needs for a radius; see `everhold.planning.rows_needed`."""
         radius, at = check_radius(radius), None if at is None else check_value(at)
-        needed = by_mechanism(lambda name: rows_needed_by(name, self.wish(), radius, at=at))
+        needed = by_mechanism(lambda name: rows_needed_by(name, self.request(), radius, at=at))
         reaches(needed, radius)
         return needed
 
@@ -130,8 +130,8 @@ class Plan(Display):
         radius, at = check_radius(radius), None if at is None else check_value(at)
         if self.rows is None:
             raise ValueError("the plan has no number of rows; expected rows=... when the plan was made")
-        wish = self.wish().with_queries(MOST_QUERIES)
-        return by_mechanism(lambda name: queries_allowed_by(name, wish, radius, at=at))
+        request = self.request().with_queries(MOST_QUERIES)
+        return by_mechanism(lambda name: queries_allowed_by(name, request, radius, at=at))
 
     def chart(self, against: Literal["queries", "rows", "values"] = "queries") -> alt.LayerChart:
         """The picture: radius against questions or rows, or half-widths of guess-and-check against true values.
@@ -140,7 +140,7 @@ class Plan(Display):
 
         Raises:
             ValueError: If it is to be drawn against anything else, or against true values where guess-and-check cannot
-                serve the wish.
+                serve the request.
         """
         from everhold.charts.plans import plan_by_queries, plan_by_rows, plan_by_values
 
@@ -181,7 +181,7 @@ class Plan(Display):
         asked: dict[str, Any] = {}
         if isinstance(line, PublishedLine) and self.rows is not None:
             asked["radius"] = line.radius
-        if self.wished_radius is not None:
+        if self.requested_radius is not None:
             asked["rows_needed"] = line.rows_needed
             if isinstance(line, PlanLine):
                 asked["rows_expected"] = line.rows_expected
@@ -202,7 +202,7 @@ class Plan(Display):
 
     def _numbers(self, line: PlanLine | PublishedLine) -> dict[str, Any]:
         names = ["radius", "expected"]
-        if self.wished_radius is not None:
+        if self.requested_radius is not None:
             names += ["rows_needed", "rows_expected"]
             if self.rows is not None:
                 names += ["queries_allowed", "queries_expected"]
@@ -225,7 +225,7 @@ def plan(
     disagreement: float | None = None,
     **terms: Unpack[PlanTerms],
 ) -> Plan:
-    """The best parameters of every mechanism for a wish, side by side.
+    """The best parameters of every mechanism for a request, side by side.
 
     Parameters are those with the smallest radius in the worst case. Lines are compared by what an analyst whose guesses
     are honest can expect.
@@ -241,11 +241,11 @@ def plan(
             `PlanTerms`.
 
     Warns:
-        VacuousGuaranteeWarning: If the worst case of the best adaptive line, or the wished radius, is half the range or
+        VacuousGuaranteeWarning: If the worst case of the best adaptive line, or the requested radius, is half the range or
             more.
 
     Raises:
-        ValueError: If the wish is not valid, or no number of rows reaches the radius.
+        ValueError: If the request is not valid, or no number of rows reaches the radius.
 
     Examples:
         >>> best = plan(rows=50_000, queries=1_000, overfits=10).best
@@ -253,20 +253,20 @@ def plan(
         ('guess_and_check', 0.046, 0.013)
     """
     if rows is None and radius is None:
-        raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius wished for")
-    wish = PlanRequest.from_terms(rows=1 if rows is None else rows, queries=queries, **terms)
+        raise ValueError("neither rows nor radius is given; expected the rows at hand or the radius requested")
+    request = PlanRequest.from_terms(rows=1 if rows is None else rows, queries=queries, **terms)
     at = check_value(at)
     if radius is not None:
         radius = check_radius(radius)
-    lines = tuple(by_mechanism(lambda name: line_of(name, wish, radius, at=at, with_rows=rows is not None)).values())
+    lines = tuple(by_mechanism(lambda name: line_of(name, request, radius, at=at, with_rows=rows is not None)).values())
     if radius is not None:
         reaches({line.mechanism: line.rows_needed for line in lines}, radius)
     made = Plan(
-        rows=rows, queries=queries, overfits=wish.overfits, confidence=wish.confidence, slack=wish.slack,
-        dependence=wish.dependence, wished_radius=radius, lines=lines, training_rows=wish.training_rows, at=at,
-        widths=_widths(lines, wish.alike), alike=wish.alike,
-        steps=_steps(wish, lines, disagreement, with_rows=rows is not None),
-        published=tuple(published_line_of(name, wish, radius, with_rows=rows is not None) for name in BOUNDS),
+        rows=rows, queries=queries, overfits=request.overfits, confidence=request.confidence, slack=request.slack,
+        dependence=request.dependence, requested_radius=radius, lines=lines, training_rows=request.training_rows, at=at,
+        widths=_widths(lines, request.alike), alike=request.alike,
+        steps=_steps(request, lines, disagreement, with_rows=rows is not None),
+        published=tuple(published_line_of(name, request, radius, with_rows=rows is not None) for name in BOUNDS),
     )  # fmt: skip
     _warn_if_vacuous(made)
     return made
@@ -280,19 +280,19 @@ def _widths(lines: tuple[PlanLine, ...], alike: float | None) -> Widths | None:
 
 
 def _steps(
-    wish: PlanRequest, lines: tuple[PlanLine, ...], disagreement: float | None, *, with_rows: bool
+    request: PlanRequest, lines: tuple[PlanLine, ...], disagreement: float | None, *, with_rows: bool
 ) -> Steps | None:
     """For the rows at hand, or those that the gate's mechanism needs."""
     tuned = [line.tuned for line in lines if isinstance(line.tuned, GuessAndCheck)]
-    if disagreement is None or not isinstance(wish.dependence, Independent) or not tuned:
+    if disagreement is None or not isinstance(request.dependence, Independent) or not tuned:
         return None
-    return steps_of(wish if with_rows else wish.with_rows(tuned[0].rows), disagreement)
+    return steps_of(request if with_rows else request.with_rows(tuned[0].rows), disagreement)
 
 
 def _warn_if_vacuous(made: Plan) -> None:
     advice = f"plan for more {sealed_units(made.dependence)}, fewer queries or fewer surprises"
     said = "" if made.best.tuned is None else vacuous_in_words(made.best.tuned, made.alike)
-    if not said and made.wished_radius is not None and made.wished_radius >= VACUOUS:
-        said = f"the radius {made.wished_radius:.2f} is half the range or more and promises nothing"
+    if not said and made.requested_radius is not None and made.requested_radius >= VACUOUS:
+        said = f"the radius {made.requested_radius:.2f} is half the range or more and promises nothing"
     if said:
         warn_caller(VacuousGuaranteeWarning(f"{said}; {advice}"))

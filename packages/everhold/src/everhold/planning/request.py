@@ -94,7 +94,7 @@ class PlanRequest:
             of groups are not bet on.
 
     Raises:
-        ValueError: If the wish is not valid.
+        ValueError: If the request is not valid.
     """
 
     rows: int
@@ -151,16 +151,16 @@ class PlanRequest:
         )  # fmt: skip
 
     def with_rows(self, rows: int) -> Self:
-        """The same wish for another number of rows."""
+        """The same request another number of rows."""
         return replace(self, rows=rows)
 
     def with_queries(self, queries: int) -> Self:
-        """The same wish for another number of questions; at most one overfit for each of them."""
+        """The same request another number of questions; at most one overfit for each of them."""
         return replace(self, queries=queries, overfits=min(self.overfits, queries))
 
 
 def check_radius(radius: float) -> float:
-    """A wished radius as a plain float.
+    """A requested radius as a plain float.
 
     Raises:
         ValueError: If no number of rows could reach it.
@@ -170,7 +170,7 @@ def check_radius(radius: float) -> float:
     if radius <= LEAST_RADIUS:
         raise ValueError(
             f"radius is {radius}; no number of rows reaches it, as rounding rows to the grid alone costs "
-            f"{LEAST_RADIUS:.3g}; wish for a larger one"
+            f"{LEAST_RADIUS:.3g}; request a larger one"
         )
     return float(radius)
 
@@ -193,38 +193,40 @@ def _check_count(name: str, value: int, most: int) -> None:
         raise ValueError(f"{name} is {brief(value)}; expected at most {most}")
 
 
-def tuned_mechanism(name: str, wish: PlanRequest) -> Mechanism:
-    """The named mechanism with its best parameters for a wish.
+def tuned_mechanism(name: str, request: PlanRequest) -> Mechanism:
+    """The named mechanism with its best parameters for a request.
 
     Raises:
-        ValueError: If there is no mechanism of that name or it cannot serve the wish.
+        ValueError: If there is no mechanism of that name or it cannot serve the request.
     """
     if not isinstance(name, str) or name not in MECHANISMS:
         raise ValueError(f"there is no mechanism {brief(name)}; expected one of {', '.join(sorted(MECHANISMS))}")
-    wished = {each.name: getattr(wish, each.name) for each in fields(wish) if each.name != "alike"}
-    wished |= {"training_rows": wish.training_rows or 0}
+    requested = {each.name: getattr(request, each.name) for each in fields(request) if each.name != "alike"}
+    requested |= {"training_rows": request.training_rows or 0}
     try:
-        hash(wish.dependence)
+        hash(request.dependence)
     except TypeError:  # a dependence model of an extension need not be hashable
-        return MECHANISMS[name].for_wish(**wished)
-    return replace(_remembered(MECHANISMS[name], **wished))  # a new one: what mechanisms compute and keep is not shared
+        return MECHANISMS[name].for_request(**requested)
+    return replace(
+        _remembered(MECHANISMS[name], **requested)
+    )  # a new one: what mechanisms compute and keep is not shared
 
 
 @lru_cache(maxsize=256, typed=True)
-def _remembered(kind: type[Mechanism], **wished: Any) -> Mechanism:
-    """`Mechanism.for_wish`, once for each wish: it depends on nothing else, and many holdouts are made alike."""
-    return kind.for_wish(**wished)
+def _remembered(kind: type[Mechanism], **requested: Any) -> Mechanism:
+    """`Mechanism.for_request`, once for each request: it depends on nothing else, and many holdouts are made alike."""
+    return kind.for_request(**requested)
 
 
-def tuned_for(name: str, wish: PlanRequest) -> Mechanism | str:
-    """The named mechanism with its best parameters for a wish, or the reason why it cannot serve the wish."""
+def tuned_for(name: str, request: PlanRequest) -> Mechanism | str:
+    """The named mechanism with its best parameters for a request, or the reason why it cannot serve the request."""
     try:
-        return tuned_mechanism(name, wish)
+        return tuned_mechanism(name, request)
     except ValueError as reason:
         return str(reason)
 
 
-def best_mechanism(wish: PlanRequest) -> Mechanism:
+def best_mechanism(request: PlanRequest) -> Mechanism:
     """The adaptive mechanism whose answers a well-behaved analyst can expect to be the narrowest.
 
     Never one that needs rows of one law, nor without training rows one that checks guesses. What can be expected is
@@ -232,17 +234,17 @@ def best_mechanism(wish: PlanRequest) -> Mechanism:
     guess; of the others, their radius.
 
     Raises:
-        ValueError: If the wish is not valid for a mechanism.
+        ValueError: If the request is not valid for a mechanism.
         DependenceError: If no mechanism can serve rows that depend on each other in this way.
     """
     tuned: list[Mechanism] = []
     refused: list[DependenceError] = []
     for name, kind in MECHANISMS.items():
-        if kind.recommendable() and (wish.training_rows != 0 or not kind.traits.needs_guess):
+        if kind.recommendable() and (request.training_rows != 0 or not kind.traits.needs_guess):
             try:
-                tuned.append(tuned_mechanism(name, wish))
+                tuned.append(tuned_mechanism(name, request))
             except DependenceError as reason:
                 refused.append(reason)
     if not tuned:
         raise refused[0]
-    return min(tuned, key=lambda each: (each.expected_radius(USUAL_VALUE, wish.alike), each.promise().radius))
+    return min(tuned, key=lambda each: (each.expected_radius(USUAL_VALUE, request.alike), each.promise().radius))

@@ -54,8 +54,8 @@ def least_step(
     Source: docs/theory, the gate; docs/theory, interval procedures (sign test, S7).
 
     Examples:
-        >>> wish = {"rows": 20_000, "disagreement": 0.05, "challenges": 10_000}
-        >>> [round(least_step(**wish, promotions=before), 4) for before in (0, 3, 7)]
+        >>> request = {"rows": 20_000, "disagreement": 0.05, "challenges": 10_000}
+        >>> [round(least_step(**request, promotions=before), 4) for before in (0, 3, 7)]
         [0.0073, 0.0136, 0.0182]
     """
     _check(rows, disagreement, challenges, promotions, confidence)
@@ -161,10 +161,10 @@ class Steps(Display):
         return self.to_text()
 
 
-def steps_of(wish: PlanRequest, disagreement: float) -> Steps:
+def steps_of(request: PlanRequest, disagreement: float) -> Steps:
     """Steps that a gate could prove if all planned queries were challenges, for independent rows."""
     shared: dict[str, Any] = {
-        "rows": wish.rows, "disagreement": disagreement, "challenges": wish.queries, "confidence": wish.confidence,
+        "rows": request.rows, "disagreement": disagreement, "challenges": request.queries, "confidence": request.confidence,
     }  # fmt: skip
     lines = tuple(
         Step(
@@ -173,6 +173,6 @@ def steps_of(wish: PlanRequest, disagreement: float) -> Steps:
             least_step(**shared, promotions=before, public=False),
         )
         for before in _PROMOTIONS
-        if before < wish.queries
+        if before < request.queries
     )
-    return Steps(rows=wish.rows, challenges=wish.queries, disagreement=float(disagreement), lines=lines)
+    return Steps(rows=request.rows, challenges=request.queries, disagreement=float(disagreement), lines=lines)

@@ -116,7 +116,7 @@ def width_at(mechanism: GuessAndCheck, value: float, surprises: int, alike: floa
         low, high = procedure.expected(value, nats)
         unsealed = _half(low - mechanism.rounding, high + mechanism.rounding)
         return Width("yes_no", value, surprises, _half(*confirmed), _half(value - usual, value + usual), unsealed)
-    cell = mechanism.cells.told(math.floor(value * mechanism.steps))
+    cell = mechanism.cells.released(math.floor(value * mechanism.steps))
     released, exact = procedure.span(*cell, nats), procedure.interval(value, nats)
     halves = (
         _half(*confirmed),
@@ -221,11 +221,11 @@ def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
 
 def step_in_words(mechanism: Mechanism, disagreement: float) -> str:
     """Smallest step that a gate proves before its first promotion, and after three, in points."""
-    wish: dict[str, Any] = {
+    request: dict[str, Any] = {
         "rows": mechanism.rows, "disagreement": disagreement, "challenges": mechanism.queries,
         "confidence": mechanism.confidence,
     }  # fmt: skip
-    first, later = least_step(**wish), least_step(**wish, promotions=3)
+    first, later = least_step(**request), least_step(**request, promotions=3)
     who = f"of two models that disagree on {100 * disagreement:.3g} % of {mechanism.rows:,} rows"
     if first is None:
         return f"{who} a gate cannot see which is better"

@@ -30,21 +30,21 @@ def work() -> None:
         sys.stdout.flush()
 
 
-def answer(wish: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Make one plan.
 
     Args:
-        wish: Arguments of `everhold.plan`, with the dependence as plain data or None.
+        request: Arguments of `everhold.plan`, with the dependence as plain data or None.
 
     Returns:
         ``{"plan", "explanation", "best", "notes", "warnings"}``, where ``best`` is the recommended mechanism and
         ``notes`` are by mechanism; or ``{"refused", "dependence"}``: the reason, and whether it is about
         the dependence.
     """
-    declared = wish.pop("dependence", None)
+    declared = request.pop("dependence", None)
     try:
         with warnings_collected() as warned:
-            made = plan(dependence=None if declared is None else dependence_from_dict(declared), **wish)
+            made = plan(dependence=None if declared is None else dependence_from_dict(declared), **request)
     except DependenceError as fault:
         return {"refused": fault.message, "dependence": True}
     except ValueError as fault:

@@ -65,24 +65,24 @@ class AreaQuery(RankingQuery):
         check_area(mechanism)
         if tolerance is not None:
             paying(mechanism)
-        seen = self.looked_at(compiler)
+        seen = self.reader(compiler)
         by_rank = seen.bound.by_position or schema.features_public
         check_split("AUC without class counts", schema, by_rank=by_rank)
         inside = self._inside(schema, by_rank=by_rank)
         share, part = share_of_label(compiler, inside), share_that_meets(compiler.training, inside)
-        look = ScoresLook(seen, share if by_rank else None, inside)
-        pairs = look.open(compiler.training)
-        trained = None if pairs is None else look.at(pairs, _any_order(len(pairs)))
+        reader = RankingReader(seen, share if by_rank else None, inside)
+        pairs = reader.open(compiler.training)
+        trained = None if pairs is None else reader.at(pairs, _any_order(len(pairs)))
         known = None if trained is None else Fraction(trained.area)
         own = None if guess is None else min(max(as_float(guess), 0.0), 1.0)
-        procedure = look.procedure(trained, schema.rows * part, share, guess=own)
+        procedure = reader.procedure(trained, schema.rows * part, share, guess=own)
         described: dict[str, Any] = {"kind": "auc", "by": "ranks" if by_rank else "blocks", **seen.described}
         bound = BoundQuery(
             described, f"AUC of {seen.whose}", reads=seen.names, by_position=seen.bound.by_position
         )  # fmt: skip
         bound = among(bound, inside, self.where, schema)
         prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
-        return OneNumber([prepared], schema, mechanism, look.sealed)
+        return OneNumber([prepared], schema, mechanism, reader.sealed)
 
     def _inside(self, schema: Schema, *, by_rank: bool) -> BoundQuery | None:
         """The condition for one holdout.
@@ -105,7 +105,7 @@ class AreaQuery(RankingQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoresLook:
+class RankingReader:
     """Scores and labels as a procedure looks at them; public.
 
     Attributes:

@@ -10,7 +10,7 @@ import numpy as np
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
 from everhold.queries.area import check_area, check_split, share_of_label
-from everhold.queries.area_difference import PairLook, largest_step
+from everhold.queries.area_difference import ScorePairReader, largest_step
 from everhold.queries.gains import Gain, Gained
 from everhold.queries.gate_candidates import Candidate, check_metric, of_any_rows
 from everhold.queries.gate_metrics import SCORE
@@ -45,7 +45,7 @@ class AreaCandidate(Candidate):
         if query.where is not None:
             raise QueryRejected("a gate compares all rows, and this AUC is that of some; expected it without where=...")
         check_area(compiler.mechanism, name=_NAME)
-        pairs = query.looked_at(compiler)
+        pairs = query.reader(compiler)
         by_position = pairs.bound.by_position
         check_split(_NAME, compiler.schema, by_rank=by_position or compiler.schema.features_public)
         bound = BoundQuery(
@@ -71,17 +71,17 @@ class AreaCandidate(Candidate):
         told = self.predictions, champion.predictions
         reach = 1.0 if told[0] is None or told[1] is None else largest_step(told[0], told[1])
         share = share_of_label(compiler)
-        look = PairLook(share if by_rank else None, reach)
+        reader = ScorePairReader(share if by_rank else None, reach)
         trained = None
         if compiler.training is not None and self.training is not None and champion.training is not None:
-            trained = look.trained(
+            trained = reader.trained(
                 *(_with_labels(each, compiler.training, schema.label) for each in (self.training, champion.training))
             )
-        procedure = look.procedure(trained, schema.rows, share, guess=None)
+        procedure = reader.procedure(trained, schema.rows, share, guess=None)
 
         def gain(sealed: StoredRows, challenger: NDArray[Any], leader: NDArray[Any]) -> Gained:
             first, second = (_with_labels(scores, sealed, schema.label) for scores in (challenger, leader))
-            seen = look.at(first, second, sealed.code.dealing_order())
+            seen = reader.at(first, second, sealed.code.dealing_order())
             return Gained.of(seen.area, seen, compiler.mechanism)
 
         return Gain(procedure, gain)

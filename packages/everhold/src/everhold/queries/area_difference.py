@@ -63,14 +63,14 @@ class AreaDifference(Query["Answer"]):
             )
         if tolerance is not None:
             paying(mechanism)
-        both = self.first.looked_at(compiler), self.second.looked_at(compiler)
+        both = self.first.reader(compiler), self.second.reader(compiler)
         by_position = any(seen.bound.by_position for seen in both)
         by_rank = by_position or schema.features_public
         check_split(_NAME, schema, by_rank=by_rank)
         share = share_of_label(compiler)
         reach = self._reach(compiler) if by_rank else None
-        look = PairLook(share if by_rank else None, reach or 1.0)
-        trained = look.trained(*(seen.open(compiler.training) for seen in both))
+        reader = ScorePairReader(share if by_rank else None, reach or 1.0)
+        trained = reader.trained(*(seen.open(compiler.training) for seen in both))
         bound = BoundQuery(
             {
                 "kind": "auc difference", "by": "ranks" if by_rank else "blocks",
@@ -80,12 +80,12 @@ class AreaDifference(Query["Answer"]):
             reads=tuple(dict.fromkeys((*both[0].names, *both[1].names))), by_position=by_position,
         )  # fmt: skip
         own = None if guess is None else min(max(bound.to_mean(as_float(guess)), 0.0), 1.0)
-        procedure = look.procedure(trained, schema.rows, share, guess=own)
+        procedure = reader.procedure(trained, schema.rows, share, guess=own)
         known = None if trained is None else Fraction(trained.area)
         prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
 
         def sealed(rows: StoredRows) -> tuple[float, SeenScores]:
-            seen = look.at(both[0].sealed(rows), both[1].sealed(rows), rows.code.dealing_order())
+            seen = reader.at(both[0].sealed(rows), both[1].sealed(rows), rows.code.dealing_order())
             return seen.area, seen
 
         return OneNumber([prepared], schema, mechanism, sealed)
@@ -112,7 +112,7 @@ def _rank_differences(first: NDArray[np.float64], second: NDArray[np.float64]) -
 
 
 @dataclass(frozen=True, slots=True)
-class PairLook:
+class ScorePairReader:
     """Two scores and the labels, as a procedure looks at them; public.
 
     Attributes:

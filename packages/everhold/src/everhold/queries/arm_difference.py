@@ -53,30 +53,30 @@ def difference_of_arms(
     ordered = sorted(arms, key=lambda arm: arm.question)  # one question, whichever arm is named first
     if ordered[0] is not arms[0]:
         width = -width
-    look = ArmsLook(ordered[0], ordered[1], group_column, largest_group(mechanism), mechanism.unit)
+    reader = ArmsReader(ordered[0], ordered[1], group_column, largest_group(mechanism), mechanism.unit)
     counted = cast("StoredRows", training.counting(ordered[0]))  # any RowStore serves
-    planned = look.units(counted)
+    planned = reader.units(counted)
     if not planned.treated.total or not planned.control.total:
         return None
     columns = [arm.columns for arm in ordered]
-    kind = DIFFERENCE_OF_RATES if look.of_rates else DIFFERENCE_OF_MEANS
+    kind = DIFFERENCE_OF_RATES if reader.of_rates else DIFFERENCE_OF_MEANS
     bound = BoundQuery(
         {"kind": kind, "of": [arm.description for arm in ordered]}, shown, -width, width,
         reads=None if None in columns else tuple(dict.fromkeys(name for names in columns for name in names or ())),
         by_position=any(arm.by_position for arm in arms),
     )  # fmt: skip
-    values = look.values(training)  # of a sample, where an engine counts them
+    values = reader.values(training)  # of a sample, where an engine counts them
     if all(whole.any() for _, whole in values):
-        compiler.planner.look.test_spread(bound, _residuals(*values))
+        compiler.planner.evaluator.test_spread(bound, _residuals(*values))
     known, rows = Fraction(planned.score), compiler.schema.rows
     procedure = ArmDifference(planned, rows / counted.rows, rows)
     own = None if guess is None else as_float(guess)
     prepared = compiler.planner.of_statistic(bound, own, known, procedure)
-    return OneNumber([prepared], compiler.schema, mechanism, look.sealed)
+    return OneNumber([prepared], compiler.schema, mechanism, reader.sealed)
 
 
 @dataclass(frozen=True, slots=True)
-class ArmsLook:
+class ArmsReader:
     """Reader of both arms; public.
 
     Attributes:
@@ -102,7 +102,7 @@ class ArmsLook:
         """The units of both arms; of sealed rows they are secret. Rows that are no groups may be counted elsewhere."""
         rounded = 0.0 if self.of_rates else 1.0 / self.unit
         if self.group_column is None:
-            _, seen = rows.look([self.treated, self.control], ["pairs", "pairs"], unit=self.unit)
+            _, seen = rows.evaluate([self.treated, self.control], ["pairs", "pairs"], unit=self.unit)
             treated, control = (
                 units_of(pairs.numerators / self.unit, pairs.denominators / self.unit, counts=pairs.counts)
                 for pairs in seen

@@ -138,9 +138,9 @@ class Compared:
         names = "; ".join(each.bound.shown for each in self.prepared[:MOST_SHOWN_NAMES])
         return f"{len(self):,}: {names}{'; ...' if len(self) > MOST_SHOWN_NAMES else ''}"
 
-    def look(self, sealed: StoredRows) -> SealedValues:
+    def evaluate(self, sealed: StoredRows) -> SealedValues:
         """The sealed values that the procedures need; secret."""
-        return look_at(self.prepared, sealed, self.schema, self.mechanism)
+        return evaluate_sealed(self.prepared, sealed, self.schema, self.mechanism)
 
     def procedures(self, nats: float) -> list[Procedure]:
         """The procedure of each interval at a level, by public facts."""
@@ -170,7 +170,9 @@ class SealedValues:
         return f"SealedValues({len(self.means)} queries)"
 
 
-def look_at(prepared: Sequence[Prepared], sealed: StoredRows, schema: Schema, mechanism: GuessAndCheck) -> SealedValues:
+def evaluate_sealed(
+    prepared: Sequence[Prepared], sealed: StoredRows, schema: Schema, mechanism: GuessAndCheck
+) -> SealedValues:
     """Evaluate queries on the sealed rows, as many at once as memory allows."""
     batch = Batch(prepared, schema, mechanism, silent=True)
     totals, seen = [], list[Any]()
@@ -209,7 +211,7 @@ def ends_of(
 def widest(procedures: Sequence[Procedure], nats: float, mechanism: GuessAndCheck) -> float:
     """The farthest that an end of one of the intervals can be from the sealed mean; a public bound."""
     reach = [
-        float(mechanism.room.concentration(nats))
+        float(mechanism.margin.concentration(nats))
         if isinstance(procedure, OfMeans)
         else 2.0 * procedure.widest_if_honest(nats)
         for procedure, _ in alike(procedures)

@@ -45,11 +45,11 @@ def next_nats(mechanism: GuessAndCheck, state: State) -> float:
     return float(mechanism.nats(state.asked + 1, state.charged, state.labels / 1e6))
 
 
-def look_label(looks: int) -> int:
+def interim_label(looks: int) -> int:
     """Cost of the label of a mark's look for later queries, in millionths of a nat: all looks are alike.
 
     Examples:
-        >>> look_label(20)
+        >>> interim_label(20)
         2995733
     """
     return math.ceil(1e6 * math.log(looks))
@@ -132,13 +132,13 @@ class CaseChallenge(GateChallenge):
             "node": {"by": "claims", "nats": nats, "one_sided": True},
         }  # fmt: skip
         mark = promoted or self.futile
-        label = look_label(self.opened.marks) if mark and self.opened is not None else 0
+        label = interim_label(self.opened.marks) if mark and self.opened is not None else 0
         return state.after(charged=int(mark), labels=label), [Outcome(answer, int(mark))]
 
-    def present(self, told: ExecutionResult) -> Verdict:
+    def present(self, result: ExecutionResult) -> Verdict:
         """The verdict in the metric's units."""
-        decision = Decision.of_challenge(self.gate, told, question=self.question, shown=self.shown)
-        return case_verdict(decision, self.suite, told, confidence=self.mechanism.confidence)
+        decision = Decision.of_challenge(self.gate, result, question=self.question, shown=self.shown)
+        return case_verdict(decision, self.suite, result, confidence=self.mechanism.confidence)
 
 
 def challenger_digest(gate: str, challenger: str) -> str:
@@ -147,12 +147,12 @@ def challenger_digest(gate: str, challenger: str) -> str:
 
 
 def case_verdict(
-    decision: Decision, suite: CaseSuite, told: ExecutionResult, *, confidence: float
+    decision: Decision, suite: CaseSuite, result: ExecutionResult, *, confidence: float
 ) -> Verdict:  # fmt: skip
     """The verdict that tells a decision on the claims of a suite."""
     metric = decision.gate.metric
     return decision.verdict(
-        told, confidence=confidence, margin=suite.margin, high=most_gain(metric), metric=claims_in_words(metric),
+        result, confidence=confidence, margin=suite.margin, high=most_gain(metric), metric=claims_in_words(metric),
         about=RUNS_OF_THESE if suite.population == NEW_RUNS else None,
     )  # fmt: skip
 

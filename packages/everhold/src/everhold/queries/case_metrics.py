@@ -153,8 +153,8 @@ def limits_for(
         QueryRejected: If a number is none, or beyond what the ranges allow. Nothing was changed.
     """
     metrics, limits = [], {}
-    wished = [(name, number, -1.0, "at most") for name, number in at_most.items()]
-    for name, given, sign, word in wished + [(name, number, 1.0, "at least") for name, number in at_least.items()]:
+    requested = [(name, number, -1.0, "at most") for name, number in at_most.items()]
+    for name, given, sign, word in requested + [(name, number, 1.0, "at least") for name, number in at_least.items()]:
         number = as_float(given)
         top, slash, bottom = name.partition(_RATIO)
         parts = [(column, sign * weight, a, b) for column, weight, a, b in _sum_of(top, ranges)]

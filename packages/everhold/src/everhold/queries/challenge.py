@@ -28,7 +28,7 @@ from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.gate_history import most_gain
 from everhold.queries.gate_metrics import metric_in_words
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Outdated, Pricing, QueryPlan, digest
-from everhold.queries.readings import GAIN_WIDTH
+from everhold.queries.units import GAIN_WIDTH
 from everhold.queries.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class GateChallenge(QueryPlan[Verdict]):
             "expected a challenge without silent=True; a verdict tells no numbers, and those come with unseal()"
         )
 
-    def room(self, accounts: Accounts, count: int) -> int:
+    def capacity(self, accounts: Accounts, count: int) -> int:
         """As many as the gate's own limit allows.
 
         Raises:
@@ -151,7 +151,7 @@ class Challenge(GateChallenge):
         unit = self.mechanism.unit
         values, as_champion = self.row_values(sealed)
         written = self.champions.written(as_champion)  # for every verdict: failing tells nothing
-        gained = self.gain.look(sealed, values, self.champion.values)
+        gained = self.gain.evaluate(sealed, values, self.champion.values)
         evaluations = Evaluations(
             totals=np.array([[gained.total]], dtype=np.int64),
             guesses=np.array([-1], dtype=np.int64),
@@ -190,11 +190,11 @@ class Challenge(GateChallenge):
         kept[0] = kept[0] if gained.mean is None else gained.mean
         return state, [Outcome(answer, int(replies.charged[0]), None if kept[0] != kept[0] else tuple(kept))]
 
-    def present(self, told: ExecutionResult) -> Verdict:
+    def present(self, result: ExecutionResult) -> Verdict:
         """The verdict in the metric's units."""
-        decision = Decision.of_challenge(self.gate, told, question=self.question, shown=self.shown)
+        decision = Decision.of_challenge(self.gate, result, question=self.question, shown=self.shown)
         about = about_of(self.schema, by_position=self.by_position)
-        return verdict(decision, self.candidate, told, confidence=self.mechanism.confidence, about=about)
+        return verdict(decision, self.candidate, result, confidence=self.mechanism.confidence, about=about)
 
 
 def _kept_width(width: float) -> dict[str, float]:
@@ -203,12 +203,12 @@ def _kept_width(width: float) -> dict[str, float]:
 
 
 def verdict(
-    decision: Decision, candidate: Candidate, told: ExecutionResult, *, confidence: float, about: str | None
+    decision: Decision, candidate: Candidate, result: ExecutionResult, *, confidence: float, about: str | None
 ) -> Verdict:  # fmt: skip
     """The verdict that tells a decision in the units of a candidate's metric."""
     width, gate = candidate.width, decision.gate
     return decision.verdict(
-        told, confidence=confidence, margin=gate.margin * width, high=most_gain(gate.metric),
+        result, confidence=confidence, margin=gate.margin * width, high=most_gain(gate.metric),
         metric=metric_in_words(gate.metric), about=about,
     )  # fmt: skip
 

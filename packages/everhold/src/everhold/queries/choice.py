@@ -17,8 +17,8 @@ from everhold.mechanisms.forced_labels import WIDENED, Around, order_nats
 from everhold.queries.candidates import Compared, SealedValues, ends_of, listed, question_of, widest
 from everhold.queries.means import RowwiseQuery
 from everhold.queries.question import Query, QuerySpec, digest
-from everhold.queries.readings import READING, Reading
 from everhold.queries.results import OneEntry, Paid, checks_guesses
+from everhold.queries.units import UNITS, MeanUnits
 from everhold.queries.winner_pairs import LEAST_REGRET, PairsOfOne, WinnerPairs
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class ChoicePlan(OneEntry[Choice]):
     @property
     def beside(self) -> dict[str, Any]:
         """The units of its value."""
-        return {READING: Reading.of(self.compared.bound[0]).to_list()}
+        return {UNITS: MeanUnits.of(self.compared.bound[0]).to_list()}
 
     @property
     def by_position(self) -> bool:
@@ -187,13 +187,13 @@ class ChoicePlan(OneEntry[Choice]):
 
     def evaluate(self, sealed: StoredRows, places: Any) -> tuple[list[int], SealedValues, list[PairsOfOne]]:
         """The best few by their sealed means, all sealed values, and the pairs of each chosen one; secret."""
-        bound = self.compared.look(sealed)
+        bound = self.compared.evaluate(sealed)
         totals = bound.totals if self._turned else -bound.totals
         chosen = np.argsort(totals, kind="stable")[: self.most].tolist()
-        pairs = [] if self.pairs is None else [self.pairs.look(sealed, one) for one in chosen]
+        pairs = [] if self.pairs is None else [self.pairs.evaluate(sealed, one) for one in chosen]
         return chosen, bound, pairs
 
-    def tell(
+    def release(
         self, nats: float, seen: tuple[list[int], SealedValues, list[PairsOfOne]]
     ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
         """Positions, the interval from the lowest lower end to the largest upper end, and the regret."""
@@ -208,7 +208,7 @@ class ChoicePlan(OneEntry[Choice]):
         lowers = 1.0 - high if self._turned else low
         least, label = float(np.min(lowers)), order_nats(chosen, self._goodness)
         around = self._around(chosen[0], levels)
-        least_told, top_told, cost = around.told(min(least, top), top)
+        least_told, top_told, cost = around.released(min(least, top), top)
         ends = max(least_told, 0.0), min(top_told, 1.0)
         label += cost
         low_told, high_told = _outwards(*ends, turned=self._turned)
@@ -241,7 +241,7 @@ class ChoicePlan(OneEntry[Choice]):
         lowest = self.best == "lowest"
         found = max(self.pairs.largest(each, levels.paired, lowest=lowest) for each in pairs)
         expected = self.pairs.expected(pairs[0], self._goodness, levels.paired, lowest=lowest)
-        told, cost = Around(0.0, min(expected, whole)).told_above(max(found, LEAST_REGRET))
+        told, cost = Around(0.0, min(expected, whole)).released_above(max(found, LEAST_REGRET))
         return min(told, whole), cost
 
     def bound(self, nats: float) -> float:
@@ -253,7 +253,7 @@ class ChoicePlan(OneEntry[Choice]):
         reach = sum(widest(procedures, each, self.mechanism) for each in (levels.lower, levels.upper))
         return self.compared.width * min(WIDENED * reach, 1.0)
 
-    def told_width(self, answer: Mapping[str, Any]) -> float:
+    def released_width(self, answer: Mapping[str, Any]) -> float:
         """The regret that was told."""
         return self.compared.width * float(answer["regret"])
 
@@ -261,12 +261,12 @@ class ChoicePlan(OneEntry[Choice]):
         """The candidates and their regret in their own units."""
         if answer is None:
             return Choice(index=None, candidate=None, value=None, low=None, high=None, regret=None, **paid)
-        value, low, high = Reading.of(self.compared.bound[0]).in_units(
+        value, low, high = MeanUnits.of(self.compared.bound[0]).in_units(
             answer["value"], answer["low"], answer["high"], row_step=self.mechanism.row_step
         )
         chosen = tuple(answer["chosen"])
         names = tuple(self.compared.bound[one].shown for one in chosen)
-        regret = self.told_width(answer)
+        regret = self.released_width(answer)
         return Choice(
             index=chosen[0], candidate=names[0], value=value, low=low, high=high, regret=regret, indices=chosen,
             candidates=names, **paid,

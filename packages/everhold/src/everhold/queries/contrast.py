@@ -163,9 +163,9 @@ class ContrastQuery(Query["Answer"]):
 class Contrast(Derived):
     """The arms of one contrast."""
 
-    def present(self, told: ExecutionResult) -> Answer:
+    def present(self, result: ExecutionResult) -> Answer:
         """The answer that follows from both arms."""
-        answer = Derived.present(self, told)
+        answer = Derived.present(self, result)
         if answer.low is None or answer.high is None:
             return answer
         made = (

@@ -135,11 +135,11 @@ class ByGroup(JointMeans[Contrasts], Generic[Plan]):
         some = [ones[place] for place in places]
         return evaluated(some, sealed, silent=self.silent), [one.prepared[0] for one in some]
 
-    def present(self, told: ExecutionResult) -> Contrasts:
+    def present(self, result: ExecutionResult) -> Contrasts:
         """One answer for each group."""
         size = len(self.prepared) // len(self.each)
         return Contrasts({
-            name: contrast.present(replace(told, entries=told.entries[place * size : (place + 1) * size]))
+            name: contrast.present(replace(result, entries=result.entries[place * size : (place + 1) * size]))
             for place, (name, contrast) in enumerate(self.each.items())
         })  # fmt: skip
 

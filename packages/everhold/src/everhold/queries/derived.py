@@ -203,12 +203,12 @@ class Derived(JointMeans[Answer]):
 
     whole = True
 
-    def present(self, told: ExecutionResult) -> Answer:
+    def present(self, result: ExecutionResult) -> Answer:
         """The answer that follows from those to the parts."""
         about = about_of(self.schema, by_position=any(part.bound.by_position for part in self.prepared))
-        refusal = self.refusal(self.question, told, about=about, shown=self.bound.shown)
-        entries = [entry for entry in told.entries if entry is not None]
-        if len(entries) < len(told.entries):
+        refusal = self.refusal(self.question, result, about=about, shown=self.bound.shown)
+        entries = [entry for entry in result.entries if entry is not None]
+        if len(entries) < len(result.entries):
             return refusal
         sources = [entry.answer["source"] for entry in entries]
         told_openly = all(entry.answer["value"] is not None for entry in entries)

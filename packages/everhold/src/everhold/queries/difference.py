@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, overload
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
+from everhold.queries.combined import CombinedQuery, in_units
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import RowwiseQuery
-from everhold.queries.paired import PairedQuery, in_units
 from everhold.queries.question import QuerySpec
 from everhold.values.base import BoundQuery, Pair
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DifferenceQuery(PairedQuery):
+class DifferenceQuery(CombinedQuery):
     """The mean over rows of one row value minus another; made by `difference`.
 
     Attributes:
@@ -43,7 +43,7 @@ class DifferenceQuery(PairedQuery):
         """Both questions."""
         return self.first, self.second
 
-    def joined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+    def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
         """One question; the same as that of ``difference(second, first)``, which is answered the other way round."""
         first, second = _turned_alike(first, second)
         width, other = first.at_one - first.at_zero, second.at_one - second.at_zero

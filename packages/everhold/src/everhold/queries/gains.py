@@ -42,36 +42,36 @@ class Gained:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A gain that is decided by public facts before the look.
+    """A gain that is decided by public facts before the evaluation.
 
     Attributes:
         procedure: Procedure of an interval whose lower end holds on one side, at half of the level of both sides.
-        look: From the sealed rows, and the values kept of challenger and champion, to the gain on these rows.
+        evaluate: From the sealed rows, and the values kept of challenger and champion, to the gain on these rows.
     """
 
     procedure: Procedure
-    look: Callable[[StoredRows, NDArray[Any], NDArray[Any]], Gained]
+    evaluate: Callable[[StoredRows, NDArray[Any], NDArray[Any]], Gained]
 
 
 def gain_of_means(procedure: Procedure, mechanism: Mechanism, *, rises: bool) -> Gain:
     """The mean of the paired differences of two row values, of which the higher ones are better if it rises."""
 
-    def look(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+    def evaluate(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
         both = paired(challenger, champion, rises=rises, unit=mechanism.unit)
         return Gained(*_summary(sealed, procedure, both, mechanism))
 
-    return Gain(procedure, look)
+    return Gain(procedure, evaluate)
 
 
 def gain_of_outcomes(procedure: OutcomeGain, mechanism: Mechanism) -> Gain:
     """The gain in a score of outcomes of labels 0 and 1."""
 
-    def look(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
+    def evaluate(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
         both = procedure.paired(challenger, champion, unit=mechanism.unit)
         total, seen = _summary(sealed, procedure, both, mechanism)
         return Gained(total, seen, (1.0 + procedure.gain(seen)) / 2.0)
 
-    return Gain(procedure, look)
+    return Gain(procedure, evaluate)
 
 
 def _summary(

@@ -90,9 +90,9 @@ class Bins(JointMeans[Shares]):
     names: tuple[str, ...]
     missing: bool
 
-    def present(self, told: ExecutionResult) -> Shares:
+    def present(self, result: ExecutionResult) -> Shares:
         """One answer for each bin, with intervals made narrower by what they sum to."""
-        answers = self.answers(told)
+        answers = self.answers(result)
         lows = [0.0 if answer.low is None else answer.low for answer in answers]
         highs = [1.0 if answer.high is None else answer.high for answer in answers]
         ends = summed_to_one(lows, highs, missing=self.missing)

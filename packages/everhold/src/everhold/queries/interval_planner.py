@@ -25,7 +25,7 @@ from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms import GuessAndCheck
 from everhold.mechanisms.described import Description
 from everhold.queries.means import Prepared
-from everhold.queries.procedures import TrainingLook, needs_of, procedure_for, takes_spreads
+from everhold.queries.procedures import TrainingEvaluator, needs_of, procedure_for, takes_spreads
 from everhold.queries.question import never_declared, paying
 from everhold.values.base import BoundQuery, Schema
 
@@ -56,14 +56,14 @@ class IntervalPlanner:
     Attributes:
         schema: What is known about the rows.
         mechanism: The mechanism that will answer.
-        look: What the training rows say.
+        evaluator: What the training rows say.
         families: Levels that queries have by their description.
         silent: Whether nothing is told of them before the study is unsealed; then none needs a guess.
     """
 
     schema: Schema
     mechanism: Mechanism
-    look: TrainingLook
+    evaluator: TrainingEvaluator
     families: MemberLevels
     silent: bool
 
@@ -78,10 +78,14 @@ class IntervalPlanner:
             found = self.guessed([bound[place] for place in means], [given[place] for place in means])
             ratios |= zip(means, found, strict=True)
             return [ratios[place] for place in range(len(bound))]
-        known = [self.look.with_values(question) for question in bound]
-        totals = self.look.training_totals(known, plan=self.mechanism.queries, bets=self.mechanism.bets)
-        counted = {} if self.look.training is None or self.look.training.whole is None else self.look.counted(bound)
-        surprises, prepared = cache(self.look.before.surprises), []
+        known = [self.evaluator.with_values(question) for question in bound]
+        totals = self.evaluator.training_totals(known, plan=self.mechanism.queries, bets=self.mechanism.bets)
+        counted = (
+            {}
+            if self.evaluator.training is None or self.evaluator.training.whole is None
+            else self.evaluator.counted(bound)
+        )
+        surprises, prepared = cache(self.evaluator.before.surprises), []
         has_level = self.families.described_of is not never_declared
         for place, (question, guess) in enumerate(zip(bound, given, strict=True)):
             trained = guess is None and place in totals
@@ -113,7 +117,7 @@ class IntervalPlanner:
         Warns:
             DependenceWarning: If the values of a part on the training rows are worth fewer rows than is promised.
         """
-        pair, training = bound.pair, self.look.training
+        pair, training = bound.pair, self.evaluator.training
         if pair is None or training is None:
             raise TypeError(f"{bound.shown!r} is no ratio, or there are no training rows; expected both")
         check_estimand([bound], self.schema, self.mechanism)
@@ -121,7 +125,7 @@ class IntervalPlanner:
         part = np.minimum(part, whole)
         parts = [replace(pair.first, training_values=part), replace(pair.second, training_values=whole)]
         if counted := int(whole.sum()):
-            self.look.test_spread(bound, (part - whole * (int(part.sum()) / counted)) / self.mechanism.unit)
+            self.evaluator.test_spread(bound, (part - whole * (int(part.sum()) / counted)) / self.mechanism.unit)
         known = replace(bound, pair=replace(pair, first=parts[0], second=parts[1]))
         within, counted = int(part.sum()), int(whole.sum())
         if (rows := training.counting(bound)) is not training:
@@ -136,7 +140,7 @@ class IntervalPlanner:
         estimate = scaled if trained else -1
         described = self._described(bound, procedure, estimate)
         prepared = Prepared(bound, scaled, trained, procedure=procedure, estimate=estimate, described=described)
-        return prepared if tolerance is None else self.wished(prepared, tolerance)
+        return prepared if tolerance is None else self.requested(prepared, tolerance)
 
     def of_statistic(
         self, bound: BoundQuery, guess: float | None, known: Fraction | None, procedure: Procedure
@@ -214,16 +218,16 @@ class IntervalPlanner:
         if bound.pair is not None and bound.pair.apart is not None:
             return self.procedure_apart(bound, own_guess=own_guess, guess=at)
         needs, schema = needs_of(bound, self.mechanism, self.schema), self.schema
-        if self.look.training is not None:
-            rows, group_by = self.look.training.counting(bound), self.mechanism.dependence.group_column
+        if self.evaluator.training is not None:
+            rows, group_by = self.evaluator.training.counting(bound), self.mechanism.dependence.group_column
             schema = replace(schema, training_rows=rows.rows)
             if needs != "total" and seen is None:
-                _, (seen,) = rows.look([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
+                _, (seen,) = rows.evaluate([bound], [needs], group_by=group_by, unit=self.mechanism.unit)
         expected = at if own_guess else None
         if seen is None and takes_spreads(bound, self.mechanism):
             from everhold.queries.public_predictions import likely_values
 
-            likely = likely_values(bound, schema, self.look.labels(), guess=expected)
+            likely = likely_values(bound, schema, self.evaluator.labels(), guess=expected)
             return Betting(rows=self.mechanism.rows, training=likely, guess=expected)
         return procedure_for(bound, self.mechanism, schema, training=seen, own_guess=own_guess, guess=expected)
 
@@ -235,13 +239,17 @@ class IntervalPlanner:
             raise TypeError(f"{bound.shown!r} was not set apart; expected a difference of two arrays")
         from everhold.queries.public_predictions import apart_procedure
 
-        labels = self.look.labels()
+        labels = self.evaluator.labels()
         return apart_procedure(bound, bound.pair.apart, self.schema, labels, own_guess=own_guess, guess=guess)
 
     def _own_guess(self, bound: BoundQuery, guess: float | None) -> int:
         """The analyst's guess in grid units; -1 where there is none and none is needed."""
         if guess is None:
-            if self.mechanism.traits.needs_guess and not self.silent and not self.look.before.answered(bound.question):
+            if (
+                self.mechanism.traits.needs_guess
+                and not self.silent
+                and not self.evaluator.before.answered(bound.question)
+            ):
                 raise QueryRejected(
                     f"{self.mechanism.name} needs a prior estimate for this query, and none could be computed from the "
                     "training rows; pass your own, such as guess=0.8 (--guess 0.8), or predictions for the "
@@ -257,7 +265,7 @@ class IntervalPlanner:
             )
         return round(mean * self.mechanism.steps)
 
-    def wished(self, prepared: Prepared, tolerance: float) -> Prepared:
+    def requested(self, prepared: Prepared, tolerance: float) -> Prepared:
         """The same question with a tolerance of its own, which makes it another question."""
         bound = prepared.bound
         width = abs(bound.at_one - bound.at_zero)
@@ -266,14 +274,14 @@ class IntervalPlanner:
                 f"the tolerance is {brief(tolerance)}; expected a positive half-width of at most {width:g}; "
                 "nothing was charged"
             )
-        mechanism, wished = paying(self.mechanism), float(tolerance) / width
+        mechanism, requested = paying(self.mechanism), float(tolerance) / width
         try:
-            mechanism.scale_for(wished)
+            mechanism.scale_for(requested)
         except ValueError as reason:
             raise QueryRejected(f"{reason}; nothing was charged") from None
         described = {**bound.description, "tolerance": float(tolerance)}
         shown = f"{bound.shown}, within {float(tolerance):g}"
-        return replace(prepared, bound=replace(bound, description=described, shown=shown), tolerance=wished)
+        return replace(prepared, bound=replace(bound, description=described, shown=shown), tolerance=requested)
 
 
 def _at_all_sizes(

@@ -24,7 +24,7 @@ from everhold.mechanisms.base import Quote
 from everhold.mechanisms.evaluations import Evaluations
 from everhold.queries.procedures import how_made, rows_worth, what_narrows
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, paying
-from everhold.queries.readings import READING, Reading
+from everhold.queries.units import UNITS, MeanUnits
 from everhold.values.base import Joined, Kept
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Prepared:
         bound: The question about the holdout's rows.
         guess: The public guess in grid units of a sum over the sealed rows; -1 where there is none.
         from_training: Whether the guess is the training estimate.
-        tolerance: Half-width wished for, in the units of a mean over [0, 1]; nan for the planned one.
+        tolerance: Half-width requested, in the units of a mean over [0, 1]; nan for the planned one.
         procedure: How its interval is made; None for mechanisms that rest on noise.
         estimate: The bare training estimate in grid units; -1 where there is none. The guess may have learned more.
         declared: ln(1 / level) of a member of a declared family (S10); nan for other queries.
@@ -139,7 +139,7 @@ class Means(QueryPlan[Result]):
         mechanism: The mechanism that answers.
         silent: Whether nothing is told before the study is unsealed.
         keeping: For so many silent questions there has to be room afterwards.
-        told: Whether everything is told, by labels for which later questions pay.
+        full_release: Whether everything is told, by labels for which later questions pay.
     """
 
     prepared: Sequence[Prepared]
@@ -147,7 +147,7 @@ class Means(QueryPlan[Result]):
     mechanism: Mechanism
     silent: bool = field(default=False, kw_only=True)
     keeping: int = field(default=0, kw_only=True)
-    told: bool = field(default=False, kw_only=True)
+    full_release: bool = field(default=False, kw_only=True)
 
     def silently(self) -> Self:
         """See `QueryPlan.silently`."""
@@ -158,7 +158,7 @@ class Means(QueryPlan[Result]):
         """One entry for each mean."""
         lines = []
         for mean in self.prepared:
-            read_as = {READING: Reading.of(mean.bound).to_list()}
+            read_as = {UNITS: MeanUnits.of(mean.bound).to_list()}
             described = {
                 **mean.bound.description,
                 "shown": mean.bound.shown[:MOST_SHOWN],
@@ -208,7 +208,7 @@ class Means(QueryPlan[Result]):
         means, unit = [self.prepared[place] for place in places], self.mechanism.unit
         tolerances, described = np.array([mean.tolerance for mean in means]), [*map(attrgetter("described"), means)]
         procedures = [mean.procedure for mean in means if mean.procedure is not None]
-        totals, seen = sealed.look(
+        totals, seen = sealed.evaluate(
             [mean.bound for mean in means],
             ["total" if mean.procedure is None else mean.procedure.needs for mean in means],
             parts=self.mechanism.parts,
@@ -235,13 +235,13 @@ class Means(QueryPlan[Result]):
         every, means = seen
         if self.is_free:
             nats = np.array([means[row].declared for row in rows])
-            from everhold.mechanisms.declared import tell_declared
+            from everhold.mechanisms.declared import answer_declared
 
-            state, replies = tell_declared(self.mechanism, state, every.some(rows), nats)
-        elif self.told and isinstance(self.mechanism, GuessAndCheck):
-            from everhold.mechanisms.told import tell_all
+            state, replies = answer_declared(self.mechanism, state, every.some(rows), nats)
+        elif self.full_release and isinstance(self.mechanism, GuessAndCheck):
+            from everhold.mechanisms.full_release import release_all
 
-            state, replies = tell_all(self.mechanism, state, every.some(rows))
+            state, replies = release_all(self.mechanism, state, every.some(rows))
         else:
             state, replies = self.mechanism.answer_many(state, every.some(rows), noise)
         return state, [self._outcome(means[row], replies, place) for place, row in enumerate(rows)]
@@ -276,25 +276,25 @@ class Means(QueryPlan[Result]):
         by = {} if mean.described is None else {"described": mean.described}
         return self.mechanism.quote(state, guess=mean.guess / self.mechanism.steps, procedure=mean.procedure, **by)
 
-    def answers(self, told: ExecutionResult) -> list[Answer]:
+    def answers(self, result: ExecutionResult) -> list[Answer]:
         """One answer for each mean, in its own units."""
         return [
-            self._answer(mean, entry, told) for mean, entry in zip(self.prepared, told.entries, strict=True)
+            self._answer(mean, entry, result) for mean, entry in zip(self.prepared, result.entries, strict=True)
         ]  # fmt: skip
 
-    def _answer(self, mean: Prepared, entry: Committed | None, told: ExecutionResult) -> Answer:
+    def _answer(self, mean: Prepared, entry: Committed | None, result: ExecutionResult) -> Answer:
         bound = mean.bound
         about = about_of(self.schema, by_position=bound.by_position)
         if entry is None:
-            return self.refusal(bound.question, told, about=about, shown=bound.shown)
+            return self.refusal(bound.question, result, about=about, shown=bound.shown)
         kept = entry.answer
         step = self.mechanism.row_step
-        reading = Reading.of(bound)
+        reading = MeanUnits.of(bound)
         value, low, high = reading.in_units(kept["value"], kept["low"], kept["high"], row_step=step)
         sealed, sealed_low, sealed_high = reading.in_units(*entry.sealed or (None, None, None), row_step=step)
         made, narrower = rows_worth(self.mechanism), ""
         by_description = mean.described is not None and kept.get("node", {}).get("nats") == mean.described.nats
-        statement = "S10" if kept["source"] == DECLARED or by_description else told.statement
+        statement = "S10" if kept["source"] == DECLARED or by_description else result.statement
         if (procedure := _made_by(mean, kept, self.mechanism)) is not None:
             needed = f" {made}" if self.mechanism.traits.one_law else ""
             made = how_made(procedure, bound, mean.guess / self.mechanism.steps, self.schema.rows) + needed
@@ -302,17 +302,17 @@ class Means(QueryPlan[Result]):
         if (rows := kept.get("rows")) is not None:
             made = f"{made} It is about rows {rows[0]:,} to {rows[1]:,}, in the order of arrival.".strip()
         return Answer(
-            value, low, high, kept["source"], entry.charged, told.remaining, bound.question,
+            value, low, high, kept["source"], entry.charged, result.remaining, bound.question,
             entry.repeated, statement, self.mechanism.confidence, self.mechanism.traits.adaptive,
-            made, told.analyst, about, bound.shown,
+            made, result.analyst, about, bound.shown,
             sealed, sealed_low, sealed_high, narrower,
         )  # fmt: skip
 
-    def refusal(self, question: str, told: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
+    def refusal(self, question: str, result: ExecutionResult, *, about: str | None, shown: str = "") -> Answer:
         """The answer to what was refused, of which the ledger knows nothing."""
         return Answer(
-            None, None, None, "refused", 0, told.remaining, question, False, told.statement,
-            self.mechanism.confidence, self.mechanism.traits.adaptive, rows_worth(self.mechanism), told.analyst, about,
+            None, None, None, "refused", 0, result.remaining, question, False, result.statement,
+            self.mechanism.confidence, self.mechanism.traits.adaptive, rows_worth(self.mechanism), result.analyst, about,
             shown,
         )  # fmt: skip
 
@@ -321,9 +321,9 @@ class Means(QueryPlan[Result]):
 class OneMean(Means[Answer]):
     """One mean alone."""
 
-    def present(self, told: ExecutionResult) -> Answer:
+    def present(self, result: ExecutionResult) -> Answer:
         """Its answer."""
-        return self._answer(self.prepared[0], told.entries[0], told)
+        return self._answer(self.prepared[0], result.entries[0], result)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Its price, in its own units."""
@@ -355,9 +355,9 @@ class Batch(Means["list[Answer]"]):
         ]
         return [(replace(self, prepared=[self.prepared[place] for place in some]), some) for some in apart if some]
 
-    def present(self, told: ExecutionResult) -> list[Answer]:
+    def present(self, result: ExecutionResult) -> list[Answer]:
         """Their answers in order."""
-        return self.answers(told)
+        return self.answers(result)
 
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Not offered: the questions are quoted one by one."""

@@ -97,9 +97,9 @@ class PredictionColumn:
             QueryRejected: If the file cannot be read, or its ids are not those of the rows. Nothing is charged.
         """
         what = f"the predictions in column {self.name!r} of {self.file.path.name}"
-        shelf = None if self.reading is None else self.reading.shelf
+        cache = None if self.reading is None else self.reading.cache
         reading = ColumnReading(self.file, [self.name]) if self.reading is None else self.reading
-        return Placed(reading.values(self.name, schema, ids, rows_are=rows_are, span=span), what, shelf)
+        return Placed(reading.values(self.name, schema, ids, rows_are=rows_are, span=span), what, cache)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,20 +108,20 @@ class Placed:
 
     Attributes:
         values: Shape (rows,); masked where they are missing.
-        shelf: Where they wait, once they are checked; None for memory.
+        cache: Where they wait, once they are checked; None for memory.
     """
 
     values: NDArray[Any]
     what: str
-    shelf: PredictionCache | None
+    cache: PredictionCache | None
 
     def until_asked(
         self, checked: NDArray[Any], against: Callable[[NDArray[Any], str], RowFunction], label: str
     ) -> RowFunction:
         """Row values of the checked predictions, which stay where they shall wait."""
-        if self.shelf is None:
+        if self.cache is None:
             return GivenValues(checked, against(checked, label))
-        return KeptValues(self.shelf.keep(checked), against, label)
+        return KeptValues(self.cache.keep(checked), against, label)
 
 
 class ColumnReading:
@@ -133,7 +133,7 @@ class ColumnReading:
     """
 
     def __init__(self, file: PredictionsFile, names: Sequence[str]) -> None:
-        self.shelf = PredictionCache()
+        self.cache = PredictionCache()
         self._file, self._names = file, tuple(names)
         self._batch: dict[str, NDArray[Any]] = {}
         self._next = 0
@@ -257,7 +257,7 @@ class GivenValues:
 
 @dataclass(frozen=True, slots=True)
 class KeptValues:
-    """Row values from predictions that wait on a shelf.
+    """Row values from predictions that wait on a cache.
 
     Attributes:
         against: From them and the name of the label to their row values.

@@ -112,7 +112,7 @@ def names_in(path: Path) -> tuple[str, ...]:
     """
     form = _form_of(path)
     reading = _Reading(path, form, Wanted(0, 0, None, ids_are_text=False, labels_are_text=False), path.name)
-    with reading.connected() as connection, reading.told():
+    with reading.connected() as connection, reading.errors_hidden():
         pattern = file_pattern(path.resolve())
         if form == PARQUET:
             return tuple(connection.read_parquet(pattern, hive_partitioning=False).columns)
@@ -141,7 +141,7 @@ class SomeColumns:
             written = Path(self._folder.name) / "columns.parquet"
             self._reading.write_parquet(written)
             self._reading = _Reading(written, PARQUET, wanted, path.name)
-        with self._reading.connected() as connection, self._reading.told():
+        with self._reading.connected() as connection, self._reading.errors_hidden():
             self._reading.check_parquet_lines(connection)
 
     def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -150,7 +150,7 @@ class SomeColumns:
         Raises:
             QueryRejected: If they cannot be read, or the file was changed meanwhile.
         """
-        with self._reading.connected() as connection, self._reading.told():
+        with self._reading.connected() as connection, self._reading.errors_hidden():
             relation = connection.read_parquet(file_pattern(self._reading.path.resolve()), hive_partitioning=False)
             some = relation.project(", ".join(map(quoted, names)))
             self._reading.check_texts(some)
@@ -183,7 +183,7 @@ def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[st
     """
     reading = _Reading(path, form, wanted, name)
     reading.check_size()
-    with reading.connected() as connection, reading.told():
+    with reading.connected() as connection, reading.errors_hidden():
         relation = reading.relation(connection)
         reading.check_texts(relation)
         columns: dict[str, NDArray[Any]] = relation.limit(wanted.most_lines + 1).fetchnumpy()
@@ -211,7 +211,7 @@ class _Reading:
             self._check_columns(head.count(_DELIMITERS[self.form].encode()) + 1)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def errors_hidden(self) -> Iterator[None]:
         """Context in which the engine reads the file; its words are not repeated."""
         try:
             yield
@@ -248,7 +248,7 @@ class _Reading:
 
     def write_parquet(self, into: Path) -> None:
         """Write a file of text as Parquet, in groups of so few lines that many columns take little memory."""
-        with self.connected(into) as connection, self.told():
+        with self.connected(into) as connection, self.errors_hidden():
             rows = self._written_relation(connection, file_pattern(self.path.resolve()))
             group = max(_MOST_CELLS // max(len(rows.columns), 1), _LEAST_GROUP)
             rows.write_parquet(str(into.resolve()), row_group_size=group)

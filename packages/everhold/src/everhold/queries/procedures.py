@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "TrainingLook", "check_confirms_statistics", "check_independent", "how_made", "needs_of", "procedure_for",
+    "TrainingEvaluator", "check_confirms_statistics", "check_independent", "how_made", "needs_of", "procedure_for",
     "rows_worth", "statistic_procedure", "takes_ratios", "takes_spreads", "takes_statistics", "what_narrows",
 ]  # fmt: skip
 
@@ -237,7 +237,7 @@ def what_narrows(procedure: Procedure, mechanism: Mechanism, source: str) -> str
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingLook:
+class TrainingEvaluator:
     """Values of queries on the training rows, and what follows from them.
 
     Attributes:
@@ -304,7 +304,7 @@ class TrainingLook:
         asked = [bound[place] for place in places]
         needs = [needs_of(query, self.mechanism, self.schema) for query in asked]
         group_by = self.mechanism.dependence.group_column
-        totals, seen = whole.look(asked, needs, group_by=group_by, unit=self.mechanism.unit)
+        totals, seen = whole.evaluate(asked, needs, group_by=group_by, unit=self.mechanism.unit)
         return {place: (whole.rows, int(totals[row, 0]), seen[row]) for row, place in enumerate(places)}
 
     def with_values(self, bound: BoundQuery) -> BoundQuery:

@@ -13,7 +13,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.mechanisms.forced_labels import steps_nats
-from everhold.queries.candidates import SealedValues, ends_of, look_at
+from everhold.queries.candidates import SealedValues, ends_of, evaluate_sealed
 from everhold.queries.mean import MeanQuery, in_one_line, parsed
 from everhold.queries.means import Prepared
 from everhold.queries.question import Query, QuerySpec, digest
@@ -200,7 +200,7 @@ class QuantilePlan(OneEntry[Quantile]):
         every = len(self.edges)
         coarse = np.unique(np.linspace(0, every - 1, min(every, _COARSE)).astype(np.int64))
         counted = self._look(sealed, coarse)
-        reach = float(self.mechanism.room.concentration(_FARTHEST_NATS))
+        reach = float(self.mechanism.margin.concentration(_FARTHEST_NATS))
         shares = counted.values.means
         first = int(np.searchsorted(shares, self.level - reach)) - 1
         last = int(np.searchsorted(shares, self.level + reach, side="right"))
@@ -216,13 +216,15 @@ class QuantilePlan(OneEntry[Quantile]):
             )
             for edge in edges.tolist()
         ]  # fmt: skip
-        return _CountedUpTo(edges, look_at(prepared, sealed, self.schema, self.mechanism))
+        return _CountedUpTo(edges, evaluate_sealed(prepared, sealed, self.schema, self.mechanism))
 
     def _procedure(self, nats: float) -> Procedure:
         assert self.prepared.procedure is not None
         return self.mechanism.procedure_at(self.prepared.procedure, self.level, nats)
 
-    def tell(self, nats: float, seen: _CountedUpTo) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def release(
+        self, nats: float, seen: _CountedUpTo
+    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
         """The last edge that the quantile surely exceeds, and the first that it surely does not."""
         procedure = self._procedure(nats)
         last = len(self.edges)
@@ -267,7 +269,7 @@ class QuantilePlan(OneEntry[Quantile]):
         middle = min(max((low + high) // 2, 0), len(self.edges) - 1)
         return float(self.edges[middle]), float(ends[low + 1]), float(ends[high + 1])
 
-    def told_width(self, answer: Mapping[str, Any]) -> float:
+    def released_width(self, answer: Mapping[str, Any]) -> float:
         """The half-width in terms of the level, as it was told."""
         return float(answer["within"])
 

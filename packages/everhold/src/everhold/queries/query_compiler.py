@@ -1,4 +1,4 @@
-"""True if a question can be asked, and what goes with it to the mechanism: a public guess, a wished tolerance."""
+"""True if a question can be asked, and what goes with it to the mechanism: a public guess, a requested tolerance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from everhold.progress import progress
 from everhold.queries.interval_planner import IntervalPlanner
 from everhold.queries.mean import MeanQuery
 from everhold.queries.means import Batch, Prepared, RowwiseQuery
-from everhold.queries.procedures import TrainingLook
+from everhold.queries.procedures import TrainingEvaluator
 from everhold.queries.question import AskedBefore, MemberLevels, Query, QueryPlan, never_declared
 from everhold.values.base import BoundQuery, Schema
 
@@ -74,8 +74,8 @@ class QueryCompiler:
     @cached_property
     def planner(self) -> IntervalPlanner:
         """Guesses and procedures of queries that are bound."""
-        look = TrainingLook(self.schema, self.mechanism, self.training, self.before)
-        return IntervalPlanner(self.schema, self.mechanism, look, self.families, self.silent)
+        evaluator = TrainingEvaluator(self.schema, self.mechanism, self.training, self.before)
+        return IntervalPlanner(self.schema, self.mechanism, evaluator, self.families, self.silent)
 
     def silently(self) -> QueryCompiler:
         """The same for questions of which nothing is told before the study is unsealed.
@@ -88,8 +88,8 @@ class QueryCompiler:
                 f"{self.mechanism.name} takes no silent queries: {NOT_UNSEALABLE}; expected silent=False, or a "
                 "holdout with another mechanism, such as guess_and_check; nothing was charged"
             )
-        told = self.families.level_if_told if self.silent else self.families.level_of
-        families = replace(self.families, level_of=never_declared, level_if_told=told)
+        told = self.families.level_if_released if self.silent else self.families.level_of
+        families = replace(self.families, level_of=never_declared, level_if_released=told)
         return replace(self, silent=True, families=families)
 
     def compile(self, question: Query[Result] | str, guess: float | None, tolerance: float | None) -> QueryPlan[Result]:
@@ -121,10 +121,14 @@ class QueryCompiler:
         bound = query.bound_to(self)
         check_estimand([bound], self.schema, self.mechanism)
         (prepared,) = self.planner.guessed([bound], [guess])
-        return prepared if tolerance is None else self.planner.wished(prepared, tolerance)
+        return prepared if tolerance is None else self.planner.requested(prepared, tolerance)
 
     def batch(
-        self, questions: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *, told: bool = False
+        self,
+        questions: Sequence[RowwiseQuery | str],
+        guesses: Sequence[float | None] | None,
+        *,
+        full_release: bool = False,
     ) -> Batch:
         """Means that are asked at once; everything is told of them, or only whether guesses hold.
 
@@ -132,12 +136,14 @@ class QueryCompiler:
             QueryRejected: If one of them cannot be asked. Nothing is charged.
         """
         _check_silence(self)
-        if told and not isinstance(self.mechanism, GuessAndCheck):
+        if full_release and not isinstance(self.mechanism, GuessAndCheck):
             raise QueryRejected(
                 f"{self.mechanism.name} tells no more than it answers; expected reveal='checked', or a holdout with "
                 "guess_and_check; nothing was charged"
             )
-        return Batch(self.prepare(questions, guesses), self.schema, self.mechanism, silent=self.silent, told=told)
+        return Batch(
+            self.prepare(questions, guesses), self.schema, self.mechanism, silent=self.silent, full_release=full_release
+        )
 
     def prepare(
         self, queries: Sequence[RowwiseQuery | str], guesses: Sequence[float | None] | None, *,
@@ -148,7 +154,7 @@ class QueryCompiler:
         Args:
             queries: The questions.
             guesses: One guess or None for each of them.
-            tolerance: Half-width wished for, the same for all.
+            tolerance: Half-width requested, the same for all.
             together: Whether they are the parts of one question, and not asked for themselves.
 
         Raises:
@@ -180,14 +186,14 @@ class QueryCompiler:
         with progress("preparing questions", len(bound)) as line:
             while len(prepared) < len(bound):
                 ahead = bound[len(prepared) : len(prepared) + _AT_ONCE]
-                at_once = _AT_ONCE if not any(map(self.planner.look.holds_values, ahead)) else _VALUES_AT_ONCE
+                at_once = _AT_ONCE if not any(map(self.planner.evaluator.holds_values, ahead)) else _VALUES_AT_ONCE
                 some = slice(len(prepared), len(prepared) + at_once)
                 prepared += self.planner.guessed(bound[some], given[some])
                 line(len(prepared))
         if together and len({each.is_member for each in prepared}) > 1:  # its parts share one step
             alone = replace(self, families=replace(self.families, level_of=never_declared))
             return alone.prepare(queries, guesses, tolerance=tolerance, together=True)
-        return prepared if tolerance is None else [self.planner.wished(each, tolerance) for each in prepared]
+        return prepared if tolerance is None else [self.planner.requested(each, tolerance) for each in prepared]
 
     def bind(self, query: RowwiseQuery | str) -> BoundQuery:
         """The question about these rows, tried on public ones where it is code.
@@ -274,7 +280,7 @@ class QueryCompiler:
         """The named columns of at most so many training rows; two made-up rows where there are none."""
         if self.training is not None:
             return {name: column[:most] for name, column in self.training.table(names).items()}
-        from everhold.sealing.probe import made_up_rows
+        from everhold.sealing.code_trials import made_up_rows
 
         made_up = made_up_rows(self.schema.columns)
         return {name: made_up[name] for name in names}

@@ -82,7 +82,7 @@ def never_declared(bound: BoundQuery) -> None:
     """Of a holdout without declared families."""
 
 
-def never_told(question: str) -> bool:
+def never_answered(question: str) -> bool:
     """Of a holdout without declared families."""
     return False
 
@@ -102,8 +102,8 @@ class AskedBefore:
         surprises: Reads the latest surprises, newest first: descriptions and answers.
     """
 
-    answered: Callable[[str], bool] = never_told
-    remembered: Callable[[str], bool] = never_told
+    answered: Callable[[str], bool] = never_answered
+    remembered: Callable[[str], bool] = never_answered
     surprises: Surprises = tuple
 
 
@@ -113,7 +113,7 @@ class MemberLevels:
 
     Attributes:
         level_of: ln(1 / level) of a member of a declared family; None for other queries.
-        level_if_told: `level_of` where the query were told; of silent ones the tree pays.
+        level_if_released: `level_of` where the query were told; of silent ones the tree pays.
         described_of: ln(1 / level) of a text by its description, where it is checked; None for other queries.
         asked_of_tree: Whether a question was asked before as one that is no member, by its fingerprint and the one
             that the member has then.
@@ -122,7 +122,7 @@ class MemberLevels:
     """
 
     level_of: Callable[[BoundQuery], float | None] = never_declared
-    level_if_told: Callable[[BoundQuery], float | None] = never_declared
+    level_if_released: Callable[[BoundQuery], float | None] = never_declared
     described_of: Callable[[BoundQuery], float | None] = never_declared
     asked_of_tree: Callable[[str, str], bool] = never_asked
     first_rows: int = 0
@@ -155,7 +155,7 @@ class Query(ABC, Generic[Result]):
         Args:
             compiler: What is known of the holdout.
             guess: The analyst's own guess, in the question's units.
-            tolerance: Half-width wished for, in the question's units.
+            tolerance: Half-width requested, in the question's units.
 
         Raises:
             QueryRejected: If it cannot be asked. Nothing is charged.
@@ -198,11 +198,11 @@ class Pricing:
         if not keeping:
             return cls(most, sure)
 
-        def with_room_left(state: State, count: int) -> int:
+        def with_capacity_left(state: State, count: int) -> int:
             """One at once, as long as there is room for what has to come afterwards."""
-            return min(sure(state, count), 1) if mechanism.accounts.leaves_room(state, keeping, procedures) else 0
+            return min(sure(state, count), 1) if mechanism.accounts.leaves_capacity(state, keeping, procedures) else 0
 
-        return cls(most, with_room_left)
+        return cls(most, with_capacity_left)
 
     @classmethod
     def fixed(cls, mechanism: SellsTolerances, price: int) -> Pricing:
@@ -260,7 +260,7 @@ class QueryPlan(ABC, Generic[Result]):
             "nothing was charged"
         )
 
-    def room(self, accounts: Accounts, count: int) -> int:
+    def capacity(self, accounts: Accounts, count: int) -> int:
         """Number of new entries, of so many, that its own rules leave room for, from the ledger's facts; mostly all.
 
         It is asked before the sealed rows are looked at, and again inside the transaction.
@@ -286,7 +286,7 @@ class QueryPlan(ABC, Generic[Result]):
         """
 
     @abstractmethod
-    def present(self, told: ExecutionResult) -> Result:
+    def present(self, result: ExecutionResult) -> Result:
         """The entries as the analyst reads them; its ``refused`` says whether one is missing."""
 
     @abstractmethod

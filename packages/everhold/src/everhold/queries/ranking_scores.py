@@ -18,7 +18,7 @@ from everhold.queries.question import QuerySpec
 from everhold.queries.rates import f1_ratio
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_positive, check_range
 from everhold.queries.trials import observed
-from everhold.sealing.probe import sealed_values
+from everhold.sealing.code_trials import sealed_values
 from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class RankingQuery(StatisticQuery):
         numbers: What the sensitivity follows from, by name.
         sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
         statistic: From predictions, labels and the numbers to the value.
-        tolerance: Half-width wished for; None for the planned noise.
+        tolerance: Half-width requested; None for the planned noise.
     """
 
     pairs: _Pairs
@@ -210,7 +210,7 @@ class RankingQuery(StatisticQuery):
 
     def bound_to(self, compiler: QueryCompiler) -> Statistic:
         """The statistic for one holdout."""
-        seen = self.looked_at(compiler)
+        seen = self.reader(compiler)
         kind = self.pairs.kind
         return Statistic(
             StatisticGrid(0.0, 1.0, self.sensitivity, compiler.mechanism.unit),
@@ -222,7 +222,7 @@ class RankingQuery(StatisticQuery):
             by_position=seen.bound.by_position,
         )
 
-    def looked_at(self, compiler: QueryCompiler) -> BoundPairs:
+    def reader(self, compiler: QueryCompiler) -> BoundPairs:
         """Predictions and labels for one holdout."""
         bound = compiler.placed(self.pairs).bind(compiler.schema)
         names = tuple(compiler.schema.asked) if bound.reads is None else bound.reads
@@ -279,7 +279,7 @@ def auc(
             fresh samples are fresh labels for rows with these scores.
         positives: Number of positive rows (label 1) that take part; both counts, or none.
         negatives: Number of negative rows (label 0) that take part.
-        tolerance: Half-width wished for; sharper answers cost more credits. By default the planned noise, for 100. For
+        tolerance: Half-width requested; sharper answers cost more credits. By default the planned noise, for 100. For
             a privacy budget only.
         training: Scores for the training rows, for the guess of a holdout that confirms guesses: shape (training
             rows,), or a table.

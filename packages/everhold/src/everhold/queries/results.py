@@ -108,7 +108,7 @@ def checks_guesses(
         compiler: What is known of the holdout.
         what: What is asked, such as "a choice".
         guess: The analyst's own guess; it takes none.
-        tolerance: A wished half-width; it takes none.
+        tolerance: A requested half-width; it takes none.
 
     Raises:
         QueryRejected: If it is another mechanism, or a guess or a tolerance was given. Nothing is charged.
@@ -128,7 +128,7 @@ def checks_guesses(
     return mechanism
 
 
-def told_once(mechanism: GuessAndCheck) -> Pricing:
+def released_once(mechanism: GuessAndCheck) -> Pricing:
     """Of entries that take a place each, and whose labels every later query pays for; no surprise is charged."""
     return Pricing(0, partial(mechanism.surely_answers, procedures=()))
 
@@ -160,7 +160,7 @@ class OneEntry(QueryPlan[Result]):
         return {}
 
     @abstractmethod
-    def tell(self, nats: float, seen: Any) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def release(self, nats: float, seen: Any) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
         """The answer at the level of the place.
 
         Args:
@@ -189,7 +189,7 @@ class OneEntry(QueryPlan[Result]):
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
         """One place, and no surprise."""
-        return told_once(self.mechanism)
+        return released_once(self.mechanism)
 
     def silently(self) -> Self:
         """See `QueryPlan.silently`; it cannot."""
@@ -204,18 +204,18 @@ class OneEntry(QueryPlan[Result]):
     def answer(self, state: State, seen: Any, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
         """Its one label; later queries pay for it."""
         nats = self.nats(state)
-        told, label, sealed = self.tell(nats, seen)
+        told, label, sealed = self.release(nats, seen)
         answer = {"value": None, "low": None, "high": None, **told, "source": CHOSEN}
         answer["node"] = {"by": self.description["kind"], "nats": nats}
         return state.after(asked=1, charged=0, labels=in_millionths(label)), [Outcome(answer, 0, sealed)]
 
-    def present(self, told: ExecutionResult) -> Result:
+    def present(self, result: ExecutionResult) -> Result:
         """The entry in the analyst's units."""
-        (entry,) = told.entries
+        (entry,) = result.entries
         return self.result(
             None if entry is None else entry.answer,
             charged=0 if entry is None else entry.charged,
-            remaining=told.remaining,
+            remaining=result.remaining,
             question=self.asked[0].fingerprint,
             repeated=entry is not None and entry.repeated,
             confidence=self.mechanism.confidence,
@@ -226,7 +226,7 @@ class OneEntry(QueryPlan[Result]):
     def quote(self, state: State, stored: Sequence[Entry | None]) -> QuotedPrice:
         """Bounds on its width, as long as training rows are honest and in any case; of a repeat, what was told."""
         if (entry := stored[0]) is not None:
-            within = most = self.told_width(entry.answer)
+            within = most = self.released_width(entry.answer)
         else:
             within, most = self.usual(self.nats(state)), self.bound(self.nats(state))
         return QuotedPrice(self.asked[0].fingerprint, within, most, 0, 0, False, entry is not None, {})
@@ -236,5 +236,5 @@ class OneEntry(QueryPlan[Result]):
         return self.bound(nats)
 
     @abstractmethod
-    def told_width(self, answer: Mapping[str, Any]) -> float:
+    def released_width(self, answer: Mapping[str, Any]) -> float:
         """The width of a stored answer, as `bound` means it."""

@@ -22,8 +22,8 @@ from everhold.mechanisms.forced_labels import Around, set_nats
 from everhold.mechanisms.labels import in_millionths
 from everhold.queries.candidates import Compared, SealedValues, ends_of, listed, question_of, widest
 from everhold.queries.question import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest
-from everhold.queries.readings import READING, Reading
-from everhold.queries.results import CHOSEN, Paid, checks_guesses, told_once
+from everhold.queries.results import CHOSEN, Paid, checks_guesses, released_once
+from everhold.queries.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -215,18 +215,18 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         for place, bound in enumerate(self.compared.bound):
             one = {**self._description, "place": place}
             shown = f"{bound.shown} against {self.threshold:g}"
-            described = {**one, "shown": shown[:MOST_SHOWN], READING: Reading.of(bound).to_list()}
+            described = {**one, "shown": shown[:MOST_SHOWN], UNITS: MeanUnits.of(bound).to_list()}
             drafts.append(EntryDraft(digest(one), marked(described, by_position=bound.by_position)))
         return drafts
 
     @cached_property
     def pricing(self) -> Pricing:  # type: ignore[override]
         """A place for each candidate, and no surprise."""
-        return told_once(self.mechanism)
+        return released_once(self.mechanism)
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> SealedValues:
         """The sealed values of all candidates; secret."""
-        return self.compared.look(sealed)
+        return self.compared.evaluate(sealed)
 
     def answer(self, state: State, seen: SealedValues, rows: list[int], noise: Noise) -> tuple[State, list[Outcome]]:
         """One label: the candidates that are above, and the limits of both sides."""
@@ -302,19 +302,19 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         rare = 0.25 / len(procedures)
         return np.asarray(np.clip(chances, rare, 1.0 - rare))
 
-    def present(self, told: ExecutionResult) -> FirstAbove | AllAbove:
+    def present(self, result: ExecutionResult) -> FirstAbove | AllAbove:
         """The candidates that were found."""
-        entries = [entry for entry in told.entries if entry is not None]
-        refused = len(entries) < len(told.entries)
+        entries = [entry for entry in result.entries if entry is not None]
+        refused = len(entries) < len(result.entries)
         shared: dict[str, Any] = {
             "threshold": self.threshold, "charged": sum(entry.charged for entry in entries), "shown": self.shown,
-            "remaining": told.remaining, "question": digest(self._description), "confidence": self.mechanism.confidence,
+            "remaining": result.remaining, "question": digest(self._description), "confidence": self.mechanism.confidence,
             "repeated": not refused and all(entry.repeated for entry in entries),
             "about": about_of(self.schema, by_position=self.compared.by_position),
         }  # fmt: skip
         answers = [] if refused else [entry.answer for entry in entries]
         found = tuple(place for place, answer in enumerate(answers) if answer["above"])
-        low, high = _in_units(Reading.of(self.compared.bound[0]), answers, row_step=self.mechanism.row_step)
+        low, high = _in_units(MeanUnits.of(self.compared.bound[0]), answers, row_step=self.mechanism.row_step)
         names = tuple(self.compared.bound[place].shown for place in found)
         if not self.first:
             return AllAbove(
@@ -336,11 +336,11 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
 def _beyond(expected: float, found: float) -> tuple[float, float]:
     expected = max(expected, 2.0**-30)
-    return Around(0.0, expected).told_above(max(found, expected))
+    return Around(0.0, expected).released_above(max(found, expected))
 
 
 def _in_units(
-    reading: Reading, answers: Sequence[Mapping[str, Any]], *, row_step: float
+    reading: MeanUnits, answers: Sequence[Mapping[str, Any]], *, row_step: float
 ) -> tuple[float | None, float | None]:
     """The limits of both sides in the candidates' units; of a side without candidates the threshold's own."""
     sides: list[float | None] = []

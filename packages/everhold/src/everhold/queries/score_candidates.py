@@ -17,11 +17,11 @@ from everhold.queries.gains import Gain, Gained
 from everhold.queries.gate_candidates import Candidate, check_metric
 from everhold.queries.gate_metrics import SCORE
 from everhold.queries.made_up_scores import likely_labels
-from everhold.queries.readings import GAIN_WIDTH
 from everhold.queries.score_kinds import OfParts
 from everhold.queries.score_means import NEAREST_GAIN
 from everhold.queries.score_parts import Judged, Sized
-from everhold.queries.score_query import ScoreLook, ScoreQuery, largest_group, open_labels
+from everhold.queries.score_query import ScoreQuery, ScoreReader, largest_group, open_labels
+from everhold.queries.units import GAIN_WIDTH
 from everhold.values.base import BoundQuery
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ CLASS_GAINS = {"f1_macro": False, "f1_weighted": True}
 class ScoreCandidate(Candidate):
     """A candidate that is compared by a score of predictions."""
 
-    look: ScoreLook
+    reader: ScoreReader
 
     @classmethod
     def of(cls, query: ScoreQuery, metric: GateMetric, compiler: QueryCompiler) -> ScoreCandidate:
@@ -53,21 +53,21 @@ class ScoreCandidate(Candidate):
             raise QueryRejected(
                 "a gate compares all rows, and this score is that of some; expected it without where=..."
             )
-        look = query.looked_at(compiler)
-        _check_compared(look, compiler)
-        about, (zero, one) = dict(compiler.schema.about), query.kind.ends(look.setting)
+        reader = query.reader(compiler)
+        _check_compared(reader, compiler)
+        about, (zero, one) = dict(compiler.schema.about), query.kind.ends(reader.setting)
         width = {} if abs(one - zero) == 1.0 else {GAIN_WIDTH: abs(one - zero)}
-        described = {name: value for name, value in look.seen.described.items() if name not in about}
+        described = {name: value for name, value in reader.seen.described.items() if name not in about}
         bound = BoundQuery(
-            {"kind": SCORE, "name": query.kind.name, **look.numbers, **width, **described},
-            f"{query.kind.name} of {look.whose(query)}", zero, one, reads=look.seen.names,
-            by_position=look.seen.bound.by_position,
+            {"kind": SCORE, "name": query.kind.name, **reader.numbers, **width, **described},
+            f"{query.kind.name} of {reader.whose(query)}", zero, one, reads=reader.seen.names,
+            by_position=reader.seen.bound.by_position,
         )  # fmt: skip
         check_estimand([bound], compiler.schema, compiler.mechanism)
         check_metric(bound, metric)
-        opened = look.seen.open(compiler.training)
+        opened = reader.seen.open(compiler.training)
         given = compiler.placed(query.rows).given(compiler.schema)
-        return cls(bound, given, None if opened is None else opened[0], look)
+        return cls(bound, given, None if opened is None else opened[0], reader)
 
     @property
     def rises(self) -> bool:
@@ -76,18 +76,18 @@ class ScoreCandidate(Candidate):
 
     def sealed_values(self, rows: StoredRows, *, unit: int) -> NDArray[Any]:
         """See `Candidate.sealed_values`: what it predicts, shape (rows,) or (rows, classes)."""
-        return self.look.seen.sealed(rows)[0]
+        return self.reader.seen.sealed(rows)[0]
 
     def against(self, champion: Champion, public: Candidate | None, compiler: QueryCompiler) -> Gain:
         """See `Candidate.against`."""
-        if self.look.kind.name in CLASS_GAINS:
-            return _gain_of_classes(self.look, compiler)
-        told = None if public is None else self._both(self._told, public._told)  # type: ignore[attr-defined]
+        if self.reader.kind.name in CLASS_GAINS:
+            return _gain_of_classes(self.reader, compiler)
+        told = None if public is None else self._both(self._public_outputs, public._public_outputs)  # type: ignore[attr-defined]
         return _gain_of_parts(self, self._opened(champion, compiler), told, compiler)
 
     @property
-    def _told(self) -> NDArray[np.float64] | None:
-        return self.look.seen.told()
+    def _public_outputs(self) -> NDArray[np.float64] | None:
+        return self.reader.seen.public()
 
     def _both(self, own: NDArray[Any] | None, champion: NDArray[Any] | None) -> tuple[Any, Any] | None:
         """Outputs of the better side first, where both are known."""
@@ -100,13 +100,13 @@ class ScoreCandidate(Candidate):
         both = self._both(self.training, champion.training)
         if both is None or compiler.training is None:
             return None
-        first, second = (self.look.judged(outputs, compiler.training) for outputs in both)
+        first, second = (self.reader.judged(outputs, compiler.training) for outputs in both)
         return first, second
 
 
-def _check_compared(look: ScoreLook, compiler: QueryCompiler) -> None:
+def _check_compared(reader: ScoreReader, compiler: QueryCompiler) -> None:
     """Refuse scores, and rows, for which no gain is promised."""
-    kind, independent = look.kind, compiler.mechanism.dependence.binomial_tails
+    kind, independent = reader.kind, compiler.mechanism.dependence.binomial_tails
     if (isinstance(kind, OfParts) and kind.compared is not None) or (kind.name in CLASS_GAINS and independent):
         return
     nearest = NEAREST_GAIN.get(kind.name)
@@ -128,36 +128,36 @@ def _gain_of_parts(
         told: Predictions for the sealed rows, where both are arrays.
         compiler: Knows the rows.
     """
-    look, mechanism, schema = challenger.look, compiler.mechanism, compiler.schema
-    kind, largest, rises = look.kind, largest_group(mechanism), challenger.rises
+    reader, mechanism, schema = challenger.reader, compiler.mechanism, compiler.schema
+    kind, largest, rises = reader.kind, largest_group(mechanism), challenger.rises
     assert isinstance(kind, OfParts)
-    reach = 1.0 if told is None else kind.reach(*told, look.setting)
+    reach = 1.0 if told is None else kind.reach(*told, reader.setting)
     if opened is None and told is not None:
         labels = open_labels(compiler)
-        made = likely_labels(kind, *told, None if labels is None else look.coded(labels))
+        made = likely_labels(kind, *told, None if labels is None else reader.coded(labels))
         opened = Judged(told[0], made), Judged(told[1], made)
     if opened is None:
-        planned, rows = kind.see_difference(*2 * (kind.no_rows(look.setting),), look.setting, largest), schema.rows
+        planned, rows = kind.see_difference(*2 * (kind.no_rows(reader.setting),), reader.setting, largest), schema.rows
     else:
-        planned = kind.see_difference(*opened, look.setting, largest_group(mechanism, opened[0]), reach=reach)
+        planned = kind.see_difference(*opened, reader.setting, largest_group(mechanism, opened[0]), reach=reach)
         rows = len(opened[0].labels)
-    procedure = kind.procedure(planned, look.setting, Sized(schema.rows, schema.rows, rows, largest), reach=reach)
+    procedure = kind.procedure(planned, reader.setting, Sized(schema.rows, schema.rows, rows, largest), reach=reach)
 
     def gain(sealed: StoredRows, own: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        first, second = (look.judged(outputs, sealed) for outputs in ((own, champion) if rises else (champion, own)))
-        seen = kind.see_difference(first, second, look.setting, largest, reach=reach)
+        first, second = (reader.judged(outputs, sealed) for outputs in ((own, champion) if rises else (champion, own)))
+        seen = kind.see_difference(first, second, reader.setting, largest, reach=reach)
         return Gained.of(seen.score, seen, mechanism)
 
     return Gain(procedure, gain)
 
 
-def _gain_of_classes(look: ScoreLook, compiler: QueryCompiler) -> Gain:
+def _gain_of_classes(reader: ScoreReader, compiler: QueryCompiler) -> Gain:
     """The gain in an average of F1 over classes, of independent rows."""
-    procedure = ClassGains("f1", compiler.schema.rows, CLASS_GAINS[look.kind.name])
+    procedure = ClassGains("f1", compiler.schema.rows, CLASS_GAINS[reader.kind.name])
 
     def gain(sealed: StoredRows, challenger: NDArray[Any], champion: NDArray[Any]) -> Gained:
-        own, other = (look.judged(outputs, sealed) for outputs in (challenger, champion))
-        seen = SeenClasses.of(own.labels, own.outputs, other.outputs, look.setting.classes)
+        own, other = (reader.judged(outputs, sealed) for outputs in (challenger, champion))
+        seen = SeenClasses.of(own.labels, own.outputs, other.outputs, reader.setting.classes)
         return Gained.of((1.0 + procedure.gain(seen)) / 2.0, seen, compiler.mechanism)
 
     return Gain(procedure, gain)

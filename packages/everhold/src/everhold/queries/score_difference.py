@@ -14,7 +14,7 @@ from everhold.queries.outcome_difference import OutcomeDifference
 from everhold.queries.question import Query, QueryPlan, QuerySpec, paying
 from everhold.queries.score_kinds import OfParts
 from everhold.queries.score_parts import Judged, Sized
-from everhold.queries.score_query import ScoreLook, ScoreQuery, largest_group, open_labels
+from everhold.queries.score_query import ScoreQuery, ScoreReader, largest_group, open_labels
 from everhold.queries.statistic import OneNumber
 from everhold.values.base import BoundQuery
 
@@ -67,7 +67,7 @@ class ScoreDifference(Query["Answer"]):
         kind = compared_by(self.first)
         if tolerance is not None:
             paying(mechanism)
-        first, second = both = (self.first.looked_at(compiler), self.second.looked_at(compiler))
+        first, second = both = (self.first.reader(compiler), self.second.reader(compiler))
         if (first.kind.name, first.setting, first.condition) != (second.kind.name, second.setting, second.condition):
             raise QueryRejected(
                 "the two scores have different names, ranges or rows; expected one score of two predictions, with the "
@@ -76,15 +76,15 @@ class ScoreDifference(Query["Answer"]):
         zero, one = kind.ends(first.setting)
         bound = BoundQuery(
             {"kind": "score difference", "name": kind.name, **first.numbers,
-             "of": [dict(look.seen.described) for look in both]},
+             "of": [dict(reader.seen.described) for reader in both]},
             f"{kind.name} of {first.whose(self.first)} minus {second.whose(self.second)}",
             zero - one, one - zero,
             reads=tuple(dict.fromkeys((*first.seen.names, *second.seen.names))),
-            by_position=any(look.seen.bound.by_position for look in both),
+            by_position=any(reader.seen.bound.by_position for reader in both),
         )  # fmt: skip
         bound = among(bound, first.inside, self.first.where, schema)
         rows, trained = _open_rows(compiler, kind, both)
-        told = [look.seen.told() for look in both]
+        told = [reader.seen.public() for reader in both]
         reach = 1.0 if told[0] is None or told[1] is None else kind.reach(told[0], told[1], first.setting)
         planned = kind.see_difference(*rows, first.setting, largest_group(mechanism, rows[0]), reach=reach)
         counting = max(round(schema.rows * (1.0 if trained else share_that_meets(compiler.training, first.inside))), 1)
@@ -120,19 +120,19 @@ def compared_by(query: ScoreQuery) -> OfParts:
 
 
 def _open_rows(
-    compiler: QueryCompiler, kind: OfParts, both: tuple[ScoreLook, ScoreLook]
+    compiler: QueryCompiler, kind: OfParts, both: tuple[ScoreReader, ScoreReader]
 ) -> tuple[tuple[Judged, Judged], bool]:
     """Public rows that show how far differences spread, and whether they estimate the difference.
 
     Where no training row counts, all of them show the spread.
     """
-    first, second = (look.opened(compiler.training) for look in both)
+    first, second = (reader.opened(compiler.training) for reader in both)
     if first is not None and second is not None:
         setting = both[0].setting
         known = all(kind.is_known(kind.see(rows, setting)) for rows in (first, second))
         every = (first, second) if known else (replace(first, counting=None), replace(second, counting=None))
         return every, known
-    told = [look.seen.told() for look in both]
+    told = [reader.seen.public() for reader in both]
     if told[0] is None or told[1] is None:
         raise QueryRejected(
             "two predictions are compared on the same rows; expected two models, two arrays, or arrays with "

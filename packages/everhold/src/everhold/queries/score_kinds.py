@@ -22,7 +22,7 @@ from everhold.guarantees.intervals.parts import (
     SeenParts,
     units_of,
 )
-from everhold.queries.score_pairs import PairedParts, of_correlation, of_explained, of_root, part_by_part
+from everhold.queries.score_pairs import PairedScores, of_correlation, of_explained, of_root, part_by_part
 from everhold.queries.score_parts import (
     Judged,
     RowPart,
@@ -107,7 +107,7 @@ class OfParts(ScoreKind):
     parts: Callable[[Judged, Setting], Sequence[RowPart]] = field(kw_only=True)
     bounds: Callable[[Setting], Bounds] = field(kw_only=True)
     weights: Callable[[Setting], Sequence[float]] | None = field(default=None, kw_only=True)
-    compared: PairedParts | None = field(default=None, kw_only=True)
+    compared: PairedScores | None = field(default=None, kw_only=True)
 
     takes_groups: ClassVar[bool] = True
     takes_slices: ClassVar[bool] = True

@@ -20,7 +20,7 @@ Parts = Callable[[Judged, Setting], Sequence[RowPart]]
 
 
 @dataclass(frozen=True, slots=True)
-class PairedParts:
+class PairedScores:
     """Parts of the difference of two models in a score.
 
     Attributes:
@@ -38,14 +38,14 @@ class PairedParts:
     only_below: bool = False
 
 
-def part_by_part(parts: Parts, bounds: Callable[[Setting], Bounds]) -> PairedParts:
+def part_by_part(parts: Parts, bounds: Callable[[Setting], Bounds]) -> PairedScores:
     """Of a score that is the average of its parts, whose denominators are those of all predictions."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         pairs = zip(parts(first, setting), parts(second, setting), strict=True)
         return [part.minus(other, reach) for part, other in pairs]
 
-    return PairedParts(apart, lambda setting, reach: partial(_stretched, bounds(setting), reach))
+    return PairedScores(apart, lambda setting, reach: partial(_stretched, bounds(setting), reach))
 
 
 def _stretched(bounds: Bounds, reach: float, low: Floats, high: Floats) -> tuple[float, float]:
@@ -54,19 +54,19 @@ def _stretched(bounds: Bounds, reach: float, low: Floats, high: Floats) -> tuple
     return (1.0 + reach * (2.0 * least - 1.0)) / 2.0, (1.0 + reach * (2.0 * most - 1.0)) / 2.0
 
 
-def of_root() -> PairedParts:
+def of_root() -> PairedScores:
     """Roots of mean squared errors: the difference of the means, and the first mean."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         ((own,), (other,)) = (loss(rows, setting, of="squared") for rows in (first, second))
         return [own.minus(other, reach), own]
 
-    return PairedParts(
+    return PairedScores(
         apart, lambda _, reach: partial(_signed, score_gains.root_gain, reach, 1, 1.0), weights=(0.95, 0.025)
     )
 
 
-def of_explained() -> PairedParts:
+def of_explained() -> PairedScores:
     """R2: the difference of squared errors, the mean label, and the mean square of labels about the centre."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
@@ -79,17 +79,17 @@ def of_explained() -> PairedParts:
         gain = partial(score_gains.explained_gain, centre=setting.centre, scale=scale)
         return partial(_signed, gain, reach, 1, 0.5)
 
-    return PairedParts(apart, bounds, weights=(0.95, 0.0125, 0.0125), only_below=True)
+    return PairedScores(apart, bounds, weights=(0.95, 0.0125, 0.0125), only_below=True)
 
 
-def of_correlation() -> PairedParts:
+def of_correlation() -> PairedScores:
     """Matthews' correlation: differences of two rates, the share of label 1, and the second model's rates."""
 
     def apart(first: Judged, second: Judged, setting: Setting, reach: float) -> list[RowPart]:
         (_, up, down), (share, other_up, other_down) = (correlation_parts(rows, setting) for rows in (first, second))
         return [up.minus(other_up, reach), down.minus(other_down, reach), share, other_up, other_down]
 
-    return PairedParts(
+    return PairedScores(
         apart, lambda _, reach: partial(_signed, score_gains.correlation_gain, reach, 2, 0.5),
         weights=(0.425, 0.425, 0.015, 0.03, 0.03),
     )  # fmt: skip

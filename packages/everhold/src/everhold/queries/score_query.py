@@ -68,29 +68,29 @@ class ScoreQuery(Query["Answer"]):
         mechanism, schema = compiler.mechanism, compiler.schema
         if tolerance is not None:
             paying(mechanism)
-        look = self.looked_at(compiler)
-        seen, by = look.seen, ", ".join(f"{name} {number:g}" for name, number in look.numbers.items())
+        reader = self.reader(compiler)
+        seen, by = reader.seen, ", ".join(f"{name} {number:g}" for name, number in reader.numbers.items())
         unlike = seen.bound.by_position or schema.features_public
         if self.kind.by_rank:
             check_split(self.kind.name, schema, by_rank=unlike)
         bound = BoundQuery(
-            {"kind": "score", "name": self.kind.name, **look.numbers, **seen.described},
-            f"{self.kind.name} of {look.whose(self)}{f' ({by})' if by else ''}",
-            *self.kind.ends(look.setting), reads=seen.names, by_position=seen.bound.by_position,
+            {"kind": "score", "name": self.kind.name, **reader.numbers, **seen.described},
+            f"{self.kind.name} of {reader.whose(self)}{f' ({by})' if by else ''}",
+            *self.kind.ends(reader.setting), reads=seen.names, by_position=seen.bound.by_position,
         )  # fmt: skip
-        bound = among(bound, look.inside, self.where, schema)
+        bound = among(bound, reader.inside, self.where, schema)
         known, procedure = self._planned(
-            compiler, look, None if guess is None else bound.to_mean(as_float(guess)), unlike
+            compiler, reader, None if guess is None else bound.to_mean(as_float(guess)), unlike
         )
         prepared = compiler.planner.of_statistic(bound, guess, known, procedure)
 
         def sealed(rows: StoredRows) -> tuple[Fraction | float, Any]:
-            shown = self.kind.see(look.sealed(rows), look.setting, largest_group(mechanism))
+            shown = self.kind.see(reader.sealed(rows), reader.setting, largest_group(mechanism))
             return shown.score, shown
 
         return OneNumber([prepared], schema, mechanism, sealed)
 
-    def looked_at(self, compiler: QueryCompiler) -> ScoreLook:
+    def reader(self, compiler: QueryCompiler) -> ScoreReader:
         """Predictions, labels and the condition for one holdout.
 
         Raises:
@@ -104,7 +104,7 @@ class ScoreQuery(Query["Answer"]):
                 f"{self.kind.name} is not promised for some rows alone; expected a score of all rows, or one such as "
                 "roc_auc, neg_brier_score or f1"
             )
-        return ScoreLook(
+        return ScoreReader(
             self.kind, self.setting(schema, open_labels(compiler)), BoundRows.of(self.rows, compiler),
             mechanism.dependence.group_column, schema.label_classes,
             None if self.where is None else condition(self.where, schema),
@@ -115,29 +115,29 @@ class ScoreQuery(Query["Answer"]):
         return replace(self, where=where if self.where is None else f"({self.where}) and ({where})")
 
     def _planned(
-        self, compiler: QueryCompiler, look: ScoreLook, guess: float | None, unlike: bool
+        self, compiler: QueryCompiler, reader: ScoreReader, guess: float | None, unlike: bool
     ) -> tuple[Fraction | None, Any]:
         """The score of the training rows, and the procedure; made-up rows stand in for unknown predictions."""
         schema, mechanism, training = compiler.schema, compiler.mechanism, compiler.training
-        rows, part, largest = look.opened(training), 1.0, largest_group(mechanism)
-        empty = rows is not None and not self.kind.is_known(self.kind.see(rows, look.setting, largest))
+        rows, part, largest = reader.opened(training), 1.0, largest_group(mechanism)
+        empty = rows is not None and not self.kind.is_known(self.kind.see(rows, reader.setting, largest))
         trained = rows is not None and not empty
         own = guess is not None or not trained
         if rows is None or not trained:
             at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
             labels = open_labels(compiler)
-            made = made_up(self.kind, look.setting, at, None if labels is None else look.coded(labels))
-            rows, part = made, share_that_meets(training, look.inside)
-        seen = self.kind.see(rows, look.setting, largest_group(mechanism, rows))
+            made = made_up(self.kind, reader.setting, at, None if labels is None else reader.coded(labels))
+            rows, part = made, share_that_meets(training, reader.inside)
+        seen = self.kind.see(rows, reader.setting, largest_group(mechanism, rows))
         sealed, planned = max(round(schema.rows * part), 1), len(rows.labels)
-        if empty and look.inside is not None:  # as few rows are expected to count as training rows do
+        if empty and reader.inside is not None:  # as few rows are expected to count as training rows do
             seen, planned = self.kind.thinned(seen, sealed / planned), sealed
         sized = Sized(
             sealed, schema.rows if own else max(schema.training_rows, 1), planned, largest, unlike,
-            look.inside is not None,
+            reader.inside is not None,
         )  # fmt: skip
         known = Fraction(float(seen.score)) if trained else None
-        return known, self.kind.procedure(seen, look.setting, sized)
+        return known, self.kind.procedure(seen, reader.setting, sized)
 
     def score(self, outputs: NDArray[Any], labels: NDArray[Any], schema: Schema) -> float:
         """The score of open rows, in its own units.
@@ -263,7 +263,7 @@ def check_kind(kind: ScoreKind, mechanism: Mechanism) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreLook:
+class ScoreReader:
     """Reader of predictions and labels; public.
 
     Attributes:

@@ -12,7 +12,7 @@ from everhold.queries.identity import behaviour_digest
 from everhold.queries.label_query import LabelQuery, subject_of
 from everhold.queries.predictions import check_classes, check_known, probabilities
 from everhold.queries.trials import observed
-from everhold.sealing.probe import sealed_values
+from everhold.sealing.code_trials import sealed_values
 from everhold.values.base import BoundQuery, RowFunction, Schema
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class BoundRows:
             found = rows.code.values(self.bound.sealed, self.names, self.width, fault=np.nan)
         return np.asarray(found, dtype=np.float64), rows.table((self.label,))[self.label]
 
-    def told(self) -> NDArray[np.float64] | None:
+    def public(self) -> NDArray[np.float64] | None:
         """Predictions of the sealed rows that are public, as an array is; None of an estimator."""
         if not self.bound.by_position or self.bound.sealed is None:
             return None

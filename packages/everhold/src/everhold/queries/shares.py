@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from everhold.errors import QueryRejected
+from everhold.queries.combined import CombinedQuery
 from everhold.queries.derived import BoundDerived, DerivedQuery, Estimate, ratio
 from everhold.queries.label_query import LabelQuery
 from everhold.queries.means import OneMean, RowwiseQuery
-from everhold.queries.paired import PairedQuery
 from everhold.queries.procedures import takes_ratios
 from everhold.queries.question import QuerySpec
 from everhold.values.base import BoundQuery, Pair, Schema
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WithinQuery(PairedQuery):
+class WithinQuery(CombinedQuery):
     """The mean of row values as far as they lie within others: ``min(u, v)`` on the scale [0, 1].
 
     Of an `error` v is 1 in rows that are missed, as its answer says.
@@ -49,7 +49,7 @@ class WithinQuery(PairedQuery):
         """Both questions."""
         return self.part, self.whole
 
-    def joined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+    def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
         """One question."""
         second = _as_answered(second)
         return BoundQuery(
@@ -106,10 +106,10 @@ class ShareQuery(DerivedQuery):
         """The one question that the mechanism takes; None where it takes two means."""
         if not (takes_ratios(compiler.mechanism) and compiler.schema.training_rows):
             return None
-        bound = self.joined(compiler.parsed(self.part), compiler.parsed(self.whole))
+        bound = self.combined(compiler.parsed(self.part), compiler.parsed(self.whole))
         return bound if bound.trained else None
 
-    def joined(self, part: BoundQuery, whole: BoundQuery) -> BoundQuery:
+    def combined(self, part: BoundQuery, whole: BoundQuery) -> BoundQuery:
         """The one question, of parts that are bound to the same rows.
 
         Raises:

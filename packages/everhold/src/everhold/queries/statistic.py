@@ -108,7 +108,7 @@ class Statistic:
         """A value as a share of the range, rounded down to the grid."""
         return self.grid.position(value) * self.grid.share
 
-    def look(self, sealed: StoredRows) -> tuple[Fraction, float]:
+    def sealed_share(self, sealed: StoredRows) -> tuple[Fraction, float]:
         """The share of the range on sealed rows, exact but for the grid, and what an interval is shown. Secret."""
         share = self.share_of(self.evaluate(sealed))
         return share, float(share)
@@ -174,7 +174,7 @@ class StatisticQuery(Query[Answer]):
             reads=statistic.reads, by_position=statistic.by_position,
         )  # fmt: skip
         prepared = compiler.planner.of_statistic(bound, guess, None if known is None else known[0], procedure)
-        return OneStatistic([prepared], schema, mechanism, statistic.look)
+        return OneStatistic([prepared], schema, mechanism, statistic.sealed_share)
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,10 @@ class OneNumber(OneMean):
     """A number of all rows that is held against its guess: a mean but for the look at the sealed rows.
 
     Attributes:
-        look: From the sealed rows to the number as a share of its range, and what its procedure is shown. Secret.
+        sealed_number: From the sealed rows to the number as a share of its range, and what its procedure is shown. Secret.
     """
 
-    look: Callable[[StoredRows], tuple[Fraction | float, Any]]
+    sealed_number: Callable[[StoredRows], tuple[Fraction | float, Any]]
 
     def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, list[Prepared]]:
         """See `QueryPlan.evaluate`."""
@@ -199,7 +199,7 @@ def evaluated(numbers: Sequence[OneNumber], sealed: StoredRows, *, silent: bool)
         (mean,) = number.prepared
         if mean.procedure is None:
             raise TypeError(f"{mean.bound.shown!r} has no procedure; expected a mechanism that rests on intervals")
-        share, found = number.look(sealed)
+        share, found = number.sealed_number(sealed)
         procedures.append(mean.procedure)
         shares.append(share)
         seen.append(found)

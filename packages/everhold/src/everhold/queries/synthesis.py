@@ -206,7 +206,7 @@ class CountShares:
         errors = [each.standard_error(share) for each, share in zip(self.procedures, table.tolist(), strict=True)]
         off = np.abs(seen.means - table) / np.maximum(errors, 1e-12)
         worst = int(np.argmax(off))
-        share = sum(self.mechanism.cells.told(int(seen.totals[worst]))) / 2.0
+        share = sum(self.mechanism.cells.released(int(seen.totals[worst]))) / 2.0
         closer = abs(share - seen.means[worst]) < abs(table[worst] - seen.means[worst])
         return worst if off[worst] > self.mechanism.allowance and closer else None
 
@@ -225,7 +225,7 @@ class CountShares:
         low, high = ends_of(procedures, seen, one_side, rounding=self.mechanism.rounding)
         table = self.counts.means(weights)
         found = largest_upper(np.maximum(high - table, table - low))
-        told, cost = Around(0.0, self._expected(procedures, table, one_side)).told_above(found)
+        told, cost = Around(0.0, self._expected(procedures, table, one_side)).released_above(found)
         return min(told, 1.0), cost, min(found, 1.0)
 
     def usual(self, nats: float) -> float:
@@ -287,12 +287,14 @@ class SynthesisPlan(OneEntry[Synthesis]):
         """The share of sealed rows of each count; secret."""
         return self.shares.summed(sealed, self.shares.procedures[0].needs)
 
-    def tell(self, nats: float, seen: SealedValues) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
+    def release(
+        self, nats: float, seen: SealedValues
+    ) -> tuple[dict[str, Any], float, tuple[float, float, float] | None]:
         """Marked counts, and the largest error of the table that follows from them."""
         marks, weights, label = list[list[float]](), self.shares.first, math.log(2.0)
         mark_nats = math.log(2.0 * len(self.counts)) + self.mechanism.cells.cost / 1e6
         while len(marks) < _MOST_MARKS and (worst := self.shares.worst(seen, weights)) is not None:
-            share = sum(self.mechanism.cells.told(int(seen.totals[worst]))) / 2.0
+            share = sum(self.mechanism.cells.released(int(seen.totals[worst]))) / 2.0
             marks.append([worst, share])
             weights, label = self.shares.marked(weights, worst, share), label + mark_nats
         error, cost, found = self.shares.error(seen, weights, nats + label)
@@ -307,7 +309,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
         """The largest error that can be told as long as honest training shares correct nothing."""
         return self.shares.usual(nats)
 
-    def told_width(self, answer: Mapping[str, Any]) -> float:
+    def released_width(self, answer: Mapping[str, Any]) -> float:
         """The error that was told."""
         return float(answer["within"])
 

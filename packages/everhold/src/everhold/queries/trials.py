@@ -9,7 +9,7 @@ import numpy as np
 
 from everhold.queries.identity import behaviour_digest
 from everhold.queries.label_query import EstimatedValues
-from everhold.sealing.probe import (
+from everhold.sealing.code_trials import (
     check_rows_alone,
     made_up_rows,
     made_up_values,

@@ -125,9 +125,9 @@ class Decision:
     refused: bool = False
 
     @classmethod
-    def of_challenge(cls, gate: GateAccount, told: ExecutionResult, *, question: str, shown: str) -> Self:
+    def of_challenge(cls, gate: GateAccount, result: ExecutionResult, *, question: str, shown: str) -> Self:
         """The decision on a challenge that was asked; `gate` is as it was before."""
-        (entry,) = told.entries
+        (entry,) = result.entries
         if entry is None:
             return cls(gate, question, shown, promoted=False, refused=True)
         now = Accounts.from_state(entry.state_after).of(Gates).by_name[gate.name]
@@ -140,7 +140,7 @@ class Decision:
         return cls(gate, question, shown, promoted=bool(gate.before), repeated=True)
 
     def verdict(
-        self, told: ExecutionResult, *, confidence: float, margin: float, high: float | None, metric: str,
+        self, result: ExecutionResult, *, confidence: float, margin: float, high: float | None, metric: str,
         about: str | None,
     ) -> Verdict:  # fmt: skip
         """The verdict in the metric's units; `margin`, `high`, `metric` and `about` as for `Verdict`."""
@@ -149,7 +149,7 @@ class Decision:
         return Verdict(
             promoted=promoted, low=margin if promoted else None, high=high if promoted else None,
             champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
-            remaining={**told.remaining, **own}, statement=told.statement, confidence=confidence, gate=gate.name,
+            remaining={**result.remaining, **own}, statement=result.statement, confidence=confidence, gate=gate.name,
             margin=margin, metric=metric, charged=self.charged, question=self.question, repeated=self.repeated,
-            refused=self.refused, analyst=told.analyst, about=about, shown=self.shown,
+            refused=self.refused, analyst=result.analyst, about=about, shown=self.shown,
         )  # fmt: skip

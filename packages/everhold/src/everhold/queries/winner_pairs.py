@@ -11,7 +11,7 @@ import numpy as np
 
 from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums
 from everhold.guarantees.intervals.betting import Bets, Betting, GroupBetting
-from everhold.queries.candidates import SealedValues, look_at
+from everhold.queries.candidates import SealedValues, evaluate_sealed
 from everhold.queries.difference import DifferenceQuery
 from everhold.queries.means import Prepared, RowwiseQuery
 
@@ -62,7 +62,7 @@ class WinnerPairs:
     def _prepared(self, one: int) -> list[Prepared]:
         """The differences of all others and one candidate."""
         differences = [
-            DifferenceQuery(self.queries[other], self.queries[one]).joined(self.bound[other], self.bound[one])
+            DifferenceQuery(self.queries[other], self.queries[one]).combined(self.bound[other], self.bound[one])
             for other in range(len(self.bound)) if other != one
         ]  # fmt: skip
         needs: Needs = "cells" if self.mechanism.dependence.binomial_tails else "groups"
@@ -70,7 +70,9 @@ class WinnerPairs:
         training = self.compiler.training
         if training is not None and all(each.trained for each in differences):
             rows, group_by = training.counting(differences[0]), self.mechanism.dependence.group_column
-            _, seen = rows.look(differences, [needs] * len(differences), group_by=group_by, unit=self.mechanism.unit)
+            _, seen = rows.evaluate(
+                differences, [needs] * len(differences), group_by=group_by, unit=self.mechanism.unit
+            )
         return [
             Prepared(bound, -1, from_training=False, procedure=self._procedure(needs, spread))
             for bound, spread in zip(differences, seen, strict=True)
@@ -89,10 +91,10 @@ class WinnerPairs:
             return Cells(zeros, zeros, unit)
         return GroupSums(none, none, none, unit)
 
-    def look(self, sealed: StoredRows, one: int) -> PairsOfOne:
+    def evaluate(self, sealed: StoredRows, one: int) -> PairsOfOne:
         """The differences of one candidate and their sealed values; secret."""
         prepared = self._prepared(one)
-        return PairsOfOne(one, prepared, look_at(prepared, sealed, self.compiler.schema, self.mechanism))
+        return PairsOfOne(one, prepared, evaluate_sealed(prepared, sealed, self.compiler.schema, self.mechanism))
 
     def largest(self, pairs: PairsOfOne, nats: float, *, lowest: bool) -> float:
         """The most by which any other candidate is better than one, in units of a mean (Lemma M).

@@ -174,7 +174,7 @@ def seal_arrival(
             for what, source in given.items():
                 made[what] = _written(connection, source, what=what, schema=schema, path=paths[what])
             line(1)
-            with _told_of_appending():
+            with _errors_of_appending():
                 check_arriving_labels([FileSide(connection, what, schema.columns) for what in sides], schema)
                 _check_ids(connection, sides, earlier)
                 if earlier.group_by is not None:
@@ -203,7 +203,7 @@ def seal_arrival(
 
 def _written(connection: duckdb.DuckDBPyConnection, source: RowSource, *, what: str, schema: Schema, path: Path) -> int:
     """Read one side and write its file; returns the number of rows."""
-    with _told_of_appending():
+    with _errors_of_appending():
         read_rows(connection, source, name=f"{what}_source", what=what, most_rows=MOST_ROWS)
         columns = column_kinds(connection.view(f"{what}_source"))
         if dict(columns) != dict(schema.columns):
@@ -303,7 +303,7 @@ def _check_new(earlier: EarlierFiles, number: int, paths: Mapping[str, Path]) ->
 
 
 @contextmanager
-def _told_of_appending() -> Iterator[None]:
+def _errors_of_appending() -> Iterator[None]:
     """Errors of sealing, in the words of appending."""
     try:
         yield

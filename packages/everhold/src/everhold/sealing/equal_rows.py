@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from everhold.values.expressions import ColumnKind
 
 __all__ = [
-    "Repetitions", "check_equal_rows", "excess_by_chance", "more_pairs_than_chance", "repetitions", "telling_column",
+    "Repetitions",
+    "check_equal_rows",
+    "distinguishing_column",
+    "excess_by_chance",
+    "more_pairs_than_chance",
+    "repetitions",
 ]  # fmt: skip
 
 _BY_CHANCE = 1e-5
@@ -163,7 +168,7 @@ def repetitions(connection: duckdb.DuckDBPyConnection, columns: Mapping[str, Col
     )
 
 
-def telling_column(
+def distinguishing_column(
     connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, row_id: str | None
 ) -> str | None:
     """The column of most different values in the view ``training`` that neither numbers nor names rows."""

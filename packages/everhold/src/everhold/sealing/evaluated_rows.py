@@ -138,7 +138,7 @@ class EvaluatedRows(ABC):
                 totals[list(written)] = self._expression_totals(list(written.values()), parts=parts, unit=unit)
         return totals
 
-    def look(
+    def evaluate(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], *, parts: int = 1, group_by: str | None = None,
         unit: int = UNIT,
     ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
@@ -250,12 +250,12 @@ def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -
             return [query]
         return [*leaves_of(query.pair.first), *leaves_of(query.pair.second)]
 
-    def joined(query: BoundQuery) -> NDArray[np.int64]:
+    def combined(query: BoundQuery) -> NDArray[np.int64]:
         if query.pair is None or computed(query):
             return next(found)
         if query.pair.how == "ratio":
             raise ValueError("a ratio has no row values; expected its numerator and its denominator")
-        first, second = joined(query.pair.first), joined(query.pair.second)
+        first, second = combined(query.pair.first), combined(query.pair.second)
         if query.pair.how == "difference":
             return (unit + first - second) // 2
         return np.minimum(first, second if query.pair.how == "within" else unit - second)
@@ -266,7 +266,7 @@ def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -
     columns = rows._expression_grids([leaf.row_value for leaf in new if leaf.row_value is not None], unit=unit)
     grids = iter([rows.code.grid(leaf, unit=unit) if leaf.row_value is None else next(columns) for leaf in new])
     found = iter([next(grids) if grid is None else grid for grid in known])
-    return [joined(query) for query in queries]
+    return [combined(query) for query in queries]
 
 
 def _shown(

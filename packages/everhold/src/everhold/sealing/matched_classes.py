@@ -109,8 +109,8 @@ def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
 
 def _match(connection: duckdb.DuckDBPyConnection, column: str) -> float:
     """`chance_of_match` of one column; 1 where it has too many values for classes."""
-    looked_at = f"SELECT {column} AS value FROM training LIMIT {_LOOKED_AT}"
-    if connection.execute(f"SELECT count(DISTINCT value) FROM ({looked_at})").fetchall()[0][0] > _MOST_CLASSES:
+    reader = f"SELECT {column} AS value FROM training LIMIT {_LOOKED_AT}"
+    if connection.execute(f"SELECT count(DISTINCT value) FROM ({reader})").fetchall()[0][0] > _MOST_CLASSES:
         return 1.0
     counted = "SELECT CAST({0} AS VARCHAR) AS value, count(*) AS number FROM {1} GROUP BY 1"
     found = connection.execute(

@@ -96,7 +96,7 @@ class PartedRows(StoredRows):
         _, index = np.unique(texts, return_inverse=True)
         return np.asarray(index, dtype=np.int64)
 
-    def _stretches(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
+    def _blocks(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
         """See `StoredRows`; rows that arrive are in no order but that of their arrival."""
         return None
 

@@ -227,7 +227,7 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[
 
 
 def check_most_rows(most_rows: int) -> int:
-    """The wished limit as a plain whole number.
+    """The requested limit as a plain whole number.
 
     Raises:
         ValueError: If it is none.

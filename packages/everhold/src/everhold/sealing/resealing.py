@@ -208,7 +208,7 @@ class Content:
         enough = common >= _LEAST_COMMON and in_both >= _MOSTLY * min(self.distinct, other.distinct)
         return equal or (mostly_different and enough)
 
-    def is_told_about(self, other: Content) -> bool:
+    def may_name(self, other: Content) -> bool:
         """True if a match with another table may be told to a steward who perhaps does not know the other's rows.
 
         Then a match takes at least 500 of the other table's rows, and a quarter of them; a small table or a much
@@ -254,7 +254,7 @@ def same_rows(folder: Path, others: Sequence[HoldoutRecord], content: Callable[[
         other.name
         for other in others
         if other.name in sealer.holdouts and other.name in known
-        and (mine[0].is_told_about(known[other.name]) or _sealed_with(folder.parent, other) == sealer.token)
+        and (mine[0].may_name(known[other.name]) or _sealed_with(folder.parent, other) == sealer.token)
     }  # fmt: skip
     _write_compared(folder, sealer, [name for name in same if name not in told])
     return [name for name in same if name in told]
@@ -298,7 +298,7 @@ def arrived_elsewhere(
         found = _content(folder.parent, other)
         if found is None or not any(mine.resembles(each) for each in (found, *_arrived(folder.parent, other))):
             continue
-        told = sealer is None or (other.name in sealer.holdouts and mine.is_told_about(found))
+        told = sealer is None or (other.name in sealer.holdouts and mine.may_name(found))
         (same if told else untold).append(other.name)
     if sealer is not None:
         _write_compared(folder, sealer, untold, path.with_suffix(".json").name.replace("arrival", "compared"))

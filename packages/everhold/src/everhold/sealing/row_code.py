@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.sealing.probe import public_values, sealed_values
+from everhold.sealing.code_trials import public_values, sealed_values
 from everhold.values.base import Joined, Kept
 from everhold.values.evaluation import clip_to_grid, to_grid
 

@@ -72,7 +72,7 @@ class RowStore(Protocol):
             Shape (queries, parts), in grid units.
         """
 
-    def look(
+    def evaluate(
         self,
         queries: Sequence[BoundQuery],
         needs: Sequence[Needs],

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-__all__ = ["STRETCH", "Parts", "SplitRule", "by_chance", "by_class", "by_group", "by_time", "split_file"]
+__all__ = ["BLOCK", "Parts", "SplitRule", "by_chance", "by_class", "by_group", "by_time", "split_file"]
 
-STRETCH = "stretch"
-"""Column that numbers stretches of a series, which are declared as groups."""
+BLOCK = "block"
+"""Column that numbers blocks of a series, which are declared as groups."""
 
 _TRAINED, _SEALED, _NOBODY = 0, 1, 2
 _SECONDS_OF_A_DAY = 86_400.0
-_GAPS_OF_A_STRETCH = 4.0  # so that means of rows that remember as long as the gap spread 1.04 times as far as declared
+_GAPS_OF_A_BLOCK = 4.0  # so that means of rows that remember as long as the gap spread 1.04 times as far as declared
 _MOST_CLASSES = 1_000
-_MOST_STRETCHES = 2.0**52  # whose numbers are exact
+_MOST_BLOCKS = 2.0**52  # whose numbers are exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +110,10 @@ def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator)
     _, first, found, counts = np.unique(classes, return_index=True, return_inverse=True, return_counts=True)
     if len(counts) > _MOST_CLASSES:
         raise _refused(f"the column has {len(counts):,} values", f"expected at most {_MOST_CLASSES:,} classes")
-    wished = share * counts
-    taken = np.floor(wished).astype(np.int64)
+    requested = share * counts
+    taken = np.floor(requested).astype(np.int64)
     missing = _number(len(classes), share, "rows") - int(taken.sum())
-    taken[np.lexsort((first, taken - wished))[: max(missing, 0)]] += 1  # the largest remainders
+    taken[np.lexsort((first, taken - requested))[: max(missing, 0)]] += 1  # the largest remainders
     side = np.zeros(len(classes), dtype=np.int8)
     for each in np.argsort(first):
         members = np.flatnonzero(found == each)
@@ -121,20 +121,18 @@ def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator)
     return Parts(side)
 
 
-def by_time(times: NDArray[np.float64], share: float, *, gap: float, stretch: float) -> Parts:
+def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: float) -> Parts:
     """The last rows are sealed, and those less than a gap before them are nobody's.
 
     Args:
         times: Shape (rows,).
         share: Of the rows; rows of one time stay together.
         gap: In units of the times.
-        stretch: Length of the stretches that are numbered, in units of the times.
+        block: Length of the blocks that are numbered, in units of the times.
     """
     rows = len(times)
-    if (times.max() - times.min()) / stretch >= _MOST_STRETCHES:
-        raise _refused(
-            f"stretches of {stretch:g} are too short for such times", "expected a longer one, or a larger gap"
-        )
+    if (times.max() - times.min()) / block >= _MOST_BLOCKS:
+        raise _refused(f"blocks of {block:g} are too short for such times", "expected a longer one, or a larger gap")
     first = float(np.sort(times)[rows - _number(rows, share, "rows")])
     side = np.where(times >= first, _SEALED, np.where(times > first - gap, _NOBODY, _TRAINED)).astype(np.int8)
     parts = Parts(side)
@@ -143,8 +141,8 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, stretch: fl
             f"no row is left before the gap: {parts.sealed_rows:,} are sealed and {parts.left_out:,} are in the gap",
             "expected a smaller share or gap",
         )
-    before = np.floor((times - times.min()) / stretch)
-    after = np.floor((times - first) / stretch) + before[side == _TRAINED].max() + 1.0
+    before = np.floor((times - times.min()) / block)
+    after = np.floor((times - first) / block) + before[side == _TRAINED].max() + 1.0
     return Parts(side, np.where(side == _SEALED, after, before).astype(np.int64))
 
 
@@ -172,10 +170,10 @@ class SplitRule:
     Attributes:
         share: About which share of the rows is sealed, in (0, 1).
         groups: Column whose equal values belong together: whole groups are sealed.
-        time: Column of times: the last rows are sealed, and `STRETCH` is added.
+        time: Column of times: the last rows are sealed, and `BLOCK` is added.
         stratify: Column whose values keep their shares.
         gap: With a time: days, or units of a column of numbers, that are left out.
-        stretch: With a time: days, or units, that are numbered as one stretch; four times the gap by default.
+        block: With a time: days, or units, that are numbered as one block; four times the gap by default.
     """
 
     share: float
@@ -183,12 +181,12 @@ class SplitRule:
     time: str | None = None
     stratify: str | None = None
     gap: float = 0.0
-    stretch: float | None = None
+    block: float | None = None
 
     @property
     def group_column(self) -> str | None:
         """Column of both files whose equal values belong together; None if there is none."""
-        return STRETCH if self.time else self.groups
+        return BLOCK if self.time else self.groups
 
 
 def split_file(
@@ -240,10 +238,8 @@ def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.rando
     if time is None:
         values = _fetched(connection, f"hash({quoted(named)})").view(np.int64)
         return (by_group if rule.groups else by_class)(values, share, rng)
-    if STRETCH in {name.casefold() for name in kinds}:
-        raise _refused(
-            f"there is a column {STRETCH!r} already", "rename it: stretches of the series are numbered there"
-        )
+    if BLOCK in {name.casefold() for name in kinds}:
+        raise _refused(f"there is a column {BLOCK!r} already", "rename it: blocks of the series are numbered there")
     if kinds[time] not in (ColumnKind.TIME, ColumnKind.NUMBER):
         raise _refused(f"the column {time!r} holds {kinds[time].value}s", "expected dates, timestamps or numbers")
     of_days = kinds[time] is ColumnKind.TIME
@@ -251,8 +247,8 @@ def _parts(connection: duckdb.DuckDBPyConnection, rule: SplitRule, rng: np.rando
     times = _fetched(connection, f"epoch({quoted(time)})" if of_days else f"{quoted(time)}::DOUBLE")
     if not np.all(np.isfinite(times)):
         raise _refused(f"the column {time!r} has infinite times", "expected finite ones")
-    stretch = rule.stretch or _GAPS_OF_A_STRETCH * rule.gap
-    return by_time(times, share, gap=rule.gap * unit, stretch=stretch * unit)
+    block = rule.block or _GAPS_OF_A_BLOCK * rule.gap
+    return by_time(times, share, gap=rule.gap * unit, block=block * unit)
 
 
 def _check_column(connection: duckdb.DuckDBPyConnection, name: str, kinds: dict[str, ColumnKind]) -> None:
@@ -272,9 +268,9 @@ def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.flo
 
 def _write(connection: duckdb.DuckDBPyConnection, parts: Parts, side: int, path: Path, *, numbered: bool) -> None:
     """The rows of one side, read with their sides in step."""
-    columns = {"side": parts.side, **({STRETCH: parts.groups} if numbered and parts.groups is not None else {})}
+    columns = {"side": parts.side, **({BLOCK: parts.groups} if numbered and parts.groups is not None else {})}
     connection.register("sides", columns)
-    added = f", sides.{STRETCH}" if numbered else ""
+    added = f", sides.{BLOCK}" if numbered else ""
     if side == _SEALED:
         os.close(create_private(path))
     escaped = str(path).replace("'", "''")

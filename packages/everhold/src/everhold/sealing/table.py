@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.dependence.stretches import sizes_of_stretches, stretch_of_rows
+from everhold.dependence.blocks import block_of_rows, sizes_of_blocks
 from everhold.progress import progress
 from everhold.sealing.columns import ColumnStore
 from everhold.sealing.duckdb_files import POSITION
@@ -161,16 +161,16 @@ class StoredRows(EvaluatedRows):
             raise ValueError("the rows are sealed; expected the training rows")
         return self.group_index(column)
 
-    def stretches_of_rows(self, order_by: Sequence[str]) -> NDArray[np.int64]:
-        """The stretch of each public row in an order, as for `stretch_totals`; shape (rows,)."""
+    def blocks_of_rows(self, order_by: Sequence[str]) -> NDArray[np.int64]:
+        """The block of each public row in an order, as for `block_totals`; shape (rows,)."""
         with self.reading():
-            stretches = self._stretches(tuple(order_by)) if order_by else None
-        return stretch_of_rows(self.rows) if stretches is None else stretches
+            blocks = self._blocks(tuple(order_by)) if order_by else None
+        return block_of_rows(self.rows) if blocks is None else blocks
 
-    def stretch_totals(
+    def block_totals(
         self, queries: Sequence[BoundQuery], *, order_by: Sequence[str] = (), unit: int = UNIT
     ) -> NDArray[np.int64]:
-        """Exact sums of row values over stretches of public rows that follow each other, in one pass as for `totals`.
+        """Exact sums of row values over blocks of public rows that follow each other, in one pass as for `totals`.
 
         Args:
             queries: Queries with an expression or with a function of training rows.
@@ -178,17 +178,17 @@ class StoredRows(EvaluatedRows):
             unit: Grid steps between 0 and 1.
 
         Returns:
-            Shape (queries, stretches), in grid units; the stretches are those of `stretch_of_rows`.
+            Shape (queries, blocks), in grid units; the blocks are those of `block_of_rows`.
 
         Raises:
             QueryRejected: If a function fails.
         """
-        count = len(sizes_of_stretches(self.rows))
+        count = len(sizes_of_blocks(self.rows))
         totals = np.zeros((len(queries), count), dtype=np.int64)
         written: dict[int, Any] = {}
         with self.reading():
-            stretches = self._stretches(tuple(order_by)) if order_by else None
-            of_rows = stretch_of_rows(self.rows) if stretches is None else stretches
+            blocks = self._blocks(tuple(order_by)) if order_by else None
+            of_rows = block_of_rows(self.rows) if blocks is None else blocks
             for place, query in enumerate(queries):
                 if (value := self._value(query)) is not None:
                     written[place] = value
@@ -206,17 +206,17 @@ class StoredRows(EvaluatedRows):
     def is_in_order(self, column: str) -> bool:
         """True if the file is in the order of a column already; of public rows only."""
         with self.reading():
-            return self._stretches((column,)) is None
+            return self._blocks((column,)) is None
 
-    def _stretches(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
-        """The stretch of each row in an order; None if that is the order of the file."""
+    def _blocks(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
+        """The block of each row in an order; None if that is the order of the file."""
         if order_by not in self._orders:
             place = f"row_number() OVER (ORDER BY {', '.join(map(quoted, (*order_by, POSITION)))}) - 1"
             found = self._arrays_of(f"SELECT {POSITION} AS p, {place} AS place FROM {self.engine.source}")
             places = np.empty(self.rows, dtype=np.int64)
             places[np.asarray(found["p"])] = found["place"]
             in_file = bool(np.all(np.diff(places) > 0))
-            self._orders[order_by] = None if in_file else stretch_of_rows(self.rows)[places]
+            self._orders[order_by] = None if in_file else block_of_rows(self.rows)[places]
         return self._orders[order_by]
 
     def _arrays_of(self, sql: str) -> dict[str, NDArray[Any]]:

@@ -5,8 +5,8 @@ They need pytest and Hypothesis. Each suite says in its docstring what an extens
     from everhold.testing import MechanismContract
 
     class TestMine(MechanismContract):
-        def make(self, **wish):
-            return Mine.tuned(**wish)
+        def make(self, **request):
+            return Mine.tuned(**request)
 """
 
 from everhold.testing.dependence import DependenceContract

@@ -59,10 +59,10 @@ class DependenceContract:
         model = self.make()
         served = []
         for name, kind in MECHANISMS.items():
-            wish: dict[str, Any] = {"rows": self.rows, "queries": 5, "confidence": 0.9}
+            wanted: dict[str, Any] = {"rows": self.rows, "queries": 5, "confidence": 0.9}
             if kind.recommendable():
                 with suppress(DependenceError):  # it takes no rows that depend on each other so
-                    tied, free = (kind.tuned(**wish, dependence=rows) for rows in (model, Independent()))
+                    tied, free = (kind.tuned(**wanted, dependence=rows) for rows in (model, Independent()))
                     served.append(name)
                     near = 1.0 - 1e-3  # tuning ends near the best scale
                     assert tied.promise().radius >= free.promise().radius * near

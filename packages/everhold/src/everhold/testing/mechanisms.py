@@ -3,8 +3,8 @@
 ::
 
     class TestMine(MechanismContract):
-        def make(self, **wish):
-            return Mine.tuned(**wish)
+        def make(self, **request):
+            return Mine.tuned(**request)
 """
 
 import json
@@ -33,14 +33,14 @@ INHERITED = settings(
 
 
 class MechanismContract:
-    """Properties of every mechanism; `make` returns one for the wish ``rows``, ``queries``, ``confidence``."""
+    """Properties of every mechanism; `make` returns one for the request ``rows``, ``queries``, ``confidence``."""
 
     _made: Any
     price = 1  # of an answer that comes from the holdout
     plan = {"rows": ROWS, "queries": QUERIES, "confidence": 0.95}  # noqa: RUF012
 
-    def make(self, **wish):
-        """The mechanism to test, tuned for a wish."""
+    def make(self, **wanted):
+        """The mechanism to test, tuned for a request."""
         raise NotImplementedError
 
     def evaluations(self, mechanism, means):
@@ -174,7 +174,7 @@ class MechanismContract:
         ("change", "smaller"),
         [({"rows": 2 * ROWS}, True), ({"queries": 2 * QUERIES}, False), ({"confidence": 0.99}, False)],
     )
-    def test_the_radius_is_monotone_in_the_wish(self, change, smaller):
+    def test_the_radius_is_monotone_in_the_request(self, change, smaller):
         radius, changed = self.mechanism().promise().radius, self.make(**{**self.plan, **change}).promise().radius
         assert changed < radius if smaller else changed > radius
 
@@ -183,7 +183,7 @@ class MechanismContract:
         [{"rows": 0}, {"rows": 2.5}, {"rows": True}, {"rows": 2**40}, {"queries": 0}, {"queries": -1}, {"unit": 0},
          {"confidence": 0.0}, {"confidence": 1.0}, {"confidence": math.nan}],
     )  # fmt: skip
-    def test_wrong_wishes_are_refused(self, wrong):
+    def test_wrong_requests_are_refused(self, wrong):
         mechanism = self.mechanism()
         shared = {"rows": mechanism.rows, "queries": mechanism.queries, "unit": mechanism.unit}
         with pytest.raises(ValueError, match=next(iter(wrong))):

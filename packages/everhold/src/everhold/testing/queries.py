@@ -41,11 +41,11 @@ class QueryContract:
     @pytest.fixture
     def holdout(self, tmp_path: Any) -> Any:
         """A holdout of `table`, with training rows."""
-        wish: dict[str, Any] = {"queries": self.queries, "mechanism": self.mechanism, "allow_vacuous": True}
+        wanted: dict[str, Any] = {"queries": self.queries, "mechanism": self.mechanism, "allow_vacuous": True}
         rows = {name: np.array_split(np.asarray(column), 2) for name, column in self.table().items()}
         sealed, training = ({name: halves[side] for name, halves in rows.items()} for side in (0, 1))
         with Holdout.create(
-            tmp_path / "s.db", "contract", holdout=sealed, training=training, **settings_from(wish)
+            tmp_path / "s.db", "contract", holdout=sealed, training=training, **settings_from(wanted)
         ) as made:
             yield made
 

@@ -145,7 +145,7 @@ class RowsContract:
         yes_no = joined("ratio", _TEXTS[4], _TEXTS[0])
         bound = [*means, *means, joined("difference", _TEXTS[1], _TEXTS[2]), ratio, ratio, yes_no, yes_no]
         needs: list[Any] = ["cells"] * 6 + ["groups"] * 6 + ["cells", "pairs", "group_pairs", "pairs", "group_pairs"]
-        found, expected = (stored.look(bound, needs, group_by="patient", unit=unit) for stored in (there, here))
+        found, expected = (stored.evaluate(bound, needs, group_by="patient", unit=unit) for stored in (there, here))
         assert np.array_equal(found[0], expected[0])
         assert all(_same(one, other) for one, other in zip(found[1], expected[1], strict=True))
         counted = [int(np.sum(expected[1][place].counts)) for place in (0, 6, 13)]
@@ -162,7 +162,7 @@ class RowsContract:
         assert np.array_equal(there.totals(bound), here.totals(bound))
         assert np.array_equal(there.row_values(bound[0]), here.row_values(bound[0]))
         mixed = [joined("difference", mean(lambda rows: rows["share"]), _TEXTS[1])]
-        (seen,), (expected,) = (stored.look(mixed, ["cells"])[1] for stored in (there, here))
+        (seen,), (expected,) = (stored.evaluate(mixed, ["cells"])[1] for stored in (there, here))
         assert _same(seen, expected)
         for name in ("x", "kind", "late"):
             found, other = there.table([name])[name], here.table([name])[name]

@@ -88,7 +88,7 @@ class Joined:
 
     def __call__(self, table: Table) -> NDArray[Any]:
         """Not offered: the predictions stay in the engine."""
-        raise TypeError("joined predictions stay in the engine; expected RowStore.look")
+        raise TypeError("joined predictions stay in the engine; expected RowStore.evaluate")
 
 
 @runtime_checkable

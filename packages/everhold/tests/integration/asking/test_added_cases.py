@@ -91,7 +91,7 @@ def test_nothing_is_added_while_a_challenge_is_open(suite, guards, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("found", "wish", "said"),
+    ("found", "wanted", "said"),
     [
         (results(60), {"baseline": results(60)}, "no result of a new case"),
         (results(70), {}, "expected baseline="),
@@ -101,10 +101,10 @@ def test_nothing_is_added_while_a_challenge_is_open(suite, guards, monkeypatch):
         (results(70), {"baseline": results(70), "gate": "other"}, "no gate named"),
     ],
 )
-def test_cases_that_cannot_be_added_change_nothing(suite, found, wish, said):
+def test_cases_that_cannot_be_added_change_nothing(suite, found, wanted, said):
     before = suite.status()["ledger_head"]
     with pytest.raises((eh.QueryRejected, ValueError), match=said):
-        eh.add_cases(suite, found, **wish)
+        eh.add_cases(suite, found, **wanted)
     assert suite.status()["ledger_head"] == before
     assert suite.gate(name="main").challenge(results(60)).promoted is False
 
@@ -122,7 +122,7 @@ def test_a_group_arrives_whole(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("wanted", "said"),
     [
         ({"better": "nothing"}, "has no nothing"),
         ({"better": "a / b / c"}, "ratio of two columns"),
@@ -131,9 +131,9 @@ def test_a_group_arrives_whole(tmp_path):
         ({"better": "a", "margin": 2.0}, "the margin is 2.0"),
     ],
 )
-def test_a_suite_that_cannot_have_its_gate_is_not_sealed(tmp_path, wish, said):
+def test_a_suite_that_cannot_have_its_gate_is_not_sealed(tmp_path, wanted, said):
     with pytest.raises(eh.QueryRejected, match=said):
-        eh.seal_cases(tmp_path / "s.db", results=results(60), **wish)
+        eh.seal_cases(tmp_path / "s.db", results=results(60), **wanted)
     eh.seal_cases(tmp_path / "s.db", results=results(60), better="a").close()
 
 

@@ -58,29 +58,29 @@ def budget(tmp_path):
 @pytest.fixture
 def looks(monkeypatch):
     """The questions for which the sealed rows were looked at."""
-    seen, totals, look = [], StoredRows.totals, StoredRows.look
+    seen, totals, look = [], StoredRows.totals, StoredRows.evaluate
 
-    def spied(self, bound, **wish):
+    def spied(self, bound, **wanted):
         if self._sealed:
             seen.extend(bound)
-        return totals(self, bound, **wish)
+        return totals(self, bound, **wanted)
 
-    def spied_look(self, bound, needs, **wish):
+    def spied_look(self, bound, needs, **wanted):
         if self._sealed:  # plain totals are seen by the other
             seen.extend(query for query, need in zip(bound, needs, strict=True) if need != "total")
-        return look(self, bound, needs, **wish)
+        return look(self, bound, needs, **wanted)
 
-    monkeypatch.setattr(StoredRows, "look", spied_look)
+    monkeypatch.setattr(StoredRows, "evaluate", spied_look)
     monkeypatch.setattr(StoredRows, "totals", spied)
     return seen
 
 
-def findings(holdout, **wish):
+def findings(holdout, **wanted):
     key = holdout._executor.key.seal_key
     return [
         finding.what
         for finding in verify(
-            holdout._executor.store, holdout._executor.record.name, **{"seal_key": key, **wish}
+            holdout._executor.store, holdout._executor.record.name, **{"seal_key": key, **wanted}
         ).findings
     ]
 

@@ -21,13 +21,13 @@ def results(success, *, cost=0.3, seed=0, runs=1, ids=range(CASES)):
     return {f"t{case}": [{"accuracy": int(rng.random() < success), "cost": cost} for _ in range(runs)] for case in ids}
 
 
-def create(folder, *, queries=100, **wish):
+def create(folder, *, queries=100, **wanted):
     rows = {"case": [f"t{n}" for n in range(CASES)], "site": [n // 3 for n in range(CASES)]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", eh.EverholdWarning)
         return eh.Holdout.create(
             f"sqlite:///{folder}/study.db", "suite", holdout=rows, rows=eh.Rows(row_id="case"),
-            planning=eh.Planning(allow_vacuous=True), mechanism="guess_and_check", queries=queries, **wish,
+            planning=eh.Planning(allow_vacuous=True), mechanism="guess_and_check", queries=queries, **wanted,
         )  # fmt: skip
 
 
@@ -82,21 +82,21 @@ def priced(cost, *, passed=1.0, share=1.0):
 
 
 def test_a_ratio_is_held_against_a_number(holdout):
-    wish = {"better": "accuracy", "at_most": {"cost / accuracy": 0.8}, "at_least": {"accuracy": 0.5}}
-    gate = holdout.gate(**wish, champion=priced(0.9, passed=0.1), name="ratio")
+    wanted = {"better": "accuracy", "at_most": {"cost / accuracy": 0.8}, "at_least": {"accuracy": 0.5}}
+    gate = holdout.gate(**wanted, champion=priced(0.9, passed=0.1), name="ratio")
     assert "(guard: accuracy at least 0.5, cost / accuracy at most 0.8)" in gate.status()["metric"]
     assert not gate.challenge(priced(0.85), challenger="too dear for what it solves").promoted
     assert not gate.challenge(priced(0.1, passed=0.5), challenger="half").promoted
     assert gate.challenge(priced(0.3), challenger="cheap").promoted
     assert holdout.gate(name="ratio").suite == gate.suite
-    assert holdout.gate(**wish, champion=priced(0.9, passed=0.1), name="ratio").name == "ratio"
+    assert holdout.gate(**wanted, champion=priced(0.9, passed=0.1), name="ratio").name == "ratio"
 
 
 def test_a_ratio_is_compared_with_the_champion_and_with_the_baseline(tmp_path):
     with create(tmp_path) as holdout:
         ratios = ["cost / accuracy", "refund / accuracy"]
-        wish = {"better": ratios[0], "margin": 0.1, "not_worse": {ratios[1]: 0.5}, "lower": ratios}
-        gate = holdout.gate(**wish, champion=priced(0.8, passed=0.5), name="ratio")
+        wanted = {"better": ratios[0], "margin": 0.1, "not_worse": {ratios[1]: 0.5}, "lower": ratios}
+        gate = holdout.gate(**wanted, champion=priced(0.8, passed=0.5), name="ratio")
         assert gate.challenge(priced(0.8, passed=0.6), challenger="hardly").promoted is False
         verdict = gate.challenge(priced(0.1, passed=0.9), challenger="cheap")
         assert (verdict.promoted, verdict.low, verdict.high) == (True, 0.1, None)
@@ -141,7 +141,7 @@ def test_a_difference_of_columns_is_a_metric(holdout):
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("wanted", "said"),
     [
         ({"better": "refund - cost / accuracy"}, "expected a ratio of two columns"),
         ({"better": "accuracy", "not_worse": {"cost / accuracy": -0.1}}, "slack has to be above 0"),
@@ -152,10 +152,10 @@ def test_a_difference_of_columns_is_a_metric(holdout):
         ({"better": "accuracy", "ranges": {"price": (0, 2)}}, "'price' is no metric"),
     ],
 )  # fmt: skip
-def test_claims_that_cannot_be_proved_are_refused_by_name(holdout, wish, said):
+def test_claims_that_cannot_be_proved_are_refused_by_name(holdout, wanted, said):
     before = spent(holdout)
     with pytest.raises(eh.QueryRejected, match=said):
-        holdout.gate(**wish, champion=priced(0.5), name="bad")
+        holdout.gate(**wanted, champion=priced(0.5), name="bad")
     assert spent(holdout) == before
 
 

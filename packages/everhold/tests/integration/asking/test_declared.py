@@ -20,10 +20,10 @@ FAMILIES = {
 }
 
 
-def study(folder, **wish):
+def study(folder, **wanted):
     tuned = eh.GuessAndCheck.tuned(rows=COUNT, queries=40, overfits=3, training_rows=COUNT)
-    wish = {"declared": FAMILIES, "mechanism": tuned, **wish}
-    return create(folder, **{"holdout": rows(0, COUNT), "training": rows(1, COUNT), **wish})
+    wanted = {"declared": FAMILIES, "mechanism": tuned, **wanted}
+    return create(folder, **{"holdout": rows(0, COUNT), "training": rows(1, COUNT), **wanted})
 
 
 def findings(holdout):
@@ -45,8 +45,8 @@ def carriers(values):
     return eh.subgroups(["carrier"], of="delay > 15", values=values)
 
 
-def opened(folder, **wish):
-    return eh.Holdout.open(folder / "study.db", "study", **wish)
+def opened(folder, **wanted):
+    return eh.Holdout.open(folder / "study.db", "study", **wanted)
 
 
 def test_members_are_told_exactly_and_take_nothing_from_the_budget(tmp_path):
@@ -185,7 +185,7 @@ def test_what_a_database_that_was_set_back_has_told_is_paid_for(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wish", "why"),
+    ("wanted", "why"),
     [
         ({"declared": []}, "expected families"),
         ({"declared": ["delay > 15"]}, "is no family"),
@@ -212,9 +212,9 @@ def test_what_a_database_that_was_set_back_has_told_is_paid_for(tmp_path):
         ({"declared": [eh.texts()], "mechanism": "laplace"}, "no probability of failure to share"),
     ],
 )
-def test_what_cannot_be_declared_is_refused_before_anything_is_created(tmp_path, wish, why):
+def test_what_cannot_be_declared_is_refused_before_anything_is_created(tmp_path, wanted, why):
     with pytest.raises((eh.QueryRejected, eh.HoldoutRejected), match=why):
-        study(tmp_path, **wish)
+        study(tmp_path, **wanted)
     with pytest.raises(eh.HoldoutNotFound):
         opened(tmp_path)
 

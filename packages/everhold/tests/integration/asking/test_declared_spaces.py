@@ -58,8 +58,8 @@ def create(folder, declared, columns=4, count=COUNT):
     )  # fmt: skip
 
 
-def trees(**wish):
-    return eh.grid(DecisionTreeClassifier(), SPACE, **wish)
+def trees(**wanted):
+    return eh.grid(DecisionTreeClassifier(), SPACE, **wanted)
 
 
 def test_a_point_is_answered_exactly_by_the_model_that_everhold_fits(tmp_path):
@@ -189,13 +189,13 @@ def test_points_are_asked_silently_chosen_among_and_listed(tmp_path):
 
 
 def test_fits_that_differ_are_refused_when_they_are_declared(tmp_path):
-    class Drawn(Voter):
+    class MechanismResult(Voter):
         def predict(self, features):
             return np.random.default_rng().integers(0, 2, len(features))
 
     with create(tmp_path, {"trees": trees()}) as holdout:
         with pytest.raises(eh.QueryRejected, match=r"two fits at.*differ.*random_state"):
-            holdout.declare("drawn", eh.grid(Drawn(), {"column": [0, 1]}))
+            holdout.declare("drawn", eh.grid(MechanismResult(), {"column": [0, 1]}))
         with pytest.raises(eh.QueryRejected, match=r"cannot be fitted at.*nothing was charged"):
             holdout.declare("wrong", eh.grid(DecisionTreeClassifier(), {"max_depth": [-1]}))
 
@@ -216,8 +216,8 @@ def test_a_fit_that_reads_what_was_told_overfits_and_is_found_out(tmp_path, monk
         assert holdout.declared.refit(space, sample=columns).all_same != reads_what_was_told
 
 
-def search_of(holdout, estimator, **wish):
-    search = SealedSearchCV(estimator, trees(), holdout=holdout, **{"n_iter": 6, "random_state": 0, **wish})
+def search_of(holdout, estimator, **wanted):
+    search = SealedSearchCV(estimator, trees(), holdout=holdout, **{"n_iter": 6, "random_state": 0, **wanted})
     return search.fit(*holdout.training_rows())
 
 
@@ -235,7 +235,7 @@ def test_a_search_stops_where_an_allotment_ends_and_nothing_is_said_of_what_was_
 
 
 @pytest.mark.parametrize(
-    ("estimator", "wish", "said"),
+    ("estimator", "wanted", "said"),
     [
         (LogisticRegression(), {}, "other estimators"),
         (DecisionTreeClassifier(max_features=1), {}, "other estimators"),
@@ -244,10 +244,10 @@ def test_a_search_stops_where_an_allotment_ends_and_nothing_is_said_of_what_was_
         (LogisticRegression(), {"metric": "error"}, "other estimators, metrics"),
     ],
 )
-def test_a_search_of_a_declared_space_is_of_its_estimator_and_metric(tmp_path, estimator, wish, said):
+def test_a_search_of_a_declared_space_is_of_its_estimator_and_metric(tmp_path, estimator, wanted, said):
     with create(tmp_path, {"trees": trees()}) as holdout:
         with pytest.raises(eh.QueryRejected, match=f"{said};.*nothing was charged"):
-            search_of(holdout, estimator, **wish)
+            search_of(holdout, estimator, **wanted)
         rows, labels = holdout.training_rows()
         with pytest.raises(eh.QueryRejected, match="other rows to fit on"):
             SealedSearchCV(DecisionTreeClassifier(), trees(), holdout=holdout).fit(rows[:50], labels[:50])

@@ -30,17 +30,17 @@ def world(seed=0, count=ROWS):
     return {"x": features[:, 0], "z": features[:, 1], "late": late}, champion
 
 
-def create(folder, *, queries=1_000, overfits=8, **wish):
+def create(folder, *, queries=1_000, overfits=8, **wanted):
     sealed, _ = world(0)
     training, _ = world(1)
-    wish = {"training": training, "mechanism": "guess_and_check", "again": True, **wish}
+    wanted = {"training": training, "mechanism": "guess_and_check", "again": True, **wanted}
     return eh.Holdout.create(
         f"sqlite:///{folder}/study.db",
         "study",
         holdout=sealed,
         label="late",
         queries=queries,
-        **settings_from({**wish, "overfits": overfits}),
+        **settings_from({**wanted, "overfits": overfits}),
     )
 
 

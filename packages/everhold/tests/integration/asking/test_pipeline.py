@@ -188,8 +188,8 @@ def test_two_processes_that_ask_the_same_are_answered_the_same(holdout, tmp_path
 
 
 def test_the_dependence_of_an_expression_is_tested_once_for_each_handle(holdout, monkeypatch):
-    tested, plain = [], DependenceMonitor.look
-    monkeypatch.setattr(DependenceMonitor, "look", lambda *args, **more: tested.append(1) or plain(*args, **more))
+    tested, plain = [], DependenceMonitor.evaluate
+    monkeypatch.setattr(DependenceMonitor, "evaluate", lambda *args, **more: tested.append(1) or plain(*args, **more))
     holdout.quote("delay > 7")
     holdout.ask("delay > 7")
     holdout.ask("delay > 7")

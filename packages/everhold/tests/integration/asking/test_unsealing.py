@@ -43,10 +43,10 @@ def sealed_rows():
     return rows(0, COUNT)
 
 
-def asked(folder, name="study", **wish):
+def asked(folder, name="study", **wanted):
     """A study with a confirmed answer, a surprise and a silent question."""
-    wish = {"holdout": sealed_rows(), "mechanism": guess_and_check(COUNT), "training": rows(1, 1_003), **wish}
-    study = create(folder, name, **wish)
+    wanted = {"holdout": sealed_rows(), "mechanism": guess_and_check(COUNT), "training": rows(1, 1_003), **wanted}
+    study = create(folder, name, **wanted)
     study.ask(OPEN)
     study.ask(OFF, guess=0.99)
     study.ask(SILENT, silent=True)
@@ -361,19 +361,19 @@ def test_holdouts_with_the_same_rows_lose_their_promise_and_it_says_so_before(tm
         assert len(study.unseal()) == len(QUESTIONS)  # no second warning
 
 
-def test_other_stretches_of_a_series_are_named(tmp_path):
+def test_other_blocks_of_a_series_are_named(tmp_path):
     chain = MarkovChain([[0.6, 0.4], [0.4, 0.6]], order_by="hour", gap=math.inf)
 
-    def stretch(name, first):
+    def block(name, first):
         sealed = {**rows(first, 600), "hour": np.arange(first, first + 600)}
         return create(
             tmp_path, name, holdout=sealed, training=None, dependence=chain, again=False, allow_vacuous=True,
             mechanism="guess_and_check", queries=5, overfits=1,
         )  # fmt: skip
 
-    with stretch("study", 0) as study, stretch("next", 600):
+    with block("study", 0) as study, block("next", 600):
         (said,) = study.losing_their_promise()
-    assert "'next' may hold a stretch of the same series" in said
+    assert "'next' may hold a block of the same series" in said
 
 
 # silent questions

@@ -171,7 +171,7 @@ def test_rates_of_two_kinds_differ_in_percentage_points(tmp_path):
 @pytest.mark.parametrize("simulation", [False, True])
 @pytest.mark.parametrize("name", ["guess_and_check", "gaussian"])
 def test_no_noise_is_spoken_of_where_there_is_none(tmp_path, name, simulation):
-    mechanism = MECHANISMS[name].for_wish(
+    mechanism = MECHANISMS[name].for_request(
         rows=20_000, queries=1_000, overfits=10, slack=0.0, confidence=0.95, training_rows=20_000
     )
     sample = make_sample(tmp_path, mechanism, simulation=simulation)[0]

@@ -40,8 +40,8 @@ SENTENCES = {
 }  # fmt: skip
 
 
-def summary_of(folder, *answers, **wish):
-    return make_sample(folder, answers=answers, **wish)[0].to_dict()["summary"]
+def summary_of(folder, *answers, **wanted):
+    return make_sample(folder, answers=answers, **wanted)[0].to_dict()["summary"]
 
 
 @pytest.mark.parametrize(("measure", "said"), SENTENCES.items(), ids=SENTENCES)

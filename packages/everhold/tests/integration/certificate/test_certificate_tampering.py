@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from everhold.certificate import verify_certificate
 from everhold.certificate.form import SECTIONS, SOURCES, SUMMARY, facts_of
 from everhold.certificate.reading import MOST_BYTES
-from everhold.certificate.words import add_words
+from everhold.certificate.sections import add_sections
 from everhold.mechanisms import GuessAndCheck, State
 from everhold.sealing.keys import StewardKey
 from everhold_competitions.ladder import Ladder
@@ -255,7 +255,7 @@ def said_again(folder, certificate, key, **changes):
         facts["account"].pop("labels", None)
     for section, changed in changes.items():
         facts[section] |= changed
-    lying = certificate.to_dict() | add_words(facts)
+    lying = certificate.to_dict() | add_sections(facts)
     report = verify_certificate(written(folder / "c.json", signed_again(lying, key)), public_key=key.public_key)
     assert not any("words of" in found or "altered" in found for found in report.findings)
     return report.findings

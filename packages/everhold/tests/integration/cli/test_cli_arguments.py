@@ -33,11 +33,11 @@ def service(tmp_path, monkeypatch):
     """A service with a holdout and a competition; the steward's token is in the environment."""
     ids = np.arange(samples.ROWS)
     own = {"holdout": {"id": ids, **samples.rows(0)}, "training": {"id": ids + samples.ROWS, **samples.rows(1)}}
-    wish = {**own, "row_id": "id", "features": "public"}
+    wanted = {**own, "row_id": "id", "features": "public"}
     with warnings_collected():
-        samples.create(tmp_path, "study", **{**wish, "features": "sealed"}).close()
+        samples.create(tmp_path, "study", **{**wanted, "features": "sealed"}).close()
         contest = {"feedback": "none", "mechanism": None, "teams": 2, "submissions": 2}
-        samples.create(tmp_path, "contest", **wish, **contest).close()
+        samples.create(tmp_path, "contest", **wanted, **contest).close()
     with serving(tmp_path) as running:
         monkeypatch.setenv("EVERHOLD_TOKEN", running.root)
         monkeypatch.setenv("TOKEN_OF_ADA", running.ada)
@@ -103,8 +103,8 @@ def test_rows_are_sealed_elsewhere(service, everhold, tmp_path):
 
 
 def test_tokens_are_made_listed_and_taken_back_elsewhere(service, everhold):
-    wish = ("--holdout", "study", "--questions", "3", "--days", "1", "--format", "json")
-    made = as_json(everhold("token", "create", service, "ben", *wish))
+    wanted = ("--holdout", "study", "--questions", "3", "--days", "1", "--format", "json")
+    made = as_json(everhold("token", "create", service, "ben", *wanted))
     env = {"EVERHOLD_TOKEN": made["secret"]}
     assert as_json(everhold("status", service, "study", "--format", "json", env=env))["remaining"]["questions"] == 3
     listed = everhold("token", "list", service, "--format", "json")

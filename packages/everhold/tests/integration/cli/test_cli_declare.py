@@ -71,11 +71,11 @@ def test_a_protocol_with_one_wrong_family_declares_none(run, what):
 
 def test_a_study_is_planned_before_there_are_data(everhold, tmp_path):
     (tmp_path / "plan.toml").write_text("queries = 50\n[families.ends]\nmembers = 30")
-    wish = ("plan", "--rows", "2000", "--protocol", str(tmp_path / "plan.toml"))
-    told = json.loads(everhold(*wish, "--format", "json").stdout)
+    wanted = ("plan", "--rows", "2000", "--protocol", str(tmp_path / "plan.toml"))
+    told = json.loads(everhold(*wanted, "--format", "json").stdout)
     assert (told["lines"][0]["queries"], told["lines"][0]["members"]) == ("ends", 30)
-    assert "ask those first" in everhold(*wish, "--chart", str(tmp_path / "plan.svg")).stderr
+    assert "ask those first" in everhold(*wanted, "--chart", str(tmp_path / "plan.svg")).stderr
     assert "ends" in (tmp_path / "plan.svg").read_text()
-    assert "--rows is missing" in everhold(*wish[:1], *wish[3:], code=2).stderr
-    assert "takes no --radius" in everhold(*wish, "--radius", ".1", code=2).stderr
+    assert "--rows is missing" in everhold(*wanted[:1], *wanted[3:], code=2).stderr
+    assert "takes no --radius" in everhold(*wanted, "--radius", ".1", code=2).stderr
     assert "expected --queries" in everhold("plan", "--rows", "200", code=2).stderr

@@ -256,11 +256,11 @@ def test_wrong_usage_is_explained(everhold, chain_file, arguments, reason):
 def test_plans_are_made_under_a_model(everhold, tmp_path):
     file = tmp_path / "groups.json"
     file.write_text(json.dumps(Groups([5]).to_dict()))
-    wish = ("plan", "--rows", "20000", "--queries", "50", "--surprises", "2", "--format", "json")
-    planned = json.loads(everhold(*wish, "--model", str(file)).stdout)
+    wanted = ("plan", "--rows", "20000", "--queries", "50", "--surprises", "2", "--format", "json")
+    planned = json.loads(everhold(*wanted, "--model", str(file)).stdout)
     expected = plan(rows=20_000, queries=50, overfits=2, dependence=Groups([5]))
     assert planned == json.loads(json.dumps(expected.to_dict()))
-    assert planned["lines"] != json.loads(everhold(*wish).stdout)["lines"]
+    assert planned["lines"] != json.loads(everhold(*wanted).stdout)["lines"]
 
 
 def test_a_plan_under_a_file_without_a_model_is_refused(everhold, tmp_path):

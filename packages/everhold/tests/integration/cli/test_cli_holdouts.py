@@ -196,12 +196,12 @@ def test_predictions_of_names_that_look_like_numbers(study, everhold):
 
 
 def test_a_promise_of_nothing_is_sealed_only_on_demand(study, everhold):
-    wish = ["new.db", "vague", "--holdout", "sealed.csv", "--mechanism", "gaussian"]
-    refused = everhold("create", *wish, code=3)
+    wanted = ["new.db", "vague", "--holdout", "sealed.csv", "--mechanism", "gaussian"]
+    refused = everhold("create", *wanted, code=3)
     assert "seal at least" in refused.stderr
     assert "--allow-vacuous" in refused.stderr
     assert not (study / "new.db").exists()
-    created = everhold("create", *wish, "--allow-vacuous")
+    created = everhold("create", *wanted, "--allow-vacuous")
     assert "warning: the radius" in created.stderr
 
 
@@ -380,8 +380,8 @@ def test_a_tolerance_has_its_price(study, everhold):
 
 
 def test_public_features_are_declared_and_said_of_every_answer(study, everhold):
-    wish = ["--label", "late", "--mechanism", "guess_and_check", "--surprises", "2", "--features", "public"]
-    everhold(*CREATE, *wish, "--row-id", "id")
+    wanted = ["--label", "late", "--mechanism", "guess_and_check", "--surprises", "2", "--features", "public"]
+    everhold(*CREATE, *wanted, "--row-id", "id")
     assert json.loads(everhold("status", "new.db", "late", "--format", "json").stdout)["features"] == "public"
     asked = everhold(
         "ask", "new.db", "late", "--accuracy", "sealed_predictions.csv", "--guess", "0.5", "--format", "json"

@@ -24,7 +24,7 @@ def table(tmp_path, monkeypatch):
 DESIGNS = {
     "chance": ([], "", 3_000),
     "groups": (["--groups", "patient", "--label", "late"], " --groups patient ", None),
-    "time": (["--time", "date", "--gap", "10", "--label", "late"], " --groups stretch ", 3_000),
+    "time": (["--time", "date", "--gap", "10", "--label", "late"], " --groups block ", 3_000),
     "classes": (["--stratify", "late", "--row-id", "id"], " --label late --row-id id --stratified late ", 3_000),
 }
 
@@ -55,7 +55,7 @@ def test_the_record_says_who_got_what_and_what_answers_are_about(everhold, table
     assert "--queries" in record["create"]
 
 
-def test_too_few_groups_for_the_wish_are_said(everhold, table):
+def test_too_few_groups_for_the_request_are_said(everhold, table):
     done = everhold("split", table, "--holdout", "0.2", "--time", "date", "--gap", "300", "--output", "d")
     assert "too few independent ones" in done.stderr
 
@@ -101,7 +101,7 @@ def test_the_commands_of_the_guide_work_and_seal(everhold, tmp_path, monkeypatch
 
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
-def test_stretches_are_planned_by_the_spread_of_the_label_between_them(everhold, tmp_path, monkeypatch):
+def test_blocks_are_planned_by_the_spread_of_the_label_between_them(everhold, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng, days = np.random.default_rng(0), 1_500
     state = np.zeros(days)

@@ -67,9 +67,9 @@ def regime(rows=6_000, seed=0):
 def test_a_chain_is_never_advised_for_a_noisy_label():
     found = diagnosed({"day": np.arange(6_000), "late": regime()})
     [suspect] = found.suspects
-    assert "Groups('stretch')" in suspect.suggestion()
+    assert "Groups('block')" in suspect.suggestion()
     assert "MarkovChain" not in suspect.suggestion()
-    assert "--groups stretch" in suspect.suggestion(shell=True)
+    assert "--groups block" in suspect.suggestion(shell=True)
 
 
 def test_a_chain_that_is_declared_for_a_noisy_label_is_warned_of():

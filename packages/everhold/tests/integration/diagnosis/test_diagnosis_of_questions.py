@@ -8,7 +8,7 @@ import pytest
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
-from everhold.dependence.stretches import stretch_of_rows
+from everhold.dependence.blocks import block_of_rows
 from everhold.diagnosis.columns import OpenFile
 from everhold.diagnosis.questions import dependence_monitor
 from everhold.errors import DependenceWarning
@@ -21,14 +21,14 @@ def returns(seed, rows=4_000, start=0):
     return {"t": start + np.arange(rows), "momentum": momentum, "y": (draws[19:] > 0).astype(int)}
 
 
-def sealed(folder, *, order=None, rows=returns, **wish):
+def sealed(folder, *, order=None, rows=returns, **wanted):
     """A holdout of such rows; what creation says of the column is silenced, so that a test sees what the ask says."""
     training = rows(0) if order is None else {name: column[order] for name, column in rows(0).items()}
-    wish = {"label": "y", "mechanism": "guess_and_check", "queries": 20, "overfits": 2, **wish}
+    wanted = {"label": "y", "mechanism": "guess_and_check", "queries": 20, "overfits": 2, **wanted}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DependenceWarning)
         return eh.Holdout.create(
-            folder / "s.db", holdout=rows(1, start=10_000), training=training, **settings_from(wish)
+            folder / "s.db", holdout=rows(1, start=10_000), training=training, **settings_from(wanted)
         )
 
 
@@ -96,16 +96,16 @@ def test_a_plan_of_questions_about_independent_rows_is_left_in_peace(tmp_path):
         holdout.ask_many([f"x < {k / 200} and y = {y}" for k in range(1, 200) for y in (0, 1)])
 
 
-def test_sums_over_stretches_are_the_sums_over_rows(tmp_path):
+def test_sums_over_blocks_are_the_sums_over_rows(tmp_path):
     shuffled = np.random.default_rng(2).permutation(4_000)
     with sealed(tmp_path, rows=independent, order=shuffled, dependence=None) as holdout:
         executor = holdout._executor
         bound = [eh.mean("x", low=0, high=1).bind(holdout.schema), eh.mean("y = 1").bind(holdout.schema)]
         for order_by in ((), ("t",)):
-            sums = executor.training.stretch_totals(bound, order_by=order_by, unit=2**30)
+            sums = executor.training.block_totals(bound, order_by=order_by, unit=2**30)
             assert np.array_equal(sums.sum(axis=1), executor.training.totals(bound)[:, 0])
             rows = independent(0)["y"] if order_by else independent(0)["y"][shuffled]
-            assert np.array_equal(sums[1] >> 30, np.bincount(stretch_of_rows(4_000), weights=rows))
+            assert np.array_equal(sums[1] >> 30, np.bincount(block_of_rows(4_000), weights=rows))
 
 
 def volatile(seed, rows=4_000, start=0):
@@ -172,7 +172,7 @@ def test_false_alarms_in_all_orders_together_stay_rare(tmp_path):
         asked = eh.mean(lambda rows: rows["y"] > 0, name="tossed").bind(holdout.schema)
         for _ in range(1_000):
             tossed = replace(asked, training_values=rng.integers(0, 2, 4_000))
-            alarms += bool(watch.look(training, [tossed], unit=1, plan=1)[1])
+            alarms += bool(watch.evaluate(training, [tossed], unit=1, plan=1)[1])
         assert watch.others == ("t", "day")
         assert alarms <= 10
 
@@ -182,9 +182,9 @@ def test_the_orders_are_looked_for_once_and_in_the_training_rows_alone(tmp_path,
         opened = []
 
         class Counted(OpenFile):
-            def __init__(self, path, **wish):
+            def __init__(self, path, **wanted):
                 opened.append(path.name)
-                super().__init__(path, **wish)
+                super().__init__(path, **wanted)
 
         monkeypatch.setattr("everhold.diagnosis.questions.OpenFile", Counted)
         for price in range(3):

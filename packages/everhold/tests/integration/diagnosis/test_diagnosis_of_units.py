@@ -53,18 +53,18 @@ def test_a_mechanism_that_counts_the_worst_case_is_compared_with_the_worst_case(
     assert not diagnosed(schools(), mechanism=noisy).suspects
 
 
-def test_stretches_shorter_than_the_memory_are_warned_of():
+def test_blocks_shorter_than_the_memory_are_warned_of():
     rng = np.random.default_rng(0)
     day = np.arange(3_000)
     state = np.zeros(3_000)
     for place in range(1, 3_000):
         state[place] = state[place - 1] * np.exp(-1 / 80) + rng.normal() * np.sqrt(1 - np.exp(-2 / 80))
     late = (rng.random(3_000) < 1.0 / (1.0 + np.exp(-1.5 * state))).astype(int)
-    table = {"day": day, "stretch": day // 20, "late": late}
-    [suspect, *_] = diagnosed(table, mechanism=of("stretch", {20: 150}, 3_000)).suspects
+    table = {"day": day, "block": day // 20, "late": late}
+    [suspect, *_] = diagnosed(table, mechanism=of("block", {20: 150}, 3_000)).suspects
     assert suspect.role == "series"
-    assert "Groups('stretch')" in suspect.suggestion()
-    assert not diagnosed({**table, "late": rng.permutation(late)}, mechanism=of("stretch", {20: 150}, 3_000)).suspects
+    assert "Groups('block')" in suspect.suggestion()
+    assert not diagnosed({**table, "late": rng.permutation(late)}, mechanism=of("block", {20: 150}, 3_000)).suspects
 
 
 def customers(seed=0, start=0, shape=0.2):
@@ -160,10 +160,10 @@ def subjects(seed, start=0):
     }
 
 
-def sealed(folder, **wish):
+def sealed(folder, **wanted):
     return eh.Holdout.create(
         folder / "s.db", holdout=subjects(0), training=subjects(1, 1_000), label="late", queries=20,
-        mechanism="guess_and_check", **settings_from({**wish, "overfits": 2, "allow_vacuous": True}),
+        mechanism="guess_and_check", **settings_from({**wanted, "overfits": 2, "allow_vacuous": True}),
     )  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def test_a_ratio_is_held_against_groups_by_what_is_bet_on(tmp_path):
 def test_the_dependence_of_a_query_is_looked_at_once(tmp_path, monkeypatch):
     with sealed(tmp_path, dependence=eh.Groups("subject")) as holdout:
         holdout.ask("says = late")
-        monkeypatch.setattr(DependenceMonitor, "look", None)
+        monkeypatch.setattr(DependenceMonitor, "evaluate", None)
         assert holdout.ask("says = late").repeated
 
 

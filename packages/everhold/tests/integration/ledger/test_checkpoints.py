@@ -49,15 +49,15 @@ ALTERED = "UPDATE entries SET answer = '{\"value\":0.5}' WHERE sequence = 3"
 def test_a_certificate_reads_on_from_the_checkpoint(store, long_study):
     found = checked(store, long_study)
     assert found.since.sequence == 8
-    assert sum(found.tally.sources.values()) == 12
+    assert sum(found.counts.sources.values()) == 12
 
 
 def test_what_it_adds_up_to_is_what_all_entries_add_up_to(store, long_study, monkeypatch):
-    from_checkpoint = checked(store, long_study).tally
+    from_checkpoint = checked(store, long_study).counts
     monkeypatch.setattr(VERIFY, "READ_AGAIN", 1_000)
     whole = checked(store, long_study)
     assert whole.since is None
-    assert whole.tally == from_checkpoint
+    assert whole.counts == from_checkpoint
 
 
 def test_an_entry_altered_before_the_checkpoint_is_found_by_verify_alone(store, long_study, alter):
@@ -97,7 +97,7 @@ def test_a_forged_checkpoint_is_found(store, long_study, alter):
 def test_a_checkpoint_whose_sums_are_wrong_is_found(store, long_study, monkeypatch):
     """A sealed lie, as only the key's holder or a mistake of everhold could write."""
     found = checked(store, long_study).since
-    lie = type(found)(found.sequence, found.entry_hash, 5, found.accounts, found.tally, found.made_at)
+    lie = type(found)(found.sequence, found.entry_hash, 5, found.accounts, found.counts, found.made_at)
     lie.keep(store.database, holdout=long_study.id, seal_key=KEY)
     with pytest.raises(IntegrityError, match="charged"):
         checked(store, long_study)
@@ -125,7 +125,7 @@ def test_a_checkpoint_of_another_holdout_is_found(store, long_study, alter):
 def test_a_sealed_checkpoint_that_the_chain_does_not_pass_through_is_not_used(store, long_study, sequence):
     """As after a database was set back behind it, and diverged, or was set back without it."""
     found = checked(store, long_study).since
-    elsewhere = type(found)(sequence, "ab" * 32, found.charged, found.accounts, found.tally, found.made_at)
+    elsewhere = type(found)(sequence, "ab" * 32, found.charged, found.accounts, found.counts, found.made_at)
     elsewhere.keep(store.database, holdout=long_study.id, seal_key=KEY)
     assert checked(store, long_study).since is None
     assert findings(store) == []
@@ -148,4 +148,4 @@ def test_a_short_ledger_has_none(store, monkeypatch):
 
 def test_a_ledger_without_entries_is_checked_too(store):
     record = new_study(store)
-    assert checked(store, record).tally.sources == {}
+    assert checked(store, record).counts.sources == {}

@@ -28,9 +28,9 @@ def in_order(table):
 SEALED, TRAINED = in_order(rows(0)), rows(1)
 
 
-def made(path, **wish):
-    wish = {"mechanism": "guess_and_check", "queries": 20, "label": "y", "training": TRAINED, **wish}
-    return eh.Holdout.create(path / "s.db", "g", holdout=SEALED, **settings_from(wish))
+def made(path, **wanted):
+    wanted = {"mechanism": "guess_and_check", "queries": 20, "label": "y", "training": TRAINED, **wanted}
+    return eh.Holdout.create(path / "s.db", "g", holdout=SEALED, **settings_from(wanted))
 
 
 def model():
@@ -70,7 +70,7 @@ def test_identity_tells_blocks_from_ranks_and_from_counts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wish", "query", "said"),
+    ("wanted", "query", "said"),
     [
         ({"mechanism": "privacy_budget", "queries": 3}, lambda: eh.auc(model()), "guess_and_check"),
         ({"slack": 0.2}, lambda: eh.auc(model()), "without a slack"),
@@ -79,8 +79,8 @@ def test_identity_tells_blocks_from_ranks_and_from_counts(tmp_path):
         ({}, lambda: eh.auc(np.full(ROWS, np.nan)), "finite scores"),
     ],
 )
-def test_refusals_charge_nothing(tmp_path, wish, query, said):
-    with made(tmp_path, **wish) as holdout:
+def test_refusals_charge_nothing(tmp_path, wanted, query, said):
+    with made(tmp_path, **wanted) as holdout:
         before = holdout.remaining
         with pytest.raises(QueryRejected, match=said):
             holdout.ask(query())

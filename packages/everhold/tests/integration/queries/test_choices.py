@@ -24,10 +24,10 @@ def rows(seed):
 SEALED, TRAINING = rows(0), rows(1)
 
 
-def create(folder, **wish):
-    wish = {"planning": eh.Planning(allow_vacuous=True), **wish}
-    wish = {"holdout": SEALED, "training": TRAINING, **wish}
-    return eh.Holdout.create(folder / "s.db", "s", label="y", **wish)
+def create(folder, **wanted):
+    wanted = {"planning": eh.Planning(allow_vacuous=True), **wanted}
+    wanted = {"holdout": SEALED, "training": TRAINING, **wanted}
+    return eh.Holdout.create(folder / "s.db", "s", label="y", **wanted)
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +117,8 @@ def test_predictions_as_arrays_need_no_training(tmp_path):
 
 def test_groups_and_bets(tmp_path):
     grouped = [{**each, "g": np.arange(ROWS) // 4 + seed * ROWS} for seed, each in enumerate((SEALED, TRAINING))]
-    wish = {"holdout": grouped[0], "training": grouped[1], "dependence": eh.Groups("g")}
-    with create(tmp_path, queries=50, **wish) as made:
+    wanted = {"holdout": grouped[0], "training": grouped[1], "dependence": eh.Groups("g")}
+    with create(tmp_path, queries=50, **wanted) as made:
         best = made.ask(eh.choose([eh.mean("x", low=-3, high=3), eh.mean("x - 0.1", low=-3, high=3)], best="highest"))
         assert best.index == 0
         assert best.low <= float(np.mean(SEALED["x"])) <= best.high
@@ -225,7 +225,7 @@ def test_the_largest_regret_of_pairs_is_that_of_all_intervals(tmp_path, best, de
         query = eh.choose([eh.error(f"x > {cut}") for cut in (-1.0, -0.5, 0.0, 0.1, 0.5)], best=best)
         pairs = executor.compiler.compile(query, None, None).pairs
         for one in range(5):
-            found = pairs.look(executor.sealed, one)
+            found = pairs.evaluate(executor.sealed, one)
             ends = [each.interval(seen, 8.0) for each, seen in zip(found.procedures, found.sealed.seen, strict=True)]
             bound = [each.bound for each in found.prepared]
             units = [

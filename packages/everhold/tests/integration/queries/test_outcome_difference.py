@@ -28,9 +28,13 @@ SEALED, TRAINING = table(1), table(2)
 FEATURES = pd.DataFrame({"x": SEALED["x"], "z": SEALED["z"]})
 
 
-def create(folder, **wish):
+def create(folder, **wanted):
     return eh.Holdout.create(
-        f"{folder}/s.db", "h", holdout=SEALED, label="late", **{"mechanism": "guess_and_check", "queries": 100, **wish}
+        f"{folder}/s.db",
+        "h",
+        holdout=SEALED,
+        label="late",
+        **{"mechanism": "guess_and_check", "queries": 100, **wanted},
     )
 
 
@@ -74,15 +78,15 @@ def test_arrays_need_a_guess_and_a_quote_is_what_the_answer_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wish", "query", "said"),
+    ("wanted", "query", "said"),
     [
         ({}, lambda a, b: eh.difference(eh.f1(a), eh.recall(b)), "one score is f1 and the other recall"),
         ({"dependence": eh.Groups(2)}, lambda a, b: eh.difference(eh.f1(a), eh.f1(b)), "independent rows"),
         ({}, lambda a, b: eh.difference(eh.f1(a), eh.accuracy(b)), "no mean of row values"),
     ],
 )
-def test_what_cannot_be_compared_costs_nothing(tmp_path, wish, query, said):
-    with create(tmp_path, rows=eh.Rows(features="public"), **wish) as holdout:
+def test_what_cannot_be_compared_costs_nothing(tmp_path, wanted, query, said):
+    with create(tmp_path, rows=eh.Rows(features="public"), **wanted) as holdout:
         with pytest.raises(eh.QueryRejected, match=said):
             holdout.ask(query(SEALED["late"], 1 - SEALED["late"]), guess=0.1)
         assert holdout.status()["questions_asked"] == 0

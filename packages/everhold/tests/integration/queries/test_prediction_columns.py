@@ -85,11 +85,11 @@ def test_columns_that_are_asked_about_together_are_read_once(holdout, tmp_path, 
 
 
 def test_training_predictions_are_joined_too(tmp_path, reads):
-    wish = {**WISH, "training": TRAINING, "mechanism": "guess_and_check"}
+    wanted = {**WISH, "training": TRAINING, "mechanism": "guess_and_check"}
     trained = {name: np.where(RNG.random(ROWS) < 0.9, TRAINING["late"], 0) for name in MODELS}
     sealed = predictions_in(written(tmp_path / "p.parquet", {"id": IDS, **MODELS}), row_id="id")
     training = predictions_in(written(tmp_path / "t.parquet", {"id": TRAINING["id"], **trained}), row_id="id")
-    with create(tmp_path, **wish) as holdout:
+    with create(tmp_path, **wanted) as holdout:
         together = holdout.ask_many([brier(sealed[name], training=training[name]) for name in MODELS])
         assert reads == [["id"], list(MODELS), ["id"], list(MODELS)] or len(reads) == 4
         one = holdout.ask(brier(MODELS["m5"], training=trained["m5"]))

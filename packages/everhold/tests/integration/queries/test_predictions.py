@@ -32,8 +32,8 @@ ORDER = np.random.default_rng(0).permutation(ROWS)
 
 @pytest.fixture
 def holdout(tmp_path):
-    wish = {"holdout": SEALED, "training": TRAINING, "row_id": "id", "mechanism": "privacy_budget", "queries": 30}
-    with create(tmp_path, **wish) as made:
+    wanted = {"holdout": SEALED, "training": TRAINING, "row_id": "id", "mechanism": "privacy_budget", "queries": 30}
+    with create(tmp_path, **wanted) as made:
         yield made
 
 
@@ -207,8 +207,8 @@ def test_row_ids_name_every_row_once(tmp_path, ids, side):
 def classes(tmp_path, labels, **more):
     """Training rows have the next labels, not the same in the same order: those of a stratified split alone would."""
     both = [{**rows(seed), "kind": np.resize(np.roll(labels, -seed * ROWS), ROWS)} for seed in (0, 1)]
-    wish = {"mechanism": "gaussian", "queries": 9, "label": "kind", **more}
-    return create(tmp_path, holdout=both[0], training=both[1], **wish)
+    wanted = {"mechanism": "gaussian", "queries": 9, "label": "kind", **more}
+    return create(tmp_path, holdout=both[0], training=both[1], **wanted)
 
 
 @pytest.mark.parametrize(("labels", "good", "bad"), [(["a", "b", "c"], "c", "d"), ([1, 2, 3.5], 3.5, 4)])

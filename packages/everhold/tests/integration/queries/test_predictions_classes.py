@@ -14,20 +14,20 @@ CATS = RNG.choice(np.array(["cat", "dog"]), ROWS)
 DIGITS = RNG.integers(1, 4, ROWS)
 
 
-def create(folder, labels, *, training=None, **wish):
+def create(folder, labels, *, training=None, **wanted):
     def table(values, first):
         return {"id": np.arange(len(values)) + first, "x": RNG.normal(size=len(values)), "y": values}
 
-    wish = {"mechanism": "guess_and_check", "queries": 20, "features": "public", **wish}
-    if "feedback" in wish:
-        del wish["mechanism"], wish["queries"]
+    wanted = {"mechanism": "guess_and_check", "queries": 20, "features": "public", **wanted}
+    if "feedback" in wanted:
+        del wanted["mechanism"], wanted["queries"]
     return eh.Holdout.create(
         address(folder, "classes"),
         "classes",
         holdout=table(labels, 0),
         label="y",
         training=None if training is None else table(training, 10_000),
-        **settings_from({**wish, "row_id": "id", "equal_rows": True}),
+        **settings_from({**wanted, "row_id": "id", "equal_rows": True}),
     )
 
 
@@ -55,11 +55,11 @@ KINDS = {
 @pytest.mark.parametrize("what", UNKNOWN)
 def test_unknown_classes_are_refused_by_name_and_cost_nothing(tmp_path, monkeypatch, what, known):
     labels, predicted, unknown = UNKNOWN[what]
-    wish = {"classes": sorted({*labels.tolist()})} if known == "declared" else {"training": labels}
-    with create(tmp_path, labels, **wish) as holdout:
+    wanted = {"classes": sorted({*labels.tolist()})} if known == "declared" else {"training": labels}
+    with create(tmp_path, labels, **wanted) as holdout:
         gate = holdout.gate("accuracy", champion=by_id(labels))
         before = holdout.status()
-        monkeypatch.setattr(StoredRows, "look", lambda *_, **__: pytest.fail("somebody looked"))
+        monkeypatch.setattr(StoredRows, "evaluate", lambda *_, **__: pytest.fail("somebody looked"))
         for ask in (
             lambda: holdout.ask(eh.accuracy(by_id(predicted)), guess=0.5),
             lambda: holdout.ask(eh.error(by_id(predicted)), guess=0.5),
@@ -93,8 +93,8 @@ def test_numbers_that_are_equal_are_one_class(tmp_path):
 
 @pytest.mark.parametrize("feedback", ["none", "leader", "score"])
 def test_a_competition_refuses_unknown_classes_in_every_mode(tmp_path, feedback):
-    wish = {"feedback": feedback, "teams": 3, "submissions": 2, "allow_vacuous": True}
-    with create(tmp_path, CATS, classes=["cat", "dog", "lion"], **wish) as holdout:
+    wanted = {"feedback": feedback, "teams": 3, "submissions": 2, "allow_vacuous": True}
+    with create(tmp_path, CATS, classes=["cat", "dog", "lion"], **wanted) as holdout:
         for refused in (holdout.competition.submit, holdout.competition.check):
             with pytest.raises(eh.QueryRejected, match="'horse'"):
                 refused(by_id(np.full(ROWS, "horse")), team="owls")

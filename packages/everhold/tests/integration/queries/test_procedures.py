@@ -28,12 +28,12 @@ TRAINED, SEALED = data(1, 0), data(2, 0)
 LATER = {**SEALED, "day": SEALED["day"] + 1_000}  # whole days on one side, as they have to be where they are declared
 
 
-def made(path, **wish):
-    wish = {"holdout": SEALED, "training": TRAINED, "mechanism": "guess_and_check", "overfits": 2, **wish}
-    if wish["mechanism"] != "guess_and_check":
-        del wish["overfits"]
+def made(path, **wanted):
+    wanted = {"holdout": SEALED, "training": TRAINED, "mechanism": "guess_and_check", "overfits": 2, **wanted}
+    if wanted["mechanism"] != "guess_and_check":
+        del wanted["overfits"]
     return eh.Holdout.create(
-        path / "h.db", "h", label="y", queries=20, **settings_from({**wish, "allow_vacuous": True})
+        path / "h.db", "h", label="y", queries=20, **settings_from({**wanted, "allow_vacuous": True})
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import everhold as eh
 from everhold.asking.create_settings import settings_from
-from everhold.values.expressions.tree import JoinedValue, RowValue
+from everhold.values.expressions.tree import CombinedValue, RowValue
 from everhold_engines.sql.compiler import row_values_sql
 from everhold_server.wire.questions import written
 from everhold_server.wire.reading import question_from
@@ -107,13 +107,13 @@ def by_hand(numerator, denominator, table):
     return float(np.mean(NUMERATORS[numerator][1](table)[DENOMINATORS[denominator][1](table)]))
 
 
-def made(folder, **wish):
-    wish = {"mechanism": "guess_and_check", "overfits": 3, **wish}
-    later = 1_000 if "dependence" in wish else 0  # whole sites on one side only where they are declared
+def made(folder, **wanted):
+    wanted = {"mechanism": "guess_and_check", "overfits": 3, **wanted}
+    later = 1_000 if "dependence" in wanted else 0  # whole sites on one side only where they are declared
     sealed = {**SEALED, "site": SEALED["site"] + later}
     return eh.Holdout.create(
         f"sqlite:///{folder}/study.db", "study", holdout=sealed, training=TRAINED, label="y", queries=300,
-        **settings_from({**wish, "row_id": "id"}),
+        **settings_from({**wanted, "row_id": "id"}),
     )  # fmt: skip
 
 
@@ -240,7 +240,7 @@ def test_an_engine_computes_what_is_outside_as_everhold_does():
 
     kinds = {"a": ColumnKind.NUMBER, "b": ColumnKind.NUMBER}
     parts = [RowValue(parse(f"{name} > 0", kinds)) for name in kinds]
-    statement = row_values_sql([JoinedValue("outside", *parts)], "t", unit=4)
+    statement = row_values_sql([CombinedValue("outside", *parts)], "t", unit=4)
     with duckdb.connect() as engine:
         engine.execute("create table t as select * from (values (0, 0), (0, 1), (1, 0), (1, 1)) as v(a, b)")
         assert engine.execute(statement).fetchall() == [(0,), (0,), (4,), (0,)]

@@ -40,8 +40,8 @@ class Written:
 
 @pytest.fixture
 def holdout(tmp_path):
-    wish = {"label": "late", "mechanism": "guess_and_check", "queries": 50, "overfits": 20}
-    with Holdout.create(tmp_path / "s.db", "study", holdout=rows(0), training=rows(1), **settings_from(wish)) as made:
+    wanted = {"label": "late", "mechanism": "guess_and_check", "queries": 50, "overfits": 20}
+    with Holdout.create(tmp_path / "s.db", "study", holdout=rows(0), training=rows(1), **settings_from(wanted)) as made:
         yield made
 
 

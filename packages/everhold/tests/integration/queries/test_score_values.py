@@ -84,9 +84,9 @@ def test_a_search_takes_scoring(tmp_path):
 def test_groups_widen_intervals_and_keep_their_rows_together(tmp_path):
     tables = [{"x": part["x"], "y": part["y"], "unit": part["unit"]} for part in (SEALED, TRAINED)]
     tables[1]["unit"] = tables[1]["unit"] + ROWS
-    wish = {"mechanism": "guess_and_check", "queries": 50, "label": "y", "training": tables[1]}
-    wish["dependence"] = eh.Groups("unit")
-    with eh.Holdout.create(tmp_path / "g.db", "g", holdout=tables[0], **settings_from(wish)) as holdout:
+    wanted = {"mechanism": "guess_and_check", "queries": 50, "label": "y", "training": tables[1]}
+    wanted["dependence"] = eh.Groups("unit")
+    with eh.Holdout.create(tmp_path / "g.db", "g", holdout=tables[0], **settings_from(wanted)) as holdout:
         for name in ("balanced_accuracy", "matthews_corrcoef", "f1_weighted"):
             answer = holdout.ask(eh.metric(name, classes(SEALED), training=classes(TRAINED)))
             assert answer.charged == 0
@@ -99,14 +99,14 @@ SLACK = {"mechanism": "guess_and_check", "queries": 9, "slack": 0.2}
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("wanted", "said"),
     [
         ({"mechanism": "privacy_budget", "queries": 3}, "guess_and_check"),
         ({"mechanism": "guess_and_check", "queries": 9, "slack": 0.2}, "slack"),
     ],
 )
-def test_other_mechanisms_refuse(tmp_path, wish, said):
-    with made(tmp_path, "y", **wish) as holdout, pytest.raises(QueryRejected, match=said):
+def test_other_mechanisms_refuse(tmp_path, wanted, said):
+    with made(tmp_path, "y", **wanted) as holdout, pytest.raises(QueryRejected, match=said):
         holdout.ask(eh.metric("balanced_accuracy", classes(SEALED), training=classes(TRAINED)))
 
 
@@ -115,10 +115,10 @@ def test_splits_refuse_what_they_break(tmp_path, column, said):
     """Labels in fixed numbers are not drawn anew, and rows of a class are of several laws after another split."""
     tables = [{"x": part["x"], "y": SEALED["y"], "side": (part["x"] > 0).astype(int)} for part in (SEALED, SEALED)]
     tables[1]["x"] = 1.01 * tables[1]["x"]
-    wish = {"mechanism": "guess_and_check", "queries": 9, "label": "y", "training": tables[1], "stratified": column}
+    wanted = {"mechanism": "guess_and_check", "queries": 9, "label": "y", "training": tables[1], "stratified": column}
     model = LogisticRegression().fit(TRAINED["x"][:, None], TRAINED["y"])
     model.feature_names_in_ = np.array(["x"])
-    with eh.Holdout.create(tmp_path / "s.db", "g", holdout=tables[0], **settings_from(wish)) as holdout:
+    with eh.Holdout.create(tmp_path / "s.db", "g", holdout=tables[0], **settings_from(wanted)) as holdout:
         given = np.linspace(0, 1, ROWS) if column == "y" else model
         with pytest.raises(QueryRejected, match=said):
             holdout.ask(eh.metric("recall_at_fpr", given), guess=0.5)

@@ -24,9 +24,9 @@ TRAINED, SEALED = data(1, 0), data(2, 0)
 LATER = {**SEALED, "day": SEALED["day"] + 1_000}  # whole days on one side, as they have to be where they are declared
 
 
-def made(path, **wish):
-    wish = {"mechanism": eh.GuessAndCheck.tuned(rows=ROWS, queries=20, overfits=2), "training": TRAINED, **wish}
-    return eh.Holdout.create(path / "h.db", "h", **settings_from({"holdout": SEALED, **wish}), label="y", queries=20)
+def made(path, **wanted):
+    wanted = {"mechanism": eh.GuessAndCheck.tuned(rows=ROWS, queries=20, overfits=2), "training": TRAINED, **wanted}
+    return eh.Holdout.create(path / "h.db", "h", **settings_from({"holdout": SEALED, **wanted}), label="y", queries=20)
 
 
 def looked(holdout, question, guess=None):
@@ -83,9 +83,9 @@ def test_pairs_are_counted_exactly(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")
 def test_pairs_of_groups_are_sums(tmp_path):
-    wish = {"mechanism": "guess_and_check", "overfits": 1, "allow_vacuous": True}
-    wish |= {"holdout": LATER, "dependence": eh.Groups("day")}
-    with made(tmp_path, **wish) as holdout:
+    wanted = {"mechanism": "guess_and_check", "overfits": 1, "allow_vacuous": True}
+    wanted |= {"holdout": LATER, "dependence": eh.Groups("day")}
+    with made(tmp_path, **wanted) as holdout:
         prepared, evaluations, sealed = looked(holdout, CASES["condition"][0])
         pairs, unit = evaluations.seen[0], holdout.mechanism.unit
         inside, counted = SEALED["x"] > 0, Counter()

@@ -79,16 +79,16 @@ BAD_WISHES = {
 }
 
 
-@pytest.mark.parametrize("wish", BAD_WISHES)
-def test_nothing_is_created_by_a_bad_wish(tmp_path, wish):
-    bad, error = BAD_WISHES[wish]
+@pytest.mark.parametrize("wanted", BAD_WISHES)
+def test_nothing_is_created_by_a_bad_request(tmp_path, wanted):
+    bad, error = BAD_WISHES[wanted]
     with pytest.raises(error) as caught:
         create(tmp_path, **bad)
     assert not isinstance(caught.value, HoldoutRejected) or "nothing was created" in str(caught.value)
     assert files(tmp_path) == []
 
 
-def test_a_bad_wish_leaves_the_other_holdouts_alone(tmp_path):
+def test_a_bad_request_leaves_the_other_holdouts_alone(tmp_path):
     create(tmp_path, "good").close()
     before = files(tmp_path)
     with pytest.raises(HoldoutRejected):
@@ -135,7 +135,7 @@ def test_storage_needs_a_folder_that_exists(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wish", "warning"),
+    ("wanted", "warning"),
     [
         ({"holdout": rows(0, 50), "mechanism": GaussianMechanism(rows=50, queries=1, scale=0.1)}, SmallHoldoutWarning),
         ({"mechanism": Empirical(rows=ROWS, queries=1)}, NonAdaptiveWarning),
@@ -145,30 +145,30 @@ def test_storage_needs_a_folder_that_exists(tmp_path):
         ),
     ],
 )
-def test_a_warning_that_is_an_error_leaves_nothing(tmp_path, wish, warning):
+def test_a_warning_that_is_an_error_leaves_nothing(tmp_path, wanted, warning):
     with pytest.raises(warning):
-        create(tmp_path, **wish)
+        create(tmp_path, **wanted)
     assert files(tmp_path) == []
 
 
 def test_a_promise_of_nothing_is_refused_and_says_what_would_help(tmp_path):
-    wish = {"mechanism": "gaussian", "queries": 1_000}
+    wanted = {"mechanism": "gaussian", "queries": 1_000}
     with pytest.raises(
         HoldoutRejected, match=r"promises nothing.*seal at least [\d,]+ rows.*nothing was created"
     ) as found:
-        create(tmp_path, **wish)
+        create(tmp_path, **wanted)
     assert files(tmp_path) == []
     needed = found.value.data["rows_needed"]
     radii = [GaussianMechanism.tuned(rows=needed - less, queries=1_000).promise().radius for less in (0, 1)]
     assert radii[0] < 0.5 <= radii[1]
     with pytest.warns(VacuousGuaranteeWarning):
-        create(tmp_path, **wish, allow_vacuous=True).close()
+        create(tmp_path, **wanted, allow_vacuous=True).close()
 
 
 def test_a_worst_case_of_nothing_is_sealed_with_a_warning_if_honest_guesses_are_answered_better(tmp_path):
-    wish = {"mechanism": "guess_and_check", "queries": 500, "holdout": rows(0, 120), "training": rows(1, 120)}
+    wanted = {"mechanism": "guess_and_check", "queries": 500, "holdout": rows(0, 120), "training": rows(1, 120)}
     with pytest.warns(VacuousGuaranteeWarning) as caught:
-        holdout = create(tmp_path, **wish)
+        holdout = create(tmp_path, **wanted)
     mechanism = holdout.mechanism
     holdout.close()
     radius, expected = mechanism.promise().radius, mechanism.expected_radius(0.9)
@@ -178,7 +178,7 @@ def test_a_worst_case_of_nothing_is_sealed_with_a_warning_if_honest_guesses_are_
     assert f"half-widths of {expected:.3f}"[:-1] in said
     few = {"holdout": rows(0, 40), "training": rows(1, 40)}
     with pytest.raises(HoldoutRejected, match="promises nothing: even if all guesses hold") as found:
-        create(tmp_path, "few", **wish | few)
+        create(tmp_path, "few", **wanted | few)
     needed = found.value.data["rows_needed"]
     expected = [GuessAndCheck.tuned(rows=needed - less, queries=500, training_rows=40).expected_radius(0.9)
                 for less in (0, 1)]  # fmt: skip
@@ -209,10 +209,10 @@ def test_too_many_rows_are_refused_before_anything_is_recorded(tmp_path, monkeyp
 
 def test_the_best_mechanism_is_the_default(tmp_path):
     for training in (True, None):
-        wish = {"mechanism": None, "training": training, "queries": 40, "overfits": 2}
-        with create(tmp_path, f"t{training}", **wish, again=True) as holdout:
-            wish = PlanRequest(rows=ROWS, queries=40, overfits=2, training_rows=ROWS if training else 0)
-            best = best_mechanism(wish)
+        wanted = {"mechanism": None, "training": training, "queries": 40, "overfits": 2}
+        with create(tmp_path, f"t{training}", **wanted, again=True) as holdout:
+            wanted = PlanRequest(rows=ROWS, queries=40, overfits=2, training_rows=ROWS if training else 0)
+            best = best_mechanism(wanted)
             if isinstance(best, GuessAndCheck):
                 best = replace(best, text_bits=TEXT_BITS)  # new holdouts have levels for short texts
             assert holdout.mechanism == best

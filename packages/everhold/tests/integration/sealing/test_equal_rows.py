@@ -41,11 +41,11 @@ def doubled(rows):
     return {name: np.tile(column[: len(column) // 2], 2) for name, column in rows.items()}
 
 
-def seal(folder, holdout, training, **wish):
+def seal(folder, holdout, training, **wanted):
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
-    return seal_rows(folder, SealRequest(holdout=holdout, training=training, rows=Rows(**wish)))
+    return seal_rows(folder, SealRequest(holdout=holdout, training=training, rows=Rows(**wanted)))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 1.0])

@@ -17,9 +17,9 @@ from everhold.sealing.request import SealRequest
 from everhold.sealing.settings import Rows
 
 
-def seal(folder, source, **wish):
+def seal(folder, source, **wanted):
     (folder / "sealed").mkdir()
-    return seal_rows(folder / "sealed", SealRequest(holdout=source, rows=Rows(**wish)))
+    return seal_rows(folder / "sealed", SealRequest(holdout=source, rows=Rows(**wanted)))
 
 
 def rows_bomb(folder):

@@ -1,4 +1,4 @@
-"""The same rows sealed twice in one storage: found whatever their order and format, and refused unless wished."""
+"""The same rows sealed twice in one storage: found whatever their order and format, and refused unless requested."""
 
 import csv
 
@@ -51,9 +51,9 @@ def as_parquet(table, path):
     return path
 
 
-def reseal(folder, table, **wish):
+def reseal(folder, table, **wanted):
     return Holdout.create(
-        folder / "study.db", "again", holdout=table, mechanism="gaussian", queries=10, **settings_from(wish)
+        folder / "study.db", "again", holdout=table, mechanism="gaussian", queries=10, **settings_from(wanted)
     )
 
 

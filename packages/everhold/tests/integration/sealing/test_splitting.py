@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.splitting import STRETCH, SplitRule, by_chance, by_class, by_group, by_time, split_file
+from everhold.sealing.splitting import BLOCK, SplitRule, by_chance, by_class, by_group, by_time, split_file
 
 SHARES = st.floats(0.05, 0.95)
 SEEDS = st.integers(0, 10)
@@ -68,26 +68,26 @@ def test_classes_keep_their_shares(classes, share, seed):
 def test_the_last_rows_are_sealed_behind_a_gap(times, share, gap):
     times = np.array(times, dtype=float)
     try:
-        parts = by_time(times, share, gap=gap, stretch=2.0 * gap)
+        parts = by_time(times, share, gap=gap, block=2.0 * gap)
     except HoldoutRejected:
         return
     trained, sealed, nobody = (times[parts.side == side] for side in range(3))
     assert sealed.min() - trained.max() >= gap
     assert all(sealed.min() - gap < time < sealed.min() for time in nobody)
     assert len(sealed) >= min(round(share * len(times)), len(times) - 1)
-    for stretch in set(parts.groups[parts.side != 2].tolist()):
-        inside = times[(parts.groups == stretch) & (parts.side != 2)]
+    for block in set(parts.groups[parts.side != 2].tolist()):
+        inside = times[(parts.groups == block) & (parts.side != 2)]
         assert inside.max() - inside.min() < 2 * gap
-        assert len(set(parts.side[(parts.groups == stretch) & (parts.side != 2)].tolist())) == 1
+        assert len(set(parts.side[(parts.groups == block) & (parts.side != 2)].tolist())) == 1
 
 
-def test_stretches_as_long_as_the_memory_declare_too_little():
-    """What the guide says of a moving average over the gap: the rows of neighbouring stretches vary together."""
+def test_blocks_as_long_as_the_memory_declare_too_little():
+    """What the guide says of a moving average over the gap: the rows of neighbouring blocks vary together."""
     gap, count = 10, 2_000
-    for stretches, said in ((1, 1.22), (4, 1.04)):
-        length = stretches * gap
+    for blocks, said in ((1, 1.22), (4, 1.04)):
+        length = blocks * gap
         noise = np.random.default_rng(5).normal(size=count * length + gap - 1)
-        groups = by_time(np.arange(2.0 * count * length), 0.5, gap=gap, stretch=length).groups[-count * length :]
+        groups = by_time(np.arange(2.0 * count * length), 0.5, gap=gap, block=length).groups[-count * length :]
         series = np.convolve(noise, np.ones(gap), mode="valid")
         sums = np.bincount(groups - groups[0], weights=series)
         assert len(sums) == count
@@ -95,10 +95,10 @@ def test_stretches_as_long_as_the_memory_declare_too_little():
         assert np.sqrt(true / declared) == pytest.approx(said, abs=0.04)
 
 
-def test_stretches_too_short_to_be_numbered_are_refused():
+def test_blocks_too_short_to_be_numbered_are_refused():
     """Numbers that overflow would all be one, and the sealed rows one group."""
     with pytest.raises(HoldoutRejected, match="too short"):
-        by_time(np.arange(1_000.0), 0.3, gap=1e-300, stretch=1e-300)
+        by_time(np.arange(1_000.0), 0.3, gap=1e-300, block=1e-300)
 
 
 def test_a_split_keeps_columns_types_and_order_and_loses_nothing(tmp_path):
@@ -130,12 +130,12 @@ def test_groups_and_times_of_a_file(tmp_path):
     assert not trained & sealed
     assert len(sealed) == round(0.3 * len(trained | sealed))
     parts = split_file(path, tmp_path / "t", SplitRule(share=0.3, time="day", gap=30))
-    first, last = (read(tmp_path / "t", what, f"{end}(day), {end}({STRETCH})")[0]
+    first, last = (read(tmp_path / "t", what, f"{end}(day), {end}({BLOCK})")[0]
                    for what, end in (("holdout", "min"), ("training", "max")))  # fmt: skip
     assert (first[0] - last[0]).days >= 30
     assert first[1] > last[1]
-    days, stretches = read(tmp_path / "t", "holdout", f"max(day) - min(day), 1 + max({STRETCH}) - min({STRETCH})")[0]
-    assert stretches in (days // 120 + 1, days // 120 + 2)  # four gaps each
+    days, blocks = read(tmp_path / "t", "holdout", f"max(day) - min(day), 1 + max({BLOCK}) - min({BLOCK})")[0]
+    assert blocks in (days // 120 + 1, days // 120 + 2)  # four gaps each
     assert parts.left_out == 400 - parts.training_rows - parts.sealed_rows > 0
 
 
@@ -143,8 +143,8 @@ def test_groups_and_times_of_a_file(tmp_path):
     ("more", "message"),
     [
         ({"groups": "nobody"}, "no column 'nobody'; expected one of id, patient"),
-        ({"time": "site", "gap": 1, "stretch": 1}, "holds strings; expected dates"),
-        ({"time": "day", "gap": 5_000, "stretch": 5_000}, "no row is left before the gap"),
+        ({"time": "site", "gap": 1, "block": 1}, "holds strings; expected dates"),
+        ({"time": "day", "gap": 5_000, "block": 5_000}, "no row is left before the gap"),
         ({"stratify": "id"}, "3,000 values; expected at most 1,000 classes"),
     ],
 )

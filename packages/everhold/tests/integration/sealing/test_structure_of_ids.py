@@ -16,10 +16,10 @@ def visits(spell, start=0):
     return {"patient": np.array(ids, dtype=object), "late": rng.integers(0, 2, GROUPS * SIZE)}
 
 
-def sealed(folder, holdout, training, **wish):
-    wish = {"dependence": eh.Groups("patient"), **wish}
+def sealed(folder, holdout, training, **wanted):
+    wanted = {"dependence": eh.Groups("patient"), **wanted}
     return eh.Holdout.create(
-        folder / "h.db", holdout=holdout, training=training, label="late", queries=5, **settings_from(wish)
+        folder / "h.db", holdout=holdout, training=training, label="late", queries=5, **settings_from(wanted)
     )
 
 

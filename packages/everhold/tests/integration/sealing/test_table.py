@@ -153,9 +153,9 @@ rows = {"x": np.arange(500) % 7, "kind": np.array(["a", "b"] * 250), "late": np.
 mechanism = everhold.GuessAndCheck(rows=500, queries=10, overfits=1, tolerance=0.4, grid=5)
 planning = everhold.Planning(allow_vacuous=True)
 for name, source in [("csv", folder + "/rows.csv"), ("arrays", rows)]:
-    wish = dict(holdout=source, training=source, label="late", mechanism=mechanism, planning=planning,
+    request = dict(holdout=source, training=source, label="late", mechanism=mechanism, planning=planning,
                 allow_resealing=True)
-    with everhold.Holdout.create(folder + "/study.db", name, **wish) as holdout:
+    with everhold.Holdout.create(folder + "/study.db", name, **request) as holdout:
         predictions = np.arange(500) % 2
         asked = ["x > 3 and kind = 'a'", everhold.accuracy(predictions, training=predictions),
                  everhold.mean(lambda table: table["kind"] == "a", name="f")]

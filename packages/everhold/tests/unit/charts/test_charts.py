@@ -110,7 +110,7 @@ def test_of_lines_that_coincide_the_wider_is_drawn_first(planned):
     assert len(legend) == 2
 
 
-def test_the_legend_is_in_the_order_of_the_lines_and_names_the_wish(planned):
+def test_the_legend_is_in_the_order_of_the_lines_and_names_the_request(planned):
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", planned)
     names = [text for text in texts if text.split(" ")[0] in (*MECHANISMS, "jung_2020")]
     assert names.index("sample_splitting") < names.index("laplace") < names.index("guess_and_check")

@@ -94,9 +94,9 @@ def test_radii_are_those_of_the_planner_and_rows_have_their_worth(monkeypatch):
     monkeypatch.setattr("everhold.charts.dependence._CORRELATIONS", (0.0, 0.5))
     chart = correlation_chart(rows=20_000, queries=100, model=CHAIN)
     half = MarkovChain([[0.75, 0.25], [0.25, 0.75]])
-    wish = PlanRequest(rows=20_000, queries=100, overfits=10, dependence=half)
+    wanted = PlanRequest(rows=20_000, queries=100, overfits=10, dependence=half)
     drawn = {(point["by"], point["correlation"]): point["radius"] for point in values(chart, 0)}
-    assert drawn["guess_and_check", 0.5] == radius_of("guess_and_check", wish)
+    assert drawn["guess_and_check", 0.5] == radius_of("guess_and_check", wanted)
     assert drawn["gaussian", 0.0] < drawn["gaussian", 0.5]
     mark = values(chart, 1)[0]
     assert mark["text"] == "your 20,000 rows are worth 6,667"

@@ -83,7 +83,7 @@ def test_binding_looks_up_lengths_and_states():
     [
         ({"order_by": None}, Rows(), "rows in a file have no order"),
         ({}, Rows(ties=True), "the same value in column 'day'"),
-        ({"gap": 3}, Rows(training="among"), "seal a later stretch"),
+        ({"gap": 3}, Rows(training="among"), "seal a later block"),
         ({}, Rows(training="before"), "gap=math.inf"),
         ({"miss": 0.01}, Rows(), "fitted to rows"),
         ({}, Rows(unknown=7), "7 sealed and training rows .* states are 'dry', 'wet'; add the missing states"),

@@ -98,9 +98,9 @@ def twins(pairs, *, first=0):
     return {"pair": names, "sick": np.repeat(rng.integers(0, 2, pairs), 2)}
 
 
-def sealed(folder, **wish):
+def sealed(folder, **wanted):
     data = {"holdout": twins(1_000), "training": twins(1_000, first=1_000), "queries": 20, "overfits": 2}
-    return eh.Holdout.create(folder / "s.db", "twins", dependence=Twins("pair"), **settings_from(data | wish))
+    return eh.Holdout.create(folder / "s.db", "twins", dependence=Twins("pair"), **settings_from(data | wanted))
 
 
 @pytest.mark.usefixtures("listed")

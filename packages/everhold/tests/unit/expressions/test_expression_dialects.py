@@ -20,7 +20,7 @@ from everhold.values.expressions.tree import Node, Operation
 from everhold_engines.sql.compiler import row_values_sql, totals_sql
 from everhold_engines.sql.dialects import CLICKHOUSE, DUCKDB, POSTGRESQL, SPARK, dialect_named
 from everhold_engines.sql.literal_rows import literal_rows_sql
-from everhold_engines.sql.watching import watched_template
+from everhold_engines.sql.safe_arithmetic import safe_template
 
 OTHERS = ("snowflake", "bigquery", "trino")
 TYPES = {"number": "double", "string": "text", "boolean": "boolean", "time": "timestamp"}
@@ -136,7 +136,7 @@ def test_watched_arithmetic_is_ieee_s_to_the_bit_and_never_raises(in_postgres, o
     sign, rule = SIGNS[operation]
     columns = [Node(Operation.COLUMN, ColumnKind.NUMBER, value=name) for name in "xy"]
     plain = f"({{0}} {sign} nullif({{1}}, '0'::float8))" if sign == "/" else f"({{0}} {sign} {{1}})"
-    written = watched_template(Node(operation, ColumnKind.NUMBER, tuple(columns)), plain, POSTGRESQL)
+    written = safe_template(Node(operation, ColumnKind.NUMBER, tuple(columns)), plain, POSTGRESQL)
     pairs = list(awkward_pairs())
     source = literal_rows_sql({"x": ("double", [x for x, _ in pairs]), "y": ("double", [y for _, y in pairs])},
                               POSTGRESQL)  # fmt: skip
@@ -152,7 +152,7 @@ def test_watched_arithmetic_is_ieee_s_to_the_bit_and_never_raises(in_postgres, o
 def test_watched_arithmetic_with_a_literal_is_ieee_s(in_postgres, constant, sign):
     operation = Operation.MULTIPLY if sign == "*" else Operation.DIVIDE
     operands = (Node(Operation.COLUMN, ColumnKind.NUMBER, value="x"), Node.literal(constant))
-    written = watched_template(Node(operation, ColumnKind.NUMBER, operands), f"({{0}} {sign} {{1}})", POSTGRESQL)
+    written = safe_template(Node(operation, ColumnKind.NUMBER, operands), f"({{0}} {sign} {{1}})", POSTGRESQL)
     ends = [1.7976931348623157e308, 5e-324]
     near = [end / constant if sign == "*" else end * constant for end in ends]
     numbers = AWKWARD + [number * (1.0 + step * 2.0**-52) for number in near for step in (-2, -1, 0, 1, 2)]

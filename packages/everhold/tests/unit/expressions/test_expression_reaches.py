@@ -14,7 +14,7 @@ from everhold.values.expressions.rules import grid_integer, step_value
 from everhold.values.expressions.tree import Operation
 from everhold_engines.sql.branching import SqlCompiler
 from everhold_engines.sql.dialects import POSTGRESQL
-from everhold_engines.sql.reaches import Reach, reach_of
+from everhold_engines.sql.value_ranges import ValueRange, range_of
 
 
 def reached(expression):
@@ -22,7 +22,7 @@ def reached(expression):
     nodes, known = SqlCompiler(POSTGRESQL).prepared(expression).nodes, {}
     for node in nodes:
         if node.kind in (ColumnKind.NUMBER, ColumnKind.TIME):
-            known[node] = reach_of(node, known)
+            known[node] = range_of(node, known)
     return nodes, known
 
 
@@ -74,14 +74,14 @@ def test_times_are_within_what_any_engine_has():
 
 
 def test_a_reach_that_is_too_narrow_would_be_seen(monkeypatch):
-    monkeypatch.setattr("everhold_engines.sql.reaches._FARTHEST", 1e9)
+    monkeypatch.setattr("everhold_engines.sql.value_ranges._FARTHEST", 1e9)
     nodes, known = reached(parse("hour(visit)", KINDS))
     assert [found for row in awkward_rows(3) for found in outside(nodes, known, row)]
 
 
 def test_a_step_is_a_power_of_two_of_which_doubles_are_multiples():
-    assert Reach(1.0, 2.0).step == 2.0**-52
-    assert Reach(-1.0, 2.0).step == 5e-324
+    assert ValueRange(1.0, 2.0).step == 2.0**-52
+    assert ValueRange(-1.0, 2.0).step == 5e-324
 
 
 def test_the_rules_are_those_of_the_reference():

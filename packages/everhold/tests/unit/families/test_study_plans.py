@@ -15,8 +15,8 @@ STUDY = {
 }  # fmt: skip
 
 
-def lines(**wish):
-    made = eh.plan(**{"rows": 20_000, "protocol": STUDY, **wish})
+def lines(**wanted):
+    made = eh.plan(**{"rows": 20_000, "protocol": STUDY, **wanted})
     return {line.queries: line for line in made.lines}
 
 
@@ -118,10 +118,10 @@ def test_subgroups_are_counted_by_their_categories():
     assert found.bits == pytest.approx(math.log2(1 + 2 + 3 + 6))
 
 
-def test_a_protocol_needs_rows_and_no_wished_radius():
-    for wish in ({"rows": None}, {"radius": 0.1}):
+def test_a_protocol_needs_rows_and_no_requested_radius():
+    for wanted in ({"rows": None}, {"radius": 0.1}):
         with pytest.raises(ValueError, match="planned for a number of sealed rows"):
-            lines(**wish)
+            lines(**wanted)
 
 
 def test_the_plan_is_shown_as_a_table_in_words_and_as_a_picture():

@@ -9,47 +9,47 @@ from everhold_privacy.mechanisms.thresholdout import Thresholdout
 
 
 class TestEmpirical(MechanismContract):
-    def make(self, **wish):
-        return Empirical.tuned(**wish)
+    def make(self, **wanted):
+        return Empirical.tuned(**wanted)
 
 
 class TestSampleSplitting(MechanismContract):
-    def make(self, **wish):
-        return SampleSplitting.tuned(**wish)
+    def make(self, **wanted):
+        return SampleSplitting.tuned(**wanted)
 
 
 class TestLaplace(MechanismContract):
-    def make(self, **wish):
-        return LaplaceMechanism.tuned(**wish)
+    def make(self, **wanted):
+        return LaplaceMechanism.tuned(**wanted)
 
 
 class TestGaussian(MechanismContract):
-    def make(self, **wish):
-        return GaussianMechanism.tuned(**wish)
+    def make(self, **wanted):
+        return GaussianMechanism.tuned(**wanted)
 
 
 class TestThresholdout(MechanismContract):
-    def make(self, **wish):
-        return Thresholdout.tuned(**wish, overfits=3)
+    def make(self, **wanted):
+        return Thresholdout.tuned(**wanted, overfits=3)
 
 
 class TestThresholdoutWithSlack(MechanismContract):
-    def make(self, **wish):
-        return Thresholdout.tuned(**wish, overfits=3, slack=0.3)
+    def make(self, **wanted):
+        return Thresholdout.tuned(**wanted, overfits=3, slack=0.3)
 
 
 class TestGuessAndCheck(MechanismContract):
-    def make(self, **wish):
-        return GuessAndCheck.tuned(**wish, overfits=3)
+    def make(self, **wanted):
+        return GuessAndCheck.tuned(**wanted, overfits=3)
 
 
 class TestGuessAndCheckWithSlack(MechanismContract):
-    def make(self, **wish):
-        return GuessAndCheck.tuned(**wish, overfits=3, slack=0.3)
+    def make(self, **wanted):
+        return GuessAndCheck.tuned(**wanted, overfits=3, slack=0.3)
 
 
 class TestPrivacyBudget(MechanismContract):
     price = CREDITS
 
-    def make(self, **wish):
-        return PrivacyBudget.tuned(**wish)
+    def make(self, **wanted):
+        return PrivacyBudget.tuned(**wanted)

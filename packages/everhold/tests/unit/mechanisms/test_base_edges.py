@@ -1,4 +1,4 @@
-"""Small and strange wishes: each must give a mechanism or one clear refusal."""
+"""Small and strange requests: each must give a mechanism or one clear refusal."""
 
 import math
 from dataclasses import replace

@@ -11,14 +11,14 @@ from everhold.planning import PlanRequest, best_mechanism, plan, queries_allowed
 MANY = {"rows": 100_000, "queries": 1_000, "overfits": 300}
 
 
-def made(**wish):
+def made(**wanted):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)
-        return plan(**wish)
+        return plan(**wanted)
 
 
 @pytest.mark.parametrize(
-    ("wish", "best", "said"),
+    ("wanted", "best", "said"),
     [
         ({"rows": 50_000, "queries": 1_000}, "guess_and_check", "narrower from 61 surprises on around 0.5"),
         # one question: any guess costs more than the question
@@ -41,8 +41,8 @@ def made(**wish):
         ({"rows": 30, "queries": 5, "overfits": 1}, "gaussian", "a gate cannot see which is better"),
     ],
 )  # fmt: skip
-def test_the_advice_where_it_could_be_wrong(wish, best, said):
-    planned = made(**wish)
+def test_the_advice_where_it_could_be_wrong(wanted, best, said):
+    planned = made(**wanted)
     assert planned.best.mechanism == best
     assert said in planned.explain()
 
@@ -71,19 +71,19 @@ def test_the_plan_says_the_worst_case_beside_what_can_be_expected():
 
 def test_what_is_chosen_is_what_the_plan_recommends():
     for training in (0, 500, 20_000):
-        wish = {"rows": 20_000, "queries": 200, "overfits": 5, "confidence": 0.95}
-        chosen = best_mechanism(PlanRequest(**wish, training_rows=training))
-        assert plan(**wish, training_rows=training).best.tuned == chosen
+        wanted = {"rows": 20_000, "queries": 200, "overfits": 5, "confidence": 0.95}
+        chosen = best_mechanism(PlanRequest(**wanted, training_rows=training))
+        assert plan(**wanted, training_rows=training).best.tuned == chosen
 
 
 def test_rows_and_questions_for_what_can_be_expected_are_exact():
-    wish = {"queries": 200, "overfits": 5}
-    rows = rows_needed(radius=0.1, **wish, at=0.9)["guess_and_check"]
-    widths = [made(rows=rows - less, **wish).line("guess_and_check").expected for less in (0, 1)]
+    wanted = {"queries": 200, "overfits": 5}
+    rows = rows_needed(radius=0.1, **wanted, at=0.9)["guess_and_check"]
+    widths = [made(rows=rows - less, **wanted).line("guess_and_check").expected for less in (0, 1)]
     assert widths[0] <= 0.1 < widths[1]
-    assert rows < rows_needed(radius=0.1, **wish)["guess_and_check"]
-    wish = {"radius": 0.032, "rows": 20_000, "overfits": 5}
-    questions = queries_allowed(**wish, at=0.5)["guess_and_check"]
+    assert rows < rows_needed(radius=0.1, **wanted)["guess_and_check"]
+    wanted = {"radius": 0.032, "rows": 20_000, "overfits": 5}
+    questions = queries_allowed(**wanted, at=0.5)["guess_and_check"]
     widths = [plan(rows=20_000, queries=questions + more, overfits=5, at=0.5).line("guess_and_check").expected
               for more in (0, 1)]  # fmt: skip
     assert widths[0] <= 0.032 < widths[1]

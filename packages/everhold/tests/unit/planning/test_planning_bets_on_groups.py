@@ -25,11 +25,11 @@ def clusters(seed, *, groups, size, alike, start=0):
     return {"group": start + group, "y": (rng.random(groups * size) < chance).astype(int)}
 
 
-def created(folder, *, groups, size, alike, name="h", **wish):
+def created(folder, *, groups, size, alike, name="h", **wanted):
     return eh.Holdout.create(
         f"sqlite:///{folder}/{name}.db", name, holdout=clusters(0, groups=groups, size=size, alike=alike),
         training=clusters(1, groups=groups, size=size, alike=alike, start=10**6), label="y",
-        dependence=eh.Groups("group"), **settings_from(wish),
+        dependence=eh.Groups("group"), **settings_from(wanted),
     )  # fmt: skip
 
 
@@ -58,9 +58,9 @@ def test_rows_of_a_group_that_are_all_alike_are_expected_to_be_worth_less():
 
 def test_groups_of_one_row_are_expected_like_rows():
     singles = eh.Groups.of_counts({1: 2_000}, column="id")
-    wish = PlanRequest(rows=2_000, queries=20)
-    apart = tuned_mechanism("guess_and_check", replace(wish, dependence=singles)).expected_radius(USUAL, 1.0)
-    assert apart == pytest.approx(tuned_mechanism("guess_and_check", wish).expected_radius(USUAL), rel=0.15)
+    wanted = PlanRequest(rows=2_000, queries=20)
+    apart = tuned_mechanism("guess_and_check", replace(wanted, dependence=singles)).expected_radius(USUAL, 1.0)
+    assert apart == pytest.approx(tuned_mechanism("guess_and_check", wanted).expected_radius(USUAL), rel=0.15)
 
 
 def test_groups_that_no_column_names_are_expected_by_their_sizes_alone(tmp_path):
@@ -103,15 +103,15 @@ def test_what_a_refusal_of_few_rows_advises_seals_them(tmp_path, rows, trained):
     def table():
         return {"x": rng.normal(size=rows), "y": rng.integers(0, 2, rows)}
 
-    wish = {"holdout": table(), "training": table() if trained else None, "label": "y"}
+    wanted = {"holdout": table(), "training": table() if trained else None, "label": "y"}
     try:
-        eh.Holdout.create(tmp_path / "default.db", **settings_from(wish)).close()
+        eh.Holdout.create(tmp_path / "default.db", **settings_from(wanted)).close()
     except HoldoutRejected as refused:
         calls = re.findall(r"mechanism='(\w+)', queries=(\d+)", refused.message)
         assert {"silent"} < {name for name, _ in calls}
         for number, (name, queries) in enumerate(calls):
             eh.Holdout.create(
-                tmp_path / f"{number}.db", **settings_from(wish), mechanism=name, queries=int(queries)
+                tmp_path / f"{number}.db", **settings_from(wanted), mechanism=name, queries=int(queries)
             ).close()
     else:
         assert trained

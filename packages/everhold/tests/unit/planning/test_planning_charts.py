@@ -16,7 +16,7 @@ def values(drawn, layer):
 
 
 @pytest.mark.parametrize(("against", "at"), [("queries", 100), ("rows", 20_000)])
-def test_the_picture_shows_lines_dashes_and_the_wish(made, against, at):
+def test_the_picture_shows_lines_dashes_and_the_request(made, against, at):
     drawn = made.chart(against).to_dict()
     assert values(drawn, 1) == [{"number": at, "radius": 0.05}]
     dash = drawn["layer"][0]["encoding"]["strokeDash"]["scale"]
@@ -32,7 +32,7 @@ def test_the_picture_shows_lines_dashes_and_the_wish(made, against, at):
     assert "guess_and_check (if guesses hold around 0.9)" in shown
 
 
-def test_a_plan_without_a_wished_radius_is_marked_at_what_can_be_expected():
+def test_a_plan_without_a_requested_radius_is_marked_at_what_can_be_expected():
     made = plan(rows=20_000, queries=100, overfits=2)
     assert values(made.chart().to_dict(), 1) == [{"number": 100, "radius": made.best.expected}]
 

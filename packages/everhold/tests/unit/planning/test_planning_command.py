@@ -53,8 +53,8 @@ def test_half_widths_follow_the_table_and_steps_where_they_were_asked_for(everho
     assert "step_by_bets" in shown
     assert "step_by_bets" not in everhold(*WISH).stdout
     data = json.loads(everhold(*WISH, "--disagreement", "0.05", "--training-rows", "0", "--format", "json").stdout)
-    wished = {"disagreement": 0.05, "training_rows": 0}
-    assert data == plan(rows=20_000, queries=100, overfits=2, **wished).to_dict()
+    requested = {"disagreement": 0.05, "training_rows": 0}
+    assert data == plan(rows=20_000, queries=100, overfits=2, **requested).to_dict()
     assert "disagreement is 2.0" in everhold(*WISH, "--disagreement", "2", code=2).stderr
     assert "training_rows is -1" in everhold(*WISH, "--training-rows", "-1", code=2).stderr
 
@@ -97,7 +97,7 @@ def test_how_alike_rows_of_a_group_are_expected_to_be_narrows_what_is_expected_a
     assert "alike is 2.0" in everhold(*WISH, "--group-size", "5", "--alike", "2", code=2).stderr
 
 
-def test_bad_wishes_are_wrong_usage(everhold):
+def test_bad_requests_are_wrong_usage(everhold):
     assert "neither rows nor radius" in everhold("--queries", "100", code=2).stderr
     assert "confidence is 1.0" in everhold(*WISH, "--confidence", "1", code=2).stderr
 

@@ -1,4 +1,4 @@
-"""The planner's numbers against the literature and against a fine grid; its wishes and its forms."""
+"""The planner's numbers against the literature and against a fine grid; its requests and its forms."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from inspect import signature
 
 import numpy as np
 import pytest
-from planning_samples import GRID, wish
+from planning_samples import GRID, wanted
 
 import everhold as eh
 from everhold.dependence import Groups
@@ -51,7 +51,7 @@ def test_gaussian_radius(rows, queries, most):
 @pytest.mark.slow
 def test_no_published_bound_is_below_ours():
     for rows, queries, failure in GRID:
-        session = PlanRequest(**wish(rows, queries, failure))
+        session = PlanRequest(**wanted(rows, queries, failure))
         published = {name: published_bound(name, session).radius + LEAST_RADIUS for name in STATEMENTS}
         ours = {name: radius_of(name, session) for name in ("gaussian", "guess_and_check", "sample_splitting")}
         assert ours["gaussian"] < min(published["jung_2020"], published["rogers_2020_monitor"])
@@ -61,7 +61,7 @@ def test_no_published_bound_is_below_ours():
 @pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
 @pytest.mark.parametrize(("rows", "queries", "failure"), GRID[::17])
 def test_the_best_line_is_the_least_of_all(rows, queries, failure):
-    made = plan(**wish(rows, queries, failure))
+    made = plan(**wanted(rows, queries, failure))
     everyone = [line for line in made.lines if MECHANISMS[line.mechanism].recommendable()]
     assert made.best.expected <= min(line.expected for line in everyone if line.expected is not None)
     published = [line for line in made.published if line.statement != "hoeffding_splitting"]  # for rows of one law
@@ -145,7 +145,7 @@ def test_the_optimum_of_guess_and_check_is_a_true_minimum(slack):
     def keeps_the_plan(grid):
         other = replace(tuned, grid=grid, tolerance=tuned.tolerance * (1 - 1e-6))
         surprises = np.arange(6)
-        return bool(np.all(other.room.within_plan(other.nats(200, surprises, surprises * math.log(grid)))))
+        return bool(np.all(other.margin.within_plan(other.nats(200, surprises, surprises * math.log(grid)))))
 
     assert not any(map(keeps_the_plan, range(1, 400) if slack else [tuned.grid]))  # cells are chosen only with a slack
 
@@ -181,7 +181,7 @@ def test_published_lines_add_only_the_rounding():
     assert jung.radius == pure + LEAST_RADIUS
 
 
-def test_a_wish_without_slack_gives_zhao_its_best_slack():
+def test_a_request_without_slack_gives_zhao_its_best_slack():
     made = plan(queries=1_000, radius=0.1)
     zhao = next(line.rows_needed for line in made.published if line.statement == "zhao_theorem_2")
     session = {"queries": 1_000, "overfits": 10, "confidence": 0.95}
@@ -244,7 +244,7 @@ def test_published_statements_promise_nothing_for_dependent_rows():
         ({"rows": None}, "neither rows nor radius"),
     ],
 )
-def test_bad_wishes_say_what_is_wrong(change, reason):
+def test_bad_requests_say_what_is_wrong(change, reason):
     with pytest.raises(ValueError, match=reason):
         plan(**({"rows": 1_000, "queries": 100} | change))
 
@@ -325,10 +325,10 @@ def test_one_candidate_is_the_promise(name):
 def test_overfits_are_ten_or_one_for_each_question_by_default():
     assert plan(rows=100_000, queries=3).overfits == 3
     assert plan(rows=100_000, queries=500).overfits == 10
-    wish = {"radius": 0.1, "queries": 3}
-    assert rows_needed(**wish) == rows_needed(**wish, overfits=3)
-    wish = {"radius": 0.1, "rows": 20_000}
-    assert queries_allowed(**wish) == queries_allowed(**wish, overfits=10)
+    wanted = {"radius": 0.1, "queries": 3}
+    assert rows_needed(**wanted) == rows_needed(**wanted, overfits=3)
+    wanted = {"radius": 0.1, "rows": 20_000}
+    assert queries_allowed(**wanted) == queries_allowed(**wanted, overfits=10)
 
 
 class Unhashable(Groups):

@@ -8,7 +8,7 @@ from everhold.planning.search import largest_within, smallest_within
 
 MOST = 10**6
 power = st.floats(0.05, 3.0)
-wishes = st.floats(1e-4, 1.0)
+requests = st.floats(1e-4, 1.0)
 
 
 def counted(radius):
@@ -21,27 +21,27 @@ def counted(radius):
     return count, seen
 
 
-@given(power, wishes, st.integers(1, 50))
-def test_smallest_within_is_exact_for_falling_radii_with_steps(exponent, wish, step):
+@given(power, requests, st.integers(1, 50))
+def test_smallest_within_is_exact_for_falling_radii_with_steps(exponent, wanted, step):
     def radius(number):
         return math.inf if number < step else 3.0 * (number // step) ** -exponent
 
-    found = smallest_within(radius, wish, least=1, most=MOST)
+    found = smallest_within(radius, wanted, least=1, most=MOST)
     if found is None:
-        assert radius(MOST) > wish
+        assert radius(MOST) > wanted
     else:
-        assert radius(found) <= wish
-        assert found == 1 or radius(found - 1) > wish
+        assert radius(found) <= wanted
+        assert found == 1 or radius(found - 1) > wanted
 
 
-@given(power, wishes, st.integers(1, 50))
-def test_largest_within_is_exact_for_rising_radii_with_steps(exponent, wish, step):
+@given(power, requests, st.integers(1, 50))
+def test_largest_within_is_exact_for_rising_radii_with_steps(exponent, wanted, step):
     def radius(number):
         return math.inf if number > MOST - step else 0.01 * (1 + number // step) ** exponent
 
-    found = largest_within(radius, wish, most=MOST)
-    assert found == 0 or radius(found) <= wish
-    assert found == MOST or radius(found + 1) > wish
+    found = largest_within(radius, wanted, most=MOST)
+    assert found == 0 or radius(found) <= wanted
+    assert found == MOST or radius(found + 1) > wanted
 
 
 def test_a_search_ends_at_what_is_looked_for():

@@ -23,10 +23,10 @@ def nats(challenges, promotions):
 @pytest.mark.parametrize(("promotions", "normal"), [(0, 0.008), (3, 0.014), (7, 0.019)])
 def test_the_example_of_the_theory(promotions, normal):
     """``sqrt(2 L d / n)`` is .008, .014, .019; exact tails are a little sharper and bets a little wider."""
-    wish = {"rows": 20_000, "disagreement": 0.05, "challenges": 10_000, "promotions": promotions}
+    wanted = {"rows": 20_000, "disagreement": 0.05, "challenges": 10_000, "promotions": promotions}
     spread = math.sqrt(2 * nats(10_000, promotions) * 0.05 / 20_000)
     assert round(spread, 3) == normal
-    exact, bets = least_step(**wish), least_step(**wish, public=False)
+    exact, bets = least_step(**wanted), least_step(**wanted, public=False)
     assert 0.9 * spread < exact < spread < bets < 1.15 * spread
 
 
@@ -54,11 +54,11 @@ def test_bets_see_what_their_closed_form_says(rows, disagreement, challenges):
 
 
 def test_too_few_rows_see_nothing_at_all():
-    wish = {"rows": 50, "disagreement": 0.2, "challenges": 100}
-    assert least_step(**wish) is None
-    assert least_step(**wish, public=False) is None
-    assert least_step(**wish | {"rows": 100}) == pytest.approx(0.16)
-    assert least_step(**wish | {"rows": 100}, promotions=3) is None
+    wanted = {"rows": 50, "disagreement": 0.2, "challenges": 100}
+    assert least_step(**wanted) is None
+    assert least_step(**wanted, public=False) is None
+    assert least_step(**wanted | {"rows": 100}) == pytest.approx(0.16)
+    assert least_step(**wanted | {"rows": 100}, promotions=3) is None
 
 
 @pytest.mark.parametrize(

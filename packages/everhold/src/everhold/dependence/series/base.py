@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from everhold.dependence.base import DependenceModel, require_rows
 from everhold.dependence.leakage import LeakageCurve, RowClass
-from everhold.dependence.series.coupling import spread, tells_nothing, uniform_rows
+from everhold.dependence.series.coupling import says_nothing, spread, uniform_rows
 from everhold.dependence.series.row_checks import check_rows
 from everhold.dependence.series.training_link import lost_to_training, refuse_unknown_gap, training_link
 from everhold.errors import DependenceError
@@ -106,7 +106,7 @@ class SeriesModel(DependenceModel):
         """
         require_rows(rows)
         coupling, lengths = self.law.coupling(), self.lengths or ((rows, 1),)
-        if tells_nothing(coupling):
+        if says_nothing(coupling):
             return curve
         bound = spread(coupling, lengths, lost=lost_to_training(self, lengths))
         return LeakageCurve(curve, (RowClass(1.0, (bound,)),))

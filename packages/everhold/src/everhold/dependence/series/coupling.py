@@ -328,14 +328,14 @@ def _power_of_two(number: int) -> int:
     return 1 << max(number - 1, 0).bit_length()
 
 
-def tells_nothing(coupling: Coupling) -> bool:
+def says_nothing(coupling: Coupling) -> bool:
     """True if a row tells nothing about the next one."""
     return not coupling.forward(1, 2)[:, 1:].any()
 
 
 def uniform_rows(coupling: Coupling, lengths: Lengths, rows: int) -> float:
     """``n^2 / sum_i D_i^2`` (S5, Kontorovich and Ramanan), or ``n^2 / sum_c L_c^2`` for series of lengths L_c."""
-    if tells_nothing(coupling):
+    if says_nothing(coupling):
         return float(rows)
     total = sum(length * number for length, number in lengths)
     tail = mean_tail(coupling, max(length for length, _ in lengths), backward=False, worst=True)

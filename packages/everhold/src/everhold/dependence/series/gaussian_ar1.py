@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from everhold.arguments import names_keywords
+from everhold.dependence.blocks import warn_of_long_memory
 from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
 from everhold.dependence.series.coupling import GaussianCoupling
 from everhold.dependence.series.fitting import bound_correlation, continuous, missed, ordered_runs
@@ -22,7 +23,6 @@ from everhold.dependence.series.settings import (
     plain_settings,
     read_settings,
 )
-from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ class GaussianAR1(SeriesModel):
         "The assumption is wrong if the series has seasons or a trend, if its values are far from normal, or if rows "
         "share more than this one value.",
         "To check, look at the residuals of the training rows: they must look normal and must not be correlated with "
-        "each other, and early and late stretches must have the same mean and spread.",
-        "If it is wrong, the intervals may be too narrow. Remove season and trend first, or declare stretches of time "
+        "each other, and early and late blocks must have the same mean and spread.",
+        "If it is wrong, the intervals may be too narrow. Remove season and trend first, or declare blocks of time "
         "as groups.",
     )
     influence_in: ClassVar[str] = "correlation, at most"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 
 from everhold.arguments import names_keywords
+from everhold.dependence.blocks import warn_of_long_memory
 from everhold.dependence.series.base import SEEN_ROWS, SeriesModel
 from everhold.dependence.series.chain_arguments import (
     MOST_STATES,
@@ -29,7 +30,6 @@ from everhold.dependence.series.settings import (
     plain_settings,
     read_settings,
 )
-from everhold.dependence.stretches import warn_of_long_memory
 from everhold.errors import DependenceError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class MarkovChain(SeriesModel):
         "To check, compare the transition counts of early and late training rows, and count pairs of steps: given the "
         "present state, the next one must not depend on the one before.",
         "If it is wrong, the intervals may be too narrow. Let the state tell more, split at larger gaps, or declare "
-        "stretches of time as groups.",
+        "blocks of time as groups.",
     )
     entries: ClassVar[Mapping[str, str]] = {
         **SeriesModel.entries,
@@ -144,7 +144,7 @@ class MarkovChain(SeriesModel):
 
         The true matrix is within ``uncertainty`` with probability at least ``confidence``, whatever the chain; what it
         lacks to 1 is part of `miss` and of every promise. That there are no other states is assumed. Only pairs of rows
-        that are one usual step (the median) apart count. The fit is then held against the averages of long stretches.
+        that are one usual step (the median) apart count. The fit is then held against the averages of long blocks.
 
         Args:
             table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.

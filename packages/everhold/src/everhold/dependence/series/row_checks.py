@@ -38,7 +38,7 @@ def check_rows(model: SeriesModel, facts: SeriesFacts) -> None:
             DependenceWarning(
                 f"training rows lie {facts.training} the sealed rows, and gap=math.inf says that they are another "
                 "series that is independent of the sealed one, as another station's days are; if they are of the "
-                "same series, the promise is false: seal a later stretch and declare its gap, or tell the series "
+                "same series, the promise is false: seal a later block and declare its gap, or tell the series "
                 "apart with groups=..."
             )
         )
@@ -90,7 +90,7 @@ def _check_training(model: SeriesModel, training: str) -> None:
     if training == "among":
         raise DependenceError(
             "training rows lie among the sealed rows of a series; expected all of them on one side, for neighbours "
-            "tell about each other; seal a later stretch of every series, or whole series named by `groups`"
+            "tell about each other; seal a later block of every series, or whole series named by `groups`"
         )
     if training != "none" and model.gap is None:
         raise DependenceError(

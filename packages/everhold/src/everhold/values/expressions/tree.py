@@ -21,7 +21,15 @@ from typing import Literal, TypeAlias
 from everhold.errors import QueryRejected
 
 __all__ = [
-    "LETTERS", "AnyValue", "ColumnKind", "Expression", "JoinedValue", "Node", "Operation", "RowValue", "quoted",
+    "LETTERS",
+    "AnyValue",
+    "ColumnKind",
+    "CombinedValue",
+    "Expression",
+    "Node",
+    "Operation",
+    "RowValue",
+    "quoted",
 ]  # fmt: skip
 
 
@@ -322,12 +330,12 @@ class RowValue:
 
     @property
     def leaves(self) -> tuple[RowValue, ...]:
-        """See `JoinedValue.leaves`."""
+        """See `CombinedValue.leaves`."""
         return (self,)
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedValue:
+class CombinedValue:
     """A row value that is made of two others on the grid, a and b; see `everhold.values.base.Pair`.
 
     Attributes:
@@ -347,5 +355,5 @@ class JoinedValue:
         return tuple(leaf for part in (self.first, self.second) for leaf in part.leaves)
 
 
-AnyValue: TypeAlias = RowValue | JoinedValue
+AnyValue: TypeAlias = RowValue | CombinedValue
 """Value that an engine computes for each row."""

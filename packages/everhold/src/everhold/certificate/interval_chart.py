@@ -17,7 +17,7 @@ from everhold.values.measures import POINTS, RATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_ROOM = 0.07  # of the width, on either side
+_MARGIN = 0.07  # of the width, on either side
 _TICKS = 5
 
 
@@ -39,7 +39,7 @@ class _Axis:
         """A scale over all of these, with room on both sides."""
         low, high = min(ends), max(ends)
         width = (high - low) or max(abs(high), 1.0) * 0.1
-        low, high = low - _ROOM * width, high + _ROOM * width
+        low, high = low - _MARGIN * width, high + _MARGIN * width
         rough = (high - low) / _TICKS
         power = 10.0 ** math.floor(math.log10(rough))
         return cls(low, high, next((n for n in (1, 2, 5) if n * power >= rough), 10) * power, unit)
@@ -55,7 +55,7 @@ class _Axis:
             yield self.place(count * self.step), f"{count * self.step:,.{decimals}f}{self.unit}"
 
 
-def strips(answers: Sequence[Mapping[str, Any]]) -> str:
+def interval_chart(answers: Sequence[Mapping[str, Any]]) -> str:
     """The picture of answers; nothing where there are none."""
     if not answers:
         return ""
@@ -87,7 +87,7 @@ def _figure(answers: Sequence[Mapping[str, Any]]) -> str:
     drawn = [_numbers(fact, factor) for fact in answers]
     ends = [number for numbers in drawn for number in numbers] + ([0.0] if order == 1 else [])
     axis = _Axis.over(ends, unit=" %" if order == 0 else "")
-    rows = [_strip(fact, numbers, axis) for fact, numbers in zip(answers, drawn, strict=True)]
+    rows = [_bar(fact, numbers, axis) for fact, numbers in zip(answers, drawn, strict=True)]
     labels = "".join(f'<text x="{place}" y="12">{label}</text>' for place, label in axis.ticks())
     title = "percentage points" if order == 1 else ""
     return "".join(rows) + (
@@ -100,7 +100,7 @@ def _numbers(fact: Mapping[str, Any], factor: float) -> tuple[float, float, floa
     return factor * told["low"], factor * told["value"], factor * told["high"]
 
 
-def _strip(fact: Mapping[str, Any], numbers: tuple[float, float, float], axis: _Axis) -> str:
+def _bar(fact: Mapping[str, Any], numbers: tuple[float, float, float], axis: _Axis) -> str:
     low, value, high = map(axis.place, numbers)
     bounds, name = bounds_of(fact), escaped(fact["name"])
     unit = " %" if fact["measure"] in RATES else ""

@@ -1,7 +1,7 @@
 """Ranges of the doubles of an expression for any rows, so that few operations have to be watched.
 
 Some engines raise where a result becomes too large or too small for a double, and an error is a free answer. Literals
-and what is known of times rule that out for most operations: `Reach` follows them through the tree.
+and what is known of times rule that out for most operations: `ValueRange` follows them through the tree.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OF_TIMES = 2.0**-72  # times are whole microseconds: those that are not 0 are m
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ValueRange:
     """Range of the doubles of a node.
 
     Attributes:
@@ -83,19 +83,19 @@ _FOLDED: dict[Operation, Callable[..., float]] = {
 }
 
 
-def reach_of(node: Node, known: Mapping[Node, Reach]) -> Reach:
+def range_of(node: Node, known: Mapping[Node, ValueRange]) -> ValueRange:
     """Of a node of numbers or times, from those of its operands."""
     operands = [known[operand] for operand in node.operands if operand in known]
     match node.operation:
         case Operation.NUMBER | Operation.TIME:
             value = float(node.value or 0.0)
-            return Reach(value, value, _step(value))
+            return ValueRange(value, value, _step(value))
         case Operation.COLUMN if node.kind is ColumnKind.TIME:
-            return Reach(-_FARTHEST, _FARTHEST, _OF_TIMES)
+            return ValueRange(-_FARTHEST, _FARTHEST, _OF_TIMES)
         case Operation.COLUMN:
-            return Reach(nan=True)
+            return ValueRange(nan=True)
         case Operation.NULL:
-            return Reach(math.inf, -math.inf, math.inf)
+            return ValueRange(math.inf, -math.inf, math.inf)
         case Operation.NEGATE:
             return replace(operands[0], low=-operands[0].high, high=-operands[0].low)
         case Operation.ABSOLUTE:
@@ -128,38 +128,38 @@ def _step(value: float) -> float:
     return max(math.ldexp(float(whole & -whole), exponent - 53), SMALLEST)
 
 
-def _sum(one: Reach, other: Reach) -> Reach:
+def _sum(one: ValueRange, other: ValueRange) -> ValueRange:
     opposite = (one.high == math.inf and other.low == -math.inf) or (one.low == -math.inf and other.high == math.inf)
-    return Reach(
+    return ValueRange(
         one.low + other.low, one.high + other.high, min(one.step, other.step),
         one.nan or other.nan or opposite,
     )  # fmt: skip
 
 
-def _product(one: Reach, other: Reach, *, square: bool) -> Reach:
+def _product(one: ValueRange, other: ValueRange, *, square: bool) -> ValueRange:
     ends = [first * second for first in (one.low, one.high) for second in (other.low, other.high)]
     lost = (one.zero and other.most == math.inf) or (other.zero and one.most == math.inf)
     nan = one.nan or other.nan or (lost and not square)
     if any(map(math.isnan, ends)):
         ends = [-math.inf, math.inf]
     low = max(min(ends), 0.0) if square else min(ends)
-    return Reach(low, max(ends), max(one.step * other.step, SMALLEST), nan)
+    return ValueRange(low, max(ends), max(one.step * other.step, SMALLEST), nan)
 
 
-def _quotient(one: Reach, other: Reach) -> Reach:
+def _quotient(one: ValueRange, other: ValueRange) -> ValueRange:
     nan = one.nan or other.nan or (one.most == math.inf and other.most == math.inf)
     if other.zero or nan:
-        return Reach(step=_least_quotient(one, other), nan=nan)
+        return ValueRange(step=_least_quotient(one, other), nan=nan)
     ends = [first / second for first in (one.low, one.high) for second in (other.low, other.high)]
-    return Reach(min(ends), max(ends), _least_quotient(one, other), nan)
+    return ValueRange(min(ends), max(ends), _least_quotient(one, other), nan)
 
 
-def _least_quotient(one: Reach, other: Reach) -> float:
+def _least_quotient(one: ValueRange, other: ValueRange) -> float:
     least = one.least / other.most if 0.0 < other.most < math.inf else 0.0
     return max(math.ulp(least), SMALLEST) if math.isfinite(least) else SMALLEST
 
 
-def _branches(node: Node, known: Mapping[Node, Reach]) -> list[Reach]:
+def _branches(node: Node, known: Mapping[Node, ValueRange]) -> list[ValueRange]:
     """Of each result of a case, with what its condition says of a number that is compared with literals."""
     narrowed = dict(known)
     found = []
@@ -169,12 +169,12 @@ def _branches(node: Node, known: Mapping[Node, Reach]) -> list[Reach]:
     return [*found, _within(node.operands[-1], narrowed)]
 
 
-def _within(result: Node, narrowed: Mapping[Node, Reach]) -> Reach:
+def _within(result: Node, narrowed: Mapping[Node, ValueRange]) -> ValueRange:
     follow = result.operation in (Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, Operation.DIVIDE)
-    return reach_of(result, narrowed) if follow else narrowed[result]
+    return range_of(result, narrowed) if follow else narrowed[result]
 
 
-def _narrowed(condition: Node, known: Mapping[Node, Reach], *, holds: bool) -> dict[Node, Reach]:
+def _narrowed(condition: Node, known: Mapping[Node, ValueRange], *, holds: bool) -> dict[Node, ValueRange]:
     """Facts that follow if ``a < b`` holds, or if it does not; then it may also be null."""
     if condition.operation is not Operation.LESS or sum(map(_is_number, condition.operands)) != 1:
         return dict(known)
@@ -192,8 +192,8 @@ def _narrowed(condition: Node, known: Mapping[Node, Reach], *, holds: bool) -> d
     return {**known, subject: narrow}
 
 
-def _any_of(reaches: Sequence[Reach]) -> Reach:
-    return Reach(
-        min(one.low for one in reaches), max(one.high for one in reaches), min(one.step for one in reaches),
-        any(one.nan for one in reaches),
+def _any_of(ranges: Sequence[ValueRange]) -> ValueRange:
+    return ValueRange(
+        min(one.low for one in ranges), max(one.high for one in ranges), min(one.step for one in ranges),
+        any(one.nan for one in ranges),
     )  # fmt: skip

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-__all__ = ["ABOUT", "DISCLOSED", "PROMOTED", "UNSEALING", "Tally"]
+__all__ = ["ABOUT", "DISCLOSED", "PROMOTED", "UNSEALING", "EntryCounts"]
 
 ABOUT = "about"
 """Field of an entry's description, beside what identifies the question: it is about predictions by position."""
@@ -28,7 +28,7 @@ UNSEALING = "unsealing"
 
 
 @dataclass(slots=True)
-class Tally:
+class EntryCounts:
     """Sums over the entries up to one of them; all of it public.
 
     Attributes:

@@ -1,7 +1,7 @@
-"""Worth of rows in an order, without a model: variation of the averages of whole stretches.
+"""Worth of rows in an order, without a model: variation of the averages of whole blocks.
 
-Cut rows in order into stretches, and the centred sum of each varies like that of independent rows, or more where rows
-resemble each other: by the *design effect*, the number of rows that are worth one. Short stretches show what
+Cut rows in order into blocks, and the centred sum of each varies like that of independent rows, or more where rows
+resemble each other: by the *design effect*, the number of rows that are worth one. Short blocks show what
 neighbours share, long ones what rows far apart do, so several lengths are tried. Noise in the values makes the design
 effect smaller but does not hide it, as it hides the correlation of neighbours.
 
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
     from everhold.dependence.base import DependenceModel
 
-_MOST_STRETCHES = 256
-_FEWEST_STRETCHES = 8
-_LIKE_NORMAL = 3.0  # rows of a stretch for each unit of kurtosis, below which its sum is not treated as normal
+_MOST_BLOCKS = 256
+_FEWEST_BLOCKS = 8
+_LIKE_NORMAL = 3.0  # rows of a block for each unit of kurtosis, below which its sum is not treated as normal
 _LEVEL = 1e-3  # of a warning where a fitted model is right, all outcomes together
-_SURE = 0.05  # chance that the true design effect is above the longest stretch that is told
+_SURE = 0.05  # chance that the true design effect is above the longest block that is told
 
 
 @dataclass(frozen=True, slots=True)
 class BlockVarianceTest:
-    """Variation of the averages of stretches, one entry for each outcome.
+    """Variation of the averages of blocks, one entry for each outcome.
 
     Attributes:
         p_values: Chance of as much where rows are worth what is promised, all lengths together; 1 where nothing can be
             said, as of very rare outcomes. Shape (outcomes,).
         design_effects: Rows that are worth one, where this is clearest. Shape (outcomes,).
-        at_most: Upper ends for the design effect, from the longest stretches, too: groups of so many rows in a row
+        at_most: Upper ends for the design effect, from the longest blocks, too: groups of so many rows in a row
             promise no more than these rows are worth. Shape (outcomes,).
     """
 
@@ -52,35 +52,35 @@ class BlockVarianceTest:
 
 
 @lru_cache
-def bits_of_stretch(rows: int) -> int:
-    """A stretch has ``2**bits`` rows, the last one perhaps fewer, so that there are at most 256."""
-    return max((rows - 1) // _MOST_STRETCHES, 0).bit_length()
+def bits_of_block(rows: int) -> int:
+    """A block has ``2**bits`` rows, the last one perhaps fewer, so that there are at most 256."""
+    return max((rows - 1) // _MOST_BLOCKS, 0).bit_length()
 
 
-def stretch_of_rows(rows: int) -> NDArray[np.int64]:
-    """The stretch of each of so many rows in order, from 0."""
-    return np.arange(rows, dtype=np.int64) >> bits_of_stretch(rows)
+def block_of_rows(rows: int) -> NDArray[np.int64]:
+    """The block of each of so many rows in order, from 0."""
+    return np.arange(rows, dtype=np.int64) >> bits_of_block(rows)
 
 
 @lru_cache
-def sizes_of_stretches(rows: int) -> NDArray[np.int64]:
-    """Rows of each stretch; read-only."""
-    sizes = np.bincount(stretch_of_rows(rows))
+def sizes_of_blocks(rows: int) -> NDArray[np.int64]:
+    """Rows of each block; read-only."""
+    sizes = np.bincount(block_of_rows(rows))
     sizes.setflags(write=False)
     return sizes
 
 
-def wandering_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: float = 1.0) -> BlockVarianceTest:
+def block_variance_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: float = 1.0) -> BlockVarianceTest:
     """Of row values in [0, 1], against the variance of truth values with their mean, on which intervals rest.
 
     Args:
-        sums: Sums of each stretch in order, shape (outcomes, stretches).
-        sizes: Rows of each stretch, shape (stretches,).
+        sums: Sums of each block in order, shape (outcomes, blocks).
+        sizes: Rows of each block, shape (blocks,).
         promised: Rows for each effective row that are promised.
 
     Examples:
         >>> rows = np.random.default_rng(0).integers(0, 2, 4_096)
-        >>> free, copied = (wandering_of_means([each.reshape(256, 16).sum(axis=1)], [16] * 256)
+        >>> free, copied = (block_variance_of_means([each.reshape(256, 16).sum(axis=1)], [16] * 256)
         ...                 for each in (rows, rows[np.arange(4_096) // 8]))
         >>> float(free.p_values[0]) > 0.01, 6 < float(copied.design_effects[0]) < 12
         (True, True)
@@ -91,36 +91,36 @@ def wandering_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: float = 1
     with np.errstate(divide="ignore", invalid="ignore"):
         centred = (totals - means[:, None] * lengths) / np.sqrt(variances)[:, None]
         kurtoses = np.where(variances > 0.0, (1.0 - 3.0 * variances) / variances, np.inf)
-    return _wandering(np.nan_to_num(centred), lengths, kurtoses=kurtoses, promised=promised)
+    return _block_variance(np.nan_to_num(centred), lengths, kurtoses=kurtoses, promised=promised)
 
 
-def wandering_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -> BlockVarianceTest:
+def block_variance_of_values(values: NDArray[np.float64], *, promised: float = 1.0) -> BlockVarianceTest:
     """Of values in order with mean 0 and variance 1; shape (rows,)."""
-    stretch = stretch_of_rows(len(values))
-    sums = np.asarray(np.bincount(stretch, weights=values), dtype=np.float64)[None, :]
+    block = block_of_rows(len(values))
+    sums = np.asarray(np.bincount(block, weights=values), dtype=np.float64)[None, :]
     kurtoses = np.array([float(np.mean(values**4))])
-    return _wandering(sums, sizes_of_stretches(len(values)), kurtoses=kurtoses, promised=promised)
+    return _block_variance(sums, sizes_of_blocks(len(values)), kurtoses=kurtoses, promised=promised)
 
 
-def wandering_of_sums(
+def block_variance_of_sums(
     sums: NDArray[np.float64], sizes: NDArray[Any], *, kurtosis: float, promised: float = 1.0
 ) -> BlockVarianceTest:
-    """Of values whose sums over stretches are known; the values have mean 0, variance 1 and this fourth moment."""
-    return _wandering(sums[None, :], sizes, kurtoses=np.array([kurtosis]), promised=promised)
+    """Of values whose sums over blocks are known; the values have mean 0, variance 1 and this fourth moment."""
+    return _block_variance(sums[None, :], sizes, kurtoses=np.array([kurtosis]), promised=promised)
 
 
-def _wandering(
+def _block_variance(
     centred: NDArray[np.float64], sizes: NDArray[Any], *, kurtoses: NDArray[np.float64], promised: float
 ) -> BlockVarianceTest:
-    """Of sums whose rows have mean 0 and variance 1; the arguments are those of `wandering_of_means`.
+    """Of sums whose rows have mean 0 and variance 1; the arguments are those of `block_variance_of_means`.
 
-    If rows are worth what is promised and stretches are long, ``D / promised`` is about chi-square over its degrees of
+    If rows are worth what is promised and blocks are long, ``D / promised`` is about chi-square over its degrees of
     freedom, fewer where the sums have heavy tails (``kurtoses``: fourth moments of the rows, shape (outcomes,)). The
     smallest p-value counts, times the number of lengths.
     """
     rows, lengths = float(sizes.sum()), 0
     p_values, effects, at_most, least = *np.ones((3, len(centred))), np.zeros(len(centred))
-    while len(sizes) >= _FEWEST_STRETCHES:
+    while len(sizes) >= _FEWEST_BLOCKS:
         squares = float(np.sum(sizes.astype(np.float64) ** 2))
         spread = 1.0 - squares / rows**2  # of the mean that was taken out
         usual = rows / len(sizes)
@@ -142,9 +142,9 @@ def _wandering(
 
 
 def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.float64]], *, state: str) -> None:
-    """Hold the averages of long stretches of the rows that a model was fitted to against what it says they vary.
+    """Hold the averages of long blocks of the rows that a model was fitted to against what it says they vary.
 
-    Neighbours fit the model; long stretches test it. A noisy record of something slow, as a label that says a regime's
+    Neighbours fit the model; long blocks test it. A noisy record of something slow, as a label that says a regime's
     name wrongly one time in four, looks to its neighbours like a series that forgets at once, and its averages wander.
 
     Args:
@@ -164,16 +164,16 @@ def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.fl
         spread = float(outcome.std())
         if not spread > 0.0:
             continue
-        found = wandering_of_values((outcome - outcome.mean()) / spread, promised=promised)
+        found = block_variance_of_values((outcome - outcome.mean()) / spread, promised=promised)
         if float(found.p_values[0]) <= _LEVEL / len(outcomes):
-            stretch = math.ceil(float(found.at_most[0]))
+            block = math.ceil(float(found.at_most[0]))
             text = (
                 f"the model fitted to column {state!r} says that the {rows:,} training rows are worth "
-                f"{rows / promised:,.0f} independent ones, and long stretches of them vary as if it were about "
+                f"{rows / promised:,.0f} independent ones, and long blocks of them vary as if it were about "
                 f"{rows / float(found.design_effects[0]):,.0f}: the rows remember longer than neighbours show, as a "
                 "noisy record of something slow does; expected a state that tells all about the next row; do not "
-                f"declare this model; number stretches of at least {stretch:,} rows in a row in a column and declare "
+                f"declare this model; number blocks of at least {block:,} rows in a row in a column and declare "
             )
-            told = (f"{text}{declared}" for declared in ("Groups('stretch')", "--groups stretch"))
+            told = (f"{text}{declared}" for declared in ("Groups('block')", "--groups block"))
             warn_caller(DependenceWarning(next(told), for_shell=next(told)))
             return

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from everhold_engines.base import Engine
     from everhold_engines.sql.dialects import Dialect
 
-LOOKED_AT = 2**18
+ROWS_COMPARED = 2**18
 """Rows of a table among which copies of training rows are looked for; of a longer table that many at random."""
 
 _CELLS = 2**24  # of the same
@@ -96,7 +96,7 @@ class TableSide:
         return self.engine.rows(f"SELECT {aggregate} FROM {self._rows}")[0][0]
 
 
-class Staging:
+class ColumnCopies:
     """A DuckDB on a private file with the views ``holdout``, of what was brought of a table, and ``training``.
 
     The latter are the rows of the training file, until columns are brought of a table that has all of them.
@@ -126,19 +126,19 @@ class Staging:
             file.unlink(missing_ok=True)
 
     @property
-    def most_looked_at(self) -> int:
+    def most_compared(self) -> int:
         """Number of rows that are read whole, with all compared columns."""
-        return min(LOOKED_AT, max(_CELLS // max(len(self.columns), 1), 1))
+        return min(ROWS_COMPARED, max(_CELLS // max(len(self.columns), 1), 1))
 
     @property
     def is_whole(self) -> bool:
         """True if that is the whole sealed table."""
-        return self.rows <= self.most_looked_at
+        return self.rows <= self.most_compared
 
     @property
     def all_whole(self) -> bool:
         """True if that is all of every table."""
-        return all(side.rows <= self.most_looked_at for side in self.sides.values())
+        return all(side.rows <= self.most_compared for side in self.sides.values())
 
     @cached_property
     def contents(self) -> str:
@@ -175,19 +175,19 @@ class Staging:
         """
         together = None if alike is None or self.all_whole else self._by_value(alike)
         for what, side in self.sides.items():
-            if together is not None or side.rows > self.most_looked_at:
-                some = together or f"{side.engine.dialect.write('random')} < {self.most_looked_at / side.rows!r}"
-                self.stream(what, list(self.comparable), f" WHERE {some}", rows=self.most_looked_at)
+            if together is not None or side.rows > self.most_compared:
+                some = together or f"{side.engine.dialect.write('random')} < {self.most_compared / side.rows!r}"
+                self.stream(what, list(self.comparable), f" WHERE {some}", rows=self.most_compared)
                 self._brought[what] = frozenset()
             else:
                 self.bring(self.comparable, of=[what])
 
     def _by_value(self, column: str) -> str | None:
         """Rows with a value from a random share of all values; None if there are too many, or none."""
-        share = self.most_looked_at / max(side.rows for side in self.sides.values())
+        share = self.most_compared / max(side.rows for side in self.sides.values())
         chosen = share_of_values(self.engine.dialect, column, self.columns[column], share)
         counts = [side.count(chosen) for side in self.sides.values()]
-        return chosen if 0 < sum(counts) <= _AT_MOST * self.most_looked_at else None
+        return chosen if 0 < sum(counts) <= _AT_MOST * self.most_compared else None
 
     def distinct(self, name: str) -> None:
         """Make the views of the different values of a column."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.contest_words import competition_in_words, gates_in_words
+from everhold.certificate.competition_sections import competition_in_words, gates_in_words
 from everhold.certificate.counting import counting_words
-from everhold.certificate.estimand_words import OF_POPULATION, by_labels, value_in_words
+from everhold.certificate.estimands import OF_POPULATION, by_labels, value_in_words
 from everhold.certificate.form import edition_of
 from everhold.certificate.numbers import at_least, at_most, counted, percent, shown
 from everhold.certificate.summary import summary_words
@@ -178,7 +178,7 @@ _BANNER = (
 )
 
 
-def add_words(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def add_sections(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The sections of a certificate: the facts, and what they mean in words.
 
     Raises:

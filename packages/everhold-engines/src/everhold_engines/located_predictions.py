@@ -22,7 +22,7 @@ from everhold.queries.rules import prediction_node
 from everhold.values.base import LocatedPredictions
 from everhold.values.expressions import ColumnKind, Expression, RowValue
 from everhold.values.expressions.tree import Node, Operation
-from everhold_engines.joined import JoinedTable
+from everhold_engines.prediction_tables import JoinedTable
 from everhold_engines.remote_rows import RemoteRows
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ class Predictions(LocatedPredictions):
 
     def located(self, queries: Sequence[Any], rows: Any, schema: Schema) -> list[Any]:
         """See `LocatedPredictions.located`."""
-        return joined_together(queries, rows, schema)
+        return with_located_predictions(queries, rows, schema)
 
 
-def joined_together(questions: Sequence[Any], rows: RowStore, schema: Schema) -> list[Any]:
+def with_located_predictions(questions: Sequence[Any], rows: RowStore, schema: Schema) -> list[Any]:
     """The same questions, their predictions in tables found, checked and known by what they are.
 
     Args:

@@ -227,16 +227,16 @@ class _Beside:
         return getattr(self._engine, name)
 
 
-def is_joined(query: BoundQuery) -> bool:
+def reads_predictions(query: BoundQuery) -> bool:
     """True if a query is about predictions in a table of the engine."""
     return bool(_columns_of(query))
 
 
-def look_joined(
+def evaluate_with_predictions(
     sealed: RemoteRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], *,
     parts: int, group_by: str | None, unit: int,
 ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
-    """`RemoteRows.look` where some questions are about predictions in tables: as many at once as the engine takes.
+    """`RemoteRows.evaluate` where some questions are about predictions in tables: as many at once as the engine takes.
 
     Raises:
         EverholdError: If a table of predictions was changed since the question was prepared. Nothing is charged.
@@ -250,7 +250,7 @@ def look_joined(
         columns = list(dict.fromkeys(column for place in places for column in asked[place]))
         rows = sealed.on(_Beside(sealed.engine, columns)) if columns else sealed  # type: ignore[arg-type]  # a proxy
         some, own = [_written(queries[place]) for place in places], [needs[place] for place in places]
-        totals[places], found = rows.look(some, own, parts=parts, group_by=group_by, unit=unit)
+        totals[places], found = rows.evaluate(some, own, parts=parts, group_by=group_by, unit=unit)
         for place, what in zip(places, found, strict=True):
             seen[place] = what
     for table, every in _by_table([column for place in joined for column in asked[place]]):

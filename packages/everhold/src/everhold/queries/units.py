@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from everhold.values.base import BoundQuery
 
-__all__ = ["GAIN_WIDTH", "READING", "Reading", "in_own_units"]
+__all__ = ["GAIN_WIDTH", "UNITS", "MeanUnits", "in_own_units"]
 
 _TOLD, _SEALED, _BARE = ("value", "low", "high"), ("sealed", "sealed_low", "sealed_high"), ("estimate", "guess")
 
 _VECTORS, _BINS = "gradient", "quantile"  # kinds that keep their units in their own description
 
-READING = "reads"
+UNITS = "reads"
 """Field of an entry's description, beside what identifies the question."""
 
 GAIN_WIDTH = "width"
@@ -41,7 +41,7 @@ def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_
         description: Of the entry.
         row_step: One step of the grid of row values.
     """
-    reading = Reading.kept(description)
+    reading = MeanUnits.kept(description)
     if reading is not None:
         return reading.of_row(row, row_step=row_step)
     kind = description.get("kind")
@@ -64,7 +64,7 @@ def _of_gain(row: Mapping[str, Any], width: float) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MeanUnits:
     """The units of a mean.
 
     Attributes:
@@ -80,14 +80,14 @@ class Reading:
     rounded_up: float = 0.0
 
     @classmethod
-    def of(cls, bound: BoundQuery) -> Reading:
+    def of(cls, bound: BoundQuery) -> MeanUnits:
         """The reading of a question."""
         return cls(bound.at_zero, bound.at_one, measure_of(bound), bound.rounded_up)
 
     @classmethod
-    def kept(cls, description: Mapping[str, Any]) -> Reading | None:
+    def kept(cls, description: Mapping[str, Any]) -> MeanUnits | None:
         """The reading that the ledger keeps of an entry; None of an earlier version's, and of what is no mean."""
-        found = description.get(READING)
+        found = description.get(UNITS)
         return cls(*found) if isinstance(found, list) and len(found) == 4 and found[2] in MEASURES else None
 
     @property
@@ -99,10 +99,10 @@ class Reading:
         """The reading as the ledger keeps it."""
         return [float(self.at_zero), float(self.at_one), self.measure, float(self.rounded_up)]
 
-    def turned(self) -> Reading | None:
+    def turned(self) -> MeanUnits | None:
         """The same number told the other way round, as an error for an accuracy; None where there is no such way."""
         measure = mirrored(self.measure)
-        return None if measure is None else Reading(self.at_one, self.at_zero, measure, self.rounded_up)
+        return None if measure is None else MeanUnits(self.at_one, self.at_zero, measure, self.rounded_up)
 
     def in_units(
         self, value: float | None, low: float | None, high: float | None, *, row_step: float

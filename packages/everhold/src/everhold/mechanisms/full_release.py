@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from everhold.mechanisms.evaluations import Evaluations
     from everhold.mechanisms.guess_and_check import GuessAndCheck
 
-__all__ = ["cell_nats", "tell_all"]
+__all__ = ["cell_nats", "release_all"]
 
 _SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or fewer: cross-validation misses by more
 
 
-def tell_all(mechanism: GuessAndCheck, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
+def release_all(mechanism: GuessAndCheck, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
     """Replies to all questions at the levels of the step's start; as many as have room.
 
     Args:
@@ -51,12 +51,12 @@ def tell_all(mechanism: GuessAndCheck, state: State, evaluations: Evaluations) -
         procedures, nats = all_narrower(procedures, nats, questions.described)
     labels = 0
     for place, procedure in enumerate(procedures):
-        labels += _tell(mechanism, replies, place, procedure, questions, float(nats[place]))
+        labels += _answer(mechanism, replies, place, procedure, questions, float(nats[place]))
     replies.nats[:count], replies.procedures[:count] = nats, procedures
     return state.after(asked=count, charged=0, labels=labels), replies
 
 
-def _tell(
+def _answer(
     mechanism: GuessAndCheck, replies: Replies, place: int, procedure: Procedure, questions: Evaluations, nats: float
 ) -> int:
     """The reply to one of them; returns what its label costs, in millionths of a nat."""
@@ -66,12 +66,12 @@ def _tell(
     low, high = procedure.interval(questions.summary(place, procedure, mean), nats)
     sealed = np.clip([mean, low - rounding, high + rounding], 0.0, 1.0)
     if isinstance(procedure, OfMeans):
-        first, last = mechanism.cells.told(total)
+        first, last = mechanism.cells.released(total)
         ends = procedure.span(first, last, nats)
         value, low, high = (first + last) / 2.0, float(ends[0]) - rounding, float(ends[1]) + rounding
         cost = in_millionths(cell_nats(mechanism, total, at=at, guessed=guess >= 0))
     else:
-        value, (low, high), cost = Offsets.of(procedure, at, nats).told(*sealed[1:].tolist())
+        value, (low, high), cost = Offsets.of(procedure, at, nats).released(*sealed[1:].tolist())
     replies.put(where, np.array([value]), (np.array([low]), np.array([high])), Source.CHOSEN)
     replies.sealed[place] = sealed
     return cost
@@ -90,7 +90,7 @@ def cell_nats(mechanism: GuessAndCheck, total: int, *, at: float, guessed: bool)
     if not guessed:
         return -math.log(uniform)
     rows, unit = mechanism.rows, mechanism.steps // mechanism.rows
-    first, last = (round(end * mechanism.steps) for end in mechanism.cells.told(total))
+    first, last = (round(end * mechanism.steps) for end in mechanism.cells.released(total))
     counts = np.arange(-(-first // unit), last // unit + 1)
     parts = [uniform] + [
         _around(counts, rows, at, mechanism.effective_training / scatter) for scatter in _SCATTER

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 
-class PairedQuery(RowwiseQuery):
+class CombinedQuery(RowwiseQuery):
     """The mean of what is computed from the row values of two questions."""
 
     __slots__ = ()
@@ -23,7 +23,7 @@ class PairedQuery(RowwiseQuery):
         """The two questions."""
 
     @abstractmethod
-    def joined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
+    def combined(self, first: BoundQuery, second: BoundQuery) -> BoundQuery:
         """The one question that the two make, both bound to the same rows.
 
         Raises:
@@ -33,14 +33,14 @@ class PairedQuery(RowwiseQuery):
     def bind(self, schema: Schema) -> BoundQuery:
         """The question about rows of this schema."""
         first, second = self.operands
-        return self.joined(first.bind(schema), second.bind(schema))
+        return self.combined(first.bind(schema), second.bind(schema))
 
     def bound_to(self, compiler: QueryCompiler, *, part: bool = False) -> BoundQuery:
         """The question about the holdout's rows; two arrays of predictions are set apart, to bet on each."""
         from everhold.queries.public_predictions import set_apart
 
         first, second = self.operands
-        bound = self.joined(compiler.parsed(first, part=True), compiler.parsed(second, part=True))
+        bound = self.combined(compiler.parsed(first, part=True), compiler.parsed(second, part=True))
         bound = bound if part else set_apart(bound, compiler.schema, compiler.mechanism)
         return compiler.checked(bound, part=part)
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 Part: TypeAlias = str | int
 """Text, or the number of a piece."""
 
-Faces: TypeAlias = tuple[Part, Part]
+CompiledParts: TypeAlias = tuple[Part, Part]
 """Two of each node: where a condition is true and where it is false; of all else the value and where it is there."""
 
 _PLACE = re.compile(r"\{(\d)\}")
 
 
 @dataclass(slots=True)
-class Sheet:
+class SqlFragments:
     """Pieces of SQL, each written once and known by its number: text in which earlier pieces stand by their numbers."""
 
     dialect: Dialect
@@ -39,7 +39,7 @@ class Sheet:
         inside[::2] = parts
         return self._put(*before, *inside, *after)
 
-    def _logic(self, node: Node, inputs: Sequence[Faces]) -> Faces | None:
+    def _logic(self, node: Node, inputs: Sequence[CompiledParts]) -> CompiledParts | None:
         """Result of conditions in Kleene's logic; None for any other node."""
         ones, others = map(list, zip(*inputs, strict=True))
         match node.operation:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from everhold.values.expressions.tree import Node, Operation
-from everhold_engines.sql.reaches import LARGEST, Reach
+from everhold_engines.sql.value_ranges import LARGEST, ValueRange
 
 if TYPE_CHECKING:
     from everhold_engines.sql.dialects import Dialect
@@ -66,7 +66,7 @@ _PRODUCT = (
 """The same of a product, but one may be so near: then the rest is computed that rounding takes away."""
 
 
-def leaves_doubles(operation: Operation, first: Reach, second: Reach) -> bool:
+def leaves_doubles(operation: Operation, first: ValueRange, second: ValueRange) -> bool:
     """True if finite operands may give a result that is too large, or nonzero operands one that is too small."""
     most, other_most = (min(one.most, LARGEST) for one in (first, second))
     match operation:
@@ -78,7 +78,7 @@ def leaves_doubles(operation: Operation, first: Reach, second: Reach) -> bool:
             return most / second.least == math.inf or (other_most > 0.0 and first.least / other_most == 0.0)
 
 
-def watched_template(node: Node, plain: str, dialect: Dialect) -> str:
+def safe_template(node: Node, plain: str, dialect: Dialect) -> str:
     """One of the four operations as a template of SQL that raises for no operands."""
     constant, place = _constant(node)
     if node.operation in (Operation.ADD, Operation.SUBTRACT):

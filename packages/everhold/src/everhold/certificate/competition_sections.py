@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from everhold.certificate.estimand_words import by_labels, value_in_words
+from everhold.certificate.estimands import by_labels, value_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
