@@ -44,6 +44,27 @@ OLD_WORDS = {
 }
 """Words of earlier versions, as patterns, each with the word or the rule that replaces it."""
 
+OLD_NAMES = {
+    "desk": "executor",
+    "doorkeeper": "middleware",
+    "face": "compiled part",
+    "shelf": "cache",
+    "sheet": "fragments",
+    "stretch": "block",
+    "stretches": "block",
+    "wandering": "block variance",
+    "wish": "request",
+    "wished": "requested",
+    "wishes": "requests",
+}
+"""Words that no name in code has as a part, each with the word that replaces it."""
+
+OLD_MODULES = frozenset(
+    "asked chosen desk joined news padded paired probe reaches readings received sheet staging standings strips "
+    "stretches tally told watching words".split()
+)
+"""Former names of modules, which did not name what is in them."""
+
 IN_PROOFS = frozenset(list(OLD_WORDS)[-4:])
 """Not yet removed from docs/theory, whose lines with them are counted instead."""
 
@@ -112,6 +133,35 @@ def summaries(package: Path) -> int:
     return found
 
 
+def names_of(tree: ast.AST) -> set[str]:
+    """All names that a module gives: of classes, functions, arguments, variables and attributes."""
+    found = set()
+    for node in ast.walk(tree):
+        found |= {getattr(node, part, None) for part in ("name", "arg", "attr", "id")}
+    return {each for each in found if isinstance(each, str)}
+
+
+def old_names(package: Path) -> list[str]:
+    """Names of a package with old words, and its docstrings and messages that have some."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        for name in sorted({path.stem, *names_of(tree)}):
+            parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
+            found += [f"{path.name}: {name}; write {OLD_NAMES[part]}" for part in parts if part in OLD_NAMES]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                said = re.findall(r"\b(?:doorkeepers?|desks?|wish(?:es|ed)?)\b", node.value, re.IGNORECASE)
+                found += [f"{path.name}: {word!r} in a text" for word in said]
+        found += [f"{path.name} names nothing that is in it"] if path.stem in OLD_MODULES else []
+    return found
+
+
+@pytest.mark.parametrize("folder", sources())
+def test_code_has_no_old_names(folder):
+    assert old_names(ROOT / folder) == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_a_page_has_no_old_words(page):
     assert old_words(page, OLD_WORDS if page in GUIDES else OLD_WORDS.keys() - IN_PROOFS) == []
@@ -157,3 +207,9 @@ def test_the_checks_find_what_they_look_for(tmp_path):
     code = tmp_path / "code.py"
     code.write_text('"""How it is."""\n\ndef f():\n    """What f is."""\n\ndef _g():\n    """Who it is."""\n')
     assert summaries(tmp_path) == 2
+    assert old_names(tmp_path) == []
+    code.write_text('"""One wish."""\n\nclass PaddedSheet:\n    wished_for = 1\n')
+    code.rename(tmp_path / "probe.py")
+    assert [line.split(";")[0] for line in old_names(tmp_path)] == [
+        "probe.py: PaddedSheet", "probe.py: wished_for", "probe.py: 'wish' in a text", "probe.py names nothing that is in it",
+    ]  # fmt: skip

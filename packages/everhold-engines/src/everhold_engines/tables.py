@@ -1,9 +1,9 @@
 """Sealing a table that stays in an engine: what `everhold.sealing.files` checks of files is checked where the rows are.
 
 What is about one table alone, the engine counts. What compares it with training rows needs columns of both in one
-place: `everhold_engines.column_copies` brings those, and copies are looked for among some of the rows if there are many.
-For a random part of the sealed rows chance puts equal rows on both sides just as for all of them, and so it does for
-the rows of both tables that have some values of a column.
+place: `everhold_engines.column_copies` brings those. Where rows are many, copies are looked for among some of them. For
+a random part of the sealed rows chance puts equal rows on both sides just as for all of them, and so it does for the
+rows of both tables that have some values of a column.
 """
 
 from __future__ import annotations

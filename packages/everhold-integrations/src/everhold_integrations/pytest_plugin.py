@@ -56,10 +56,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and the collector of results where one of the options asks for it."""
     config.addinivalue_line("markers", "sealed(case=None): the test is a case of a suite that everhold has sealed.")
-    requested = [name for name in ("gate", "seal", "add") if config.getoption(f"--everhold-{name}")]
+    requested = [f"--everhold-{name}" for name in ("gate", "seal", "add") if config.getoption(f"--everhold-{name}")]
     if len(requested) > 1:
         raise pytest.UsageError(
-            f"--everhold-{requested[0]} and --everhold-{requested[1]} exclude each other. Seal once, challenge afterwards."
+            f"{requested[0]} and {requested[1]} exclude each other. Seal once, challenge afterwards."
         )
     if requested:
         config.pluginmanager.register(SealedCases(config), "everhold-cases")

@@ -112,8 +112,8 @@ every question is still 1/2. Training rows are another draw of the same populati
 | chain, correlation r | each row repeats the one before with probability r, else a new record | `MarkovChain` |
 
 Cubes of chains have 64 points, so that their 128 states, points with labels, fit into a matrix; the others have 16,384.
-Every pair is played twice on the same rows: with the mechanism tuned for the right model, and tuned for the same request
-as if the rows were independent. *Worth* is the effective number of independent rows under the right model (statement
+Every pair is played twice on the same rows: with the mechanism tuned for the right model, and tuned as if the rows were
+independent. *Worth* is the effective number of independent rows under the right model (statement
 S5). The bare averages promise something to questions that were fixed in advance, so only the honest analyst plays them.
 
 ### What was run on dependent rows

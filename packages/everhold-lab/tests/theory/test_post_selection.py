@@ -211,7 +211,7 @@ def test_the_best_of_many_fools_a_naive_test_and_interval_and_not_the_corrected_
 
 
 def test_tests_at_every_node_of_a_tree_are_rejected_with_the_level_at_most():
-    """Every history of up to 6 questions may lead to a test of its own: their levels sum to at most the requested one."""
+    """Every history of up to 6 questions may lead to a test of its own: their levels sum to at most that requested."""
     tree = QuestionTree(queries=4)
     total = 0.0
     for asked in range(1, 7):

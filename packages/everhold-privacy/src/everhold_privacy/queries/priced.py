@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "Bought", "MechanismResult", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name", "paying", "whole_price",
+    "Bought", "MechanismResult", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name", "paying",
+    "whole_price",
 ]  # fmt: skip
 
 Seen = TypeVar("Seen")

@@ -153,7 +153,8 @@ def _is_within(scope: tuple[str, ...] | None, principal: Principal) -> bool:
 def _allot(settings: TokenRequest, scope: list[str] | None, principal: Principal, holdouts: OpenHoldouts) -> None:
     if settings.allotments and settings.role is not Role.ANALYST:
         raise QueryRejected(
-            f"a {settings.role.value} spends no allotment; expected the role analyst, or no allotments; nothing was made"
+            f"a {settings.role.value} spends no allotment; expected the role analyst, or no allotments; "
+            "nothing was made"
         )
     for name in settings.allotments:
         if scope is not None and name not in scope:

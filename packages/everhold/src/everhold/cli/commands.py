@@ -22,7 +22,7 @@ from everhold.extensions import Registry, extra_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FORMER = {"--again": "--allow-resealing", "--called": "--name", "--overfits": "--surprises"}
+_FORMER = {"--again": "--allow-resealing", "--called": "--name", "--overfits": "--surprises", "--stretch": "--block"}
 """Options that have another name now, with it; the former one works in this version."""
 
 OWN = {

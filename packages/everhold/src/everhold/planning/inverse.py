@@ -126,7 +126,7 @@ def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
 
 
 def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> float:
-    """The best radius of a mechanism for a request, or what can be expected at a value; infinite where it cannot serve it.
+    """The best radius of a mechanism for a request, or that expected at a value; infinite where it cannot serve it.
 
     The parameters are those of the smallest worst case either way.
     """

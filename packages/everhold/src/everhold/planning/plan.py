@@ -241,8 +241,8 @@ def plan(
             `PlanTerms`.
 
     Warns:
-        VacuousGuaranteeWarning: If the worst case of the best adaptive line, or the requested radius, is half the range or
-            more.
+        VacuousGuaranteeWarning: If the worst case of the best adaptive line, or the requested radius, is half the range
+            or more.
 
     Raises:
         ValueError: If the request is not valid, or no number of rows reaches the radius.

@@ -164,7 +164,8 @@ class Steps(Display):
 def steps_of(request: PlanRequest, disagreement: float) -> Steps:
     """Steps that a gate could prove if all planned queries were challenges, for independent rows."""
     shared: dict[str, Any] = {
-        "rows": request.rows, "disagreement": disagreement, "challenges": request.queries, "confidence": request.confidence,
+        "rows": request.rows, "disagreement": disagreement, "challenges": request.queries,
+        "confidence": request.confidence,
     }  # fmt: skip
     lines = tuple(
         Step(

@@ -312,8 +312,8 @@ class Means(QueryPlan[Result]):
         """The answer to what was refused, of which the ledger knows nothing."""
         return Answer(
             None, None, None, "refused", 0, result.remaining, question, False, result.statement,
-            self.mechanism.confidence, self.mechanism.traits.adaptive, rows_worth(self.mechanism), result.analyst, about,
-            shown,
+            self.mechanism.confidence, self.mechanism.traits.adaptive, rows_worth(self.mechanism), result.analyst,
+            about, shown,
         )  # fmt: skip
 
 

@@ -308,7 +308,8 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         refused = len(entries) < len(result.entries)
         shared: dict[str, Any] = {
             "threshold": self.threshold, "charged": sum(entry.charged for entry in entries), "shown": self.shown,
-            "remaining": result.remaining, "question": digest(self._description), "confidence": self.mechanism.confidence,
+            "remaining": result.remaining, "question": digest(self._description),
+            "confidence": self.mechanism.confidence,
             "repeated": not refused and all(entry.repeated for entry in entries),
             "about": about_of(self.schema, by_position=self.compared.by_position),
         }  # fmt: skip
