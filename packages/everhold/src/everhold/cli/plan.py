@@ -281,6 +281,6 @@ def plan(
             made,
             [table for table in (made.widths, made.steps) if table is not None],
             title="The plan: radius of every mechanism",
-            caption="Half-width that holds for all answers at once. Published bounds are dashed; a cross is the request.",
+            caption="Half-width of all answers at once; published bounds are dashed, the request is a cross.",
             against=("rows" if made.rows is None else "queries",),
         )
