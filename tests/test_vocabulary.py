@@ -60,8 +60,8 @@ OLD_NAMES = {
 """Words that no name in code has as a part, each with the word that replaces it."""
 
 OLD_MODULES = frozenset([
-    "asked", "chosen", "desk", "joined", "news", "padded", "paired", "probe", "reaches", "readings", "received", "sheet",
-    "staging", "standings", "strips", "stretches", "tally", "told", "watching", "words",
+    "asked", "chosen", "desk", "joined", "news", "padded", "paired", "probe", "reaches", "readings", "received",
+    "sheet", "staging", "standings", "strips", "stretches", "tally", "told", "watching", "words",
 ])  # fmt: skip
 """Former names of modules, which did not name what is in them."""
 
