@@ -182,7 +182,7 @@ class OneNumber(OneMean):
     """A number of all rows that is held against its guess: a mean but for the look at the sealed rows.
 
     Attributes:
-        sealed_number: From the sealed rows to the number as a share of its range, and what its procedure is shown. Secret.
+        sealed_number: From the sealed rows to the number as a share of its range, and its procedure's input. Secret.
     """
 
     sealed_number: Callable[[StoredRows], tuple[Fraction | float, Any]]
