@@ -1,5 +1,8 @@
 # Everything a newcomer types. `make demo` needs Python 3.11+ and pip; each target sets up what it needs first.
 
+# some machines forbid to keep compiled code, and every process that a test starts compiles everything anew
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 PKG ?= everhold
 BIN := .venv/bin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from _pytest.doctest import DoctestItem
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 pytest_plugins = ["external_services"]
 
@@ -61,6 +62,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-slow", action="store_true", help="write tests/slow.txt from this run")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without looking for garbage: what is imported stays, and need not be looked through again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests, studies, and tests that need services."""
     listed = {mark: _listed(file) for mark, file in {"slow": SLOW, "study": STUDIES}.items()}
@@ -101,7 +113,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the list of slow tests."""
+    """Write the list of slow tests; extensions complain of what is not looked through when Python ends."""
+    gc.unfreeze()
     if session.config.getoption("--record-slow") and not hasattr(session.config, "workerinput"):
         slow = sorted(name for name, seconds in _times.items() if seconds > RECORDED_FROM)
         SLOW.write_text("\n".join(slow) + "\n", encoding="utf-8")

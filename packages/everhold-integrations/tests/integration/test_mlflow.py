@@ -50,7 +50,7 @@ def run(tracking):
 
 @pytest.fixture
 def holdout(tmp_path):
-    with holdout_samples.create(tmp_path) as made:
+    with holdout_samples.copied(tmp_path) as made:
         yield made
 
 
@@ -103,7 +103,7 @@ def trained(tmp_path, rows):
     """A holdout, the arguments with which MLflow evaluates, and a fitted model's address."""
     training, sealed, _ = rows
     storage = f"sqlite:///{tmp_path}/study.db"
-    with holdout_samples.create(tmp_path, holdout=sealed, training=training) as holdout:
+    with holdout_samples.copied(tmp_path, holdout=sealed, training=training) as holdout:
         yield holdout, {"storage": storage, "holdout": "study"}
 
 

@@ -28,7 +28,7 @@ KEEP = 4
 @pytest.fixture
 def holdout(tmp_path):
     mechanism = holdout_samples.guess_and_check(queries=QUESTIONS)
-    with holdout_samples.create(tmp_path, mechanism=mechanism) as made:
+    with holdout_samples.copied(tmp_path, mechanism=mechanism) as made:
         yield made
 
 

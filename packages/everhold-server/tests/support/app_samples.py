@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from sealed_copies import copied_into
 from starlette.testclient import TestClient
 
 from everhold.holdout import Holdout
@@ -30,7 +31,12 @@ class Clock:
 
 
 def seal(folder, *names):
-    """Holdouts in the storage of a folder; returns its path."""
+    """Holdouts in the storage of a new folder; returns its path."""
+    copied_into(folder, lambda template: _seal(template, names), names)
+    return folder / "s.db"
+
+
+def _seal(folder, names):
     for number, name in enumerate(names):
         rng = np.random.default_rng(number)
         kind = rng.choice(np.array(["a", "b"]), 2_000).astype(object)
@@ -39,7 +45,6 @@ def seal(folder, *names):
         Holdout.create(
             folder / "s.db", name, holdout=rows, queries=100, surprises=5, mechanism="guess_and_check"
         ).close()  # fmt: skip
-    return folder / "s.db"
 
 
 def make(storage, **wanted):

@@ -3,6 +3,7 @@
 import anyio
 import numpy as np
 from mcp import Client
+from sealed_copies import copied_into
 
 from everhold import Holdout
 from everhold.asking.create_settings import settings_from
@@ -26,8 +27,13 @@ def rows(seed, *, first_id=0, count=ROWS):
     }
 
 
-def create(folder, *, queries=200, overfits=5, **wanted):
-    """A holdout that keeps a gate, with ids."""
+def create(folder, **wanted):
+    """A holdout that keeps a gate, with ids, in a new folder: a copy of what other tests have."""
+    copied_into(folder, lambda template: _create(template, **wanted).close(), wanted)
+    return Holdout.open(folder / "s.db", "flights")
+
+
+def _create(folder, *, queries=200, overfits=5, **wanted):
     sealed = rows(0)
     sealed["kind"][17] = SECRET
     wanted = {"training": rows(1, first_id=10_000), "mechanism": "guess_and_check", **wanted}

@@ -9,6 +9,7 @@ import holdout_samples as samples
 import numpy as np
 from app_samples import ADDRESS, bearing
 from fastapi.testclient import TestClient
+from sealed_copies import copied_into
 
 from everhold import Holdout
 from everhold.errors import warnings_collected
@@ -32,8 +33,15 @@ def storage(folder, database="study.db"):
     return f"sqlite:///{folder}/{database}"
 
 
-def seal(folder, name="study", *, ids=False, allot=("ada", "bob"), **wanted):
-    """A holdout with parts for two analysts."""
+def seal(folder, name="study", **wanted):
+    """A holdout with parts for two analysts; the first of a folder is a copy of what other tests have."""
+    if any(folder.iterdir()):
+        _seal(folder, name, **wanted)
+    else:
+        copied_into(folder, lambda template: _seal(template, name, **wanted), name, wanted)
+
+
+def _seal(folder, name, *, ids=False, allot=("ada", "bob"), **wanted):
     own = {"holdout": rows(0, ids=ids), "training": rows(1, ids=ids), "row_id": "id" if ids else None}
     with samples.create(folder, name, **{**own, **wanted}) as made, warnings_collected():
         for analyst in allot:

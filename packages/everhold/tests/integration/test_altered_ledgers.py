@@ -4,7 +4,7 @@ import json
 import sqlite3
 
 import pytest
-from holdout_samples import create, rows
+from holdout_samples import copied, create, rows
 
 from everhold import Holdout, IntegrityError
 from everhold.ledger import LedgerStore
@@ -44,7 +44,7 @@ ENTRIES_ALTERED = {how for how in ALTERED if how.startswith(("another", "an act"
 
 @pytest.fixture
 def storage(tmp_path):
-    with create(tmp_path, mechanism="privacy_budget", queries=30) as holdout:
+    with copied(tmp_path, mechanism="privacy_budget", queries=30) as holdout:
         holdout.allot("team-a", questions=5)
         holdout.analyst("team-a").ask("delay > 3")
         assert holdout.certificate().ledger_head[0] == 2

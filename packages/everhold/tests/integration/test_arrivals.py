@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sealed_copies import copy_of
 
 import everhold as eh
 from everhold.asking import appending
@@ -30,9 +31,13 @@ def created(storage, name="h", *, grows=True, **more):
     return eh.Holdout.create(storage, name, holdout=table(600, 1), training=table(600, 2), **settings)
 
 
+def growing(folder):
+    return created(f"sqlite:///{folder}/s.db")
+
+
 @pytest.fixture
-def holdout(storage):
-    with created(storage) as made:
+def holdout(tmp_path):
+    with copy_of(tmp_path, growing, storage="s.db", name="h") as made:
         yield made
 
 

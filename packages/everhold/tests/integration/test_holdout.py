@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from holdout_samples import ROWS, create, files, guess_and_check, rows
+from holdout_samples import ROWS, copied, create, files, guess_and_check, rows
 
 from everhold import (
     BudgetExhausted,
@@ -28,14 +28,14 @@ SURPRISES = [f"delay > {k} or delay <= {k}" for k in range(20)]  # always true
 
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path) as made:
+    with copied(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def alone(tmp_path):
     """Without a training set."""
-    with create(tmp_path, training=None) as made:
+    with copied(tmp_path, training=None) as made:
         yield made
 
 

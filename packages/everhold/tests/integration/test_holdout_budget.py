@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sealed_copies import copy_of
 
 import everhold as eh
 from everhold.certificate import verify_certificate
@@ -20,11 +21,15 @@ def rows(seed):
     return {"delay": delay, "late": (delay > 15).astype(int)}
 
 
+def sealed(folder):
+    return eh.Holdout.create(
+        folder / "s.db", "flights", holdout=rows(0), label="late", mechanism="privacy_budget", queries=40
+    )
+
+
 @pytest.fixture
 def budget(tmp_path):
-    with eh.Holdout.create(
-        tmp_path / "s.db", "flights", holdout=rows(0), label="late", mechanism="privacy_budget", queries=40
-    ) as holdout:
+    with copy_of(tmp_path, sealed, storage="s.db", name="flights") as holdout:
         yield holdout
 
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from holdout_samples import ROWS, create, guess_and_check, rows
+from holdout_samples import ROWS, copied, create, guess_and_check, rows
 
 from everhold import BudgetExhausted, Empirical, GaussianMechanism, GuessAndCheck, QueryRejected, Thresholdout, mean
 from everhold.mechanisms import State
@@ -23,14 +23,14 @@ DERIVED = [UA, SPREAD, variance("late = 1"), covariance("delay", "late = 1", **D
 @pytest.fixture
 def holdout(tmp_path):
     """With room for four surprises at once, whatever each of them tells: a correlation has four parts."""
-    with create(tmp_path, mechanism=guess_and_check(tolerance=0.35)) as made:
+    with copied(tmp_path, mechanism=guess_and_check(tolerance=0.35)) as made:
         yield made
 
 
 @pytest.fixture
 def alone(tmp_path):
     """Without a training set."""
-    with create(tmp_path, training=None) as made:
+    with copied(tmp_path, training=None) as made:
         yield made
 
 

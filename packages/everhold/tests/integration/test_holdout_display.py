@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from holdout_samples import create, guess_and_check
+from holdout_samples import copied, create, guess_and_check
 
 import everhold as eh
 
@@ -13,7 +13,7 @@ PARTS = ("p", "progress", "meter", "table", "thead", "tbody", "tr", "th", "td", 
 
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path) as made:
+    with copied(tmp_path) as made:
         yield made
 
 

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from holdout_samples import ROWS, create, rows
+from holdout_samples import ROWS, copied, rows
 
 from everhold import EverholdError, Holdout, HoldoutRejected, accuracy, brier, mean
 from everhold.mechanisms import State
@@ -24,7 +24,7 @@ def poisoned():
 
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path, holdout=poisoned()) as made:
+    with copied(tmp_path, holdout=poisoned()) as made:
         yield made
 
 

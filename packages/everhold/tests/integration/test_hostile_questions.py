@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from holdout_samples import ROWS, create, rows
+from holdout_samples import ROWS, copied, rows
 
 from everhold import EverholdError, QueryRejected, error, low_sensitivity, mean, risk
 from everhold.sealing.code_trials import values_or_none
@@ -23,7 +23,7 @@ from everhold_privacy.synthetic import ListedColumn, QueryMatrix, Universe
 def holdout(tmp_path):
     sealed = rows(0)
     sealed["delay"][7] = 1e6
-    with create(tmp_path, holdout=sealed, mechanism="privacy_budget", queries=30) as made:
+    with copied(tmp_path, holdout=sealed, mechanism="privacy_budget", queries=30) as made:
         yield made
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sealed_copies import copy_of
 
 import everhold as eh
 
@@ -20,7 +21,7 @@ TRAINING = rows(600, 90_000, 9)
 PREDICTED, TRAINED = (ALL["x"] > 0).astype(int), (TRAINING["x"] > 0).astype(int)
 
 
-def grown(folder, *, ids):
+def grown(folder, ids):
     """A holdout whose arrival opened a tree that answers."""
     first, second, training = (
         {name: column for name, column in part.items() if ids or name != "id"} for part in (*PARTS, TRAINING)
@@ -38,13 +39,13 @@ def grown(folder, *, ids):
 
 @pytest.fixture
 def named(tmp_path):
-    with grown(tmp_path, ids=True) as holdout:
+    with copy_of(tmp_path, grown, True, storage="s.db", name="h") as holdout:
         yield holdout
 
 
 @pytest.fixture
 def unnamed(tmp_path):
-    with grown(tmp_path, ids=False) as holdout:
+    with copy_of(tmp_path, grown, False, storage="s.db", name="h") as holdout:
         yield holdout
 
 

@@ -6,7 +6,7 @@ import sys
 from statistics import fmean
 
 import pytest
-from holdout_samples import ROWS, create, guess_and_check, rows
+from holdout_samples import ROWS, copied, create, guess_and_check, rows
 
 import everhold.asking.query_executor
 from everhold import GaussianMechanism, Holdout, IntegrityError, Ladder, verify_certificate
@@ -51,7 +51,7 @@ def head_file(folder):
 @pytest.fixture
 def set_back(tmp_path):
     """A study whose database was set back behind two answers."""
-    with create(tmp_path, mechanism=NOISE) as study:
+    with copied(tmp_path, mechanism=NOISE) as study:
         first = study.ask("delay > 0").value
     saved(tmp_path, "old.db")
     with opened(tmp_path) as study:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import joblib
 import numpy as np
 import pytest
+from sealed_copies import copy_of
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning, NotFittedError
@@ -34,7 +35,7 @@ from everhold.sklearn import SealedScorer, SealedSearchCV
 
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path) as made:
+    with copy_of(tmp_path, create) as made:
         yield made
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import closing, suppress
 
 import pytest
-from holdout_samples import create
+from holdout_samples import copied, create
 
 from everhold import Holdout, IntegrityError, accuracy, private_quantile, variance
 from everhold.errors import EverholdError
@@ -26,7 +26,7 @@ EDITS = 200
 @pytest.fixture
 def study(tmp_path):
     """Answers of all kinds; returns the folder and what was answered."""
-    with create(tmp_path, mechanism="privacy_budget", queries=60) as made:
+    with copied(tmp_path, mechanism="privacy_budget", queries=60) as made:
         made.allot("team-a", questions=20)
         answers = {text: made.ask(text).value for text in QUESTIONS}
         made.analyst("team-a").ask("delay > 50")

@@ -1,6 +1,7 @@
 """Small holdouts for the tests of the session."""
 
 import numpy as np
+from sealed_copies import copied_into
 
 from everhold import GuessAndCheck, Holdout
 from everhold.asking.create_settings import settings_from
@@ -29,6 +30,12 @@ def create(folder, name="study", *, training=True, **wanted):
     if training is not None:
         wanted["training"] = rows(1) if training is True else training
     return Holdout.create(f"sqlite:///{folder}/study.db", name, **settings_from(wanted))
+
+
+def copied(folder, name="study", **wanted):
+    """What `create` makes, in an empty folder, as a copy; not where keys and noise have to differ between tests."""
+    copied_into(folder, lambda template: create(template, name, **wanted).close(), name, wanted)
+    return Holdout.open(f"sqlite:///{folder}/study.db", name)
 
 
 def files(folder):

@@ -10,7 +10,8 @@ from everhold.ledger import LedgerStore
 def pytest_generate_tests(metafunc):
     """A test that needs `url` runs on both databases, or on SQLite alone if it needs a file."""
     if "url" in metafunc.fixturenames and "kind" in metafunc.fixturenames:
-        kinds = ["sqlite"] if "path" in metafunc.fixturenames else ["sqlite", "postgresql"]
+        server = pytest.param("postgresql", marks=pytest.mark.services)
+        kinds = ["sqlite"] if "path" in metafunc.fixturenames else ["sqlite", server]
         metafunc.parametrize("kind", kinds)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sealed_copies import copy_of
 from typer.testing import CliRunner
 
 import everhold as eh
@@ -46,11 +47,15 @@ def slope(weights):
     return of_rows
 
 
+def sealed(folder):
+    return eh.Holdout.create(
+        folder / "s.db", "g", holdout=rows(0), training=rows(1), label="y", mechanism="privacy_budget", queries=30
+    )
+
+
 @pytest.fixture
 def holdout(tmp_path):
-    with eh.Holdout.create(
-        tmp_path / "s.db", "g", holdout=rows(0), training=rows(1), label="y", mechanism="privacy_budget", queries=30
-    ) as made:
+    with copy_of(tmp_path, sealed, storage="s.db", name="g") as made:
         yield made
 
 

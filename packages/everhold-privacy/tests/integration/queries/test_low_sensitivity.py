@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sealed_copies import copy_of
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
@@ -42,11 +43,15 @@ def variance(**more):
     return low_sensitivity(spread, 4 / ROWS, columns=["x"], **more)
 
 
+def sealed(folder):
+    return eh.Holdout.create(
+        folder / "s.db", "g", holdout=rows(0), training=rows(1), label="y", mechanism="privacy_budget", queries=20
+    )
+
+
 @pytest.fixture
 def holdout(tmp_path):
-    with eh.Holdout.create(
-        tmp_path / "s.db", "g", holdout=rows(0), training=rows(1), label="y", mechanism="privacy_budget", queries=20
-    ) as made:
+    with copy_of(tmp_path, sealed, storage="s.db", name="g") as made:
         yield made
 
 

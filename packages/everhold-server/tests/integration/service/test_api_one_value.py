@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from holdout_samples import create, guess_and_check
+from holdout_samples import copied, guess_and_check
 from service_samples import API, STEWARD, serving
 from typer.testing import CliRunner
 
@@ -37,7 +37,7 @@ def questions():
 @pytest.fixture
 def asked(tmp_path):
     """A holdout, and its answers by the number of the entry."""
-    with create(tmp_path, mechanism=guess_and_check(overfits=20, tolerance=0.45)) as holdout:
+    with copied(tmp_path, mechanism=guess_and_check(overfits=20, tolerance=0.45)) as holdout:
         holdout.allot("ada", questions=1, charges=1)
         answers = {}
         for question, guess in questions():

@@ -58,5 +58,7 @@ def best_order(epsilon: Floats, rho: float) -> Floats:
     order = np.maximum((epsilon - rho) / (2 * rho), 1 / np.expm1(exponent))
     for _ in range(30):
         deficit = np.log1p(1 / order) + epsilon - (2 * order + 1) * rho
-        order = order + np.maximum(deficit, 0.0) / (2 * rho + 1 / (order * (order + 1)))
+        before, order = order, order + np.maximum(deficit, 0.0) / (2 * rho + 1 / (order * (order + 1)))
+        if np.array_equal(before, order):  # it climbs no more
+            break
     return order

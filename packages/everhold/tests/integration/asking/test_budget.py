@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from allotment_children import spend_all
-from holdout_samples import ROWS, create, guess_and_check, rows
+from holdout_samples import ROWS, copied, create, guess_and_check, rows
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -45,13 +45,13 @@ def few_rows_are_enough(monkeypatch):
 @pytest.fixture
 def study(tmp_path):
     """Guesses are confirmed against 1,000 rows; the whole pays for some 5 surprises."""
-    with create(tmp_path, mechanism=guess_and_check(tolerance=0.24)) as holdout:
+    with copied(tmp_path, mechanism=guess_and_check(tolerance=0.24)) as holdout:
         yield holdout
 
 
 @pytest.fixture
 def budget(tmp_path):
-    with create(tmp_path, mechanism="privacy_budget", queries=20) as holdout:
+    with copied(tmp_path, mechanism="privacy_budget", queries=20) as holdout:
         yield holdout
 
 

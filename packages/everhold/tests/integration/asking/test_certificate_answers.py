@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from holdout_samples import ROWS, create, guess_and_check, rows
+from holdout_samples import ROWS, copied, create, guess_and_check, rows
 
 import everhold as eh
 from everhold.certificate import verify_certificate
@@ -14,7 +14,7 @@ from everhold.mechanisms import MECHANISMS, answering
 
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path, mechanism=guess_and_check(overfits=6, tolerance=0.25)) as made:
+    with copied(tmp_path, mechanism=guess_and_check(overfits=6, tolerance=0.25)) as made:
         yield made
 
 

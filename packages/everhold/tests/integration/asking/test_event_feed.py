@@ -10,7 +10,7 @@ from everhold.asking.event_feed import Count, LedgerEvent
 
 @pytest.fixture
 def holdout(tmp_path):
-    with holdout_samples.create(tmp_path) as made:
+    with holdout_samples.copied(tmp_path) as made:
         yield made
 
 

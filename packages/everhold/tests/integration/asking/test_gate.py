@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from gate_children import challenge_all
+from sealed_copies import copy_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
 
@@ -46,7 +47,7 @@ def create(folder, *, queries=1_000, overfits=8, **wanted):
 
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path) as made:
+    with copy_of(tmp_path, create) as made:
         yield made
 
 

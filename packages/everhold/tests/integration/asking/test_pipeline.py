@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from holdout_samples import create, guess_and_check
+from holdout_samples import copied, create, guess_and_check
 
 import everhold as eh
 from everhold.asking import query_executor
@@ -33,7 +33,7 @@ UNUSED = (  # what a text does not use
 
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path, mechanism=guess_and_check(queries=200)) as made:
+    with copied(tmp_path, mechanism=guess_and_check(queries=200)) as made:
         for cut in range(3):
             made.ask(f"delay > {cut}")
         yield made

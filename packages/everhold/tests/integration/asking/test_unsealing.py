@@ -12,6 +12,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from holdout_samples import create, guess_and_check, rows
+from sealed_copies import copy_of
 from unsealing_children import unseal_between_questions
 
 import everhold.asking.query_executor
@@ -55,7 +56,7 @@ def asked(folder, name="study", **wanted):
 
 @pytest.fixture
 def study(tmp_path):
-    with asked(tmp_path) as made:
+    with copy_of(tmp_path, asked) as made:
         yield made
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from holdout_samples import create, guess_and_check
+from holdout_samples import copied, create, guess_and_check
 
 import everhold as eh
 from everhold import GuessAndCheck
@@ -13,7 +13,7 @@ from everhold.asking.worth import AHEAD, Worth
 @pytest.fixture
 def holdout(tmp_path):
     tuned = GuessAndCheck.tuned(rows=1_000, queries=100, overfits=2)
-    with create(tmp_path, mechanism=tuned, declared={"ends": eh.listed(["late = 1", "delay > 60"])}) as made:
+    with copied(tmp_path, mechanism=tuned, declared={"ends": eh.listed(["late = 1", "delay > 60"])}) as made:
         yield made
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sealed_copies import copy_of
 
 import everhold as eh
 from everhold.certificate import verify_certificate
@@ -31,21 +32,23 @@ def trial(seed, rows=ROWS):
 SEALED, TRAINED = trial(1), trial(2)
 
 
+def sealed(folder, mechanism, surprises=None):
+    return eh.Holdout.create(
+        folder / "t.db", "t", holdout=SEALED, training=TRAINED, queries=60, mechanism=mechanism, surprises=surprises,
+        planning=eh.Planning(allow_vacuous=surprises is None),
+    )  # fmt: skip
+
+
 @pytest.fixture(params=["guess_and_check", "gaussian", "privacy_budget"])
 def holdout(request, tmp_path):
-    with eh.Holdout.create(
-        tmp_path / "t.db", "t", holdout=SEALED, training=TRAINED, queries=60, mechanism=request.param,
-        planning=eh.Planning(allow_vacuous=True),
-    ) as made:  # fmt: skip
+    with copy_of(tmp_path, sealed, request.param, storage="t.db", name="t") as made:
         yield made
 
 
 @pytest.fixture
 def checked(tmp_path):
     """With room for six surprises at once, whatever each of them tells: three groups of two arms have six parts."""
-    with eh.Holdout.create(
-        tmp_path / "c.db", "c", holdout=SEALED, training=TRAINED, queries=60, surprises=12, mechanism="guess_and_check"
-    ) as made:
+    with copy_of(tmp_path, sealed, "guess_and_check", 12, storage="t.db", name="t") as made:
         yield made
 
 

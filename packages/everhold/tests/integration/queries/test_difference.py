@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sealed_copies import copy_of
 
 import everhold as eh
 
@@ -22,10 +23,9 @@ MODELS = [eh.accuracy((SEALED["x"] > at) * 1, training=(TRAINED["x"] > at) * 1) 
 ERRORS = [eh.error((SEALED["x"] > at) * 1, training=(TRAINED["x"] > at) * 1) for at in (25, 28)]
 
 
-@pytest.fixture
-def holdout(tmp_path):
-    with eh.Holdout.create(
-        tmp_path / "h.db",
+def sealed(folder):
+    return eh.Holdout.create(
+        folder / "h.db",
         "h",
         holdout=SEALED,
         training=TRAINED,
@@ -34,7 +34,12 @@ def holdout(tmp_path):
         queries=20,
         surprises=3,
         mechanism="guess_and_check",
-    ) as made:
+    )
+
+
+@pytest.fixture
+def holdout(tmp_path):
+    with copy_of(tmp_path, sealed, storage="h.db", name="h") as made:
         yield made
 
 

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from sealed_copies import copy_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
 from sklearn.tree import DecisionTreeClassifier
@@ -38,9 +39,13 @@ def create(folder, **wanted):
     )
 
 
+def trained(folder):
+    return create(folder, training=TRAINING)
+
+
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path, training=TRAINING) as made:
+    with copy_of(tmp_path, trained, storage="s.db", name="h") as made:
         yield made
 
 

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pyarrow as pa
 import pytest
-from holdout_samples import ROWS, create, rows
+from holdout_samples import ROWS, copied, create, rows
 from pyarrow import csv, parquet
 
 from everhold import QueryRejected, accuracy, brier, error, precision, predictions_in, risk
@@ -32,7 +32,7 @@ def written(path, columns, *, order=ORDER):
 
 @pytest.fixture
 def holdout(tmp_path):
-    with create(tmp_path, **WISH) as made:
+    with copied(tmp_path, **WISH) as made:
         yield made
 
 

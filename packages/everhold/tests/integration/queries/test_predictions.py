@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from holdout_samples import ROWS, create, rows
+from holdout_samples import ROWS, copied, create, rows
 
 from everhold import (
     HoldoutRejected,
@@ -33,7 +33,7 @@ ORDER = np.random.default_rng(0).permutation(ROWS)
 @pytest.fixture
 def holdout(tmp_path):
     wanted = {"holdout": SEALED, "training": TRAINING, "row_id": "id", "mechanism": "privacy_budget", "queries": 30}
-    with create(tmp_path, **wanted) as made:
+    with copied(tmp_path, **wanted) as made:
         yield made
 
 

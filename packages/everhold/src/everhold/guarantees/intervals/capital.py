@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,9 @@ _MULTIPLES = np.array([0.35, 0.5, 0.62, 0.75, 0.87, 1.0, 1.15, 1.35, 1.7, 2.5, 5
 _STEPS, _ROUNDS = 80, 6
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 _DOUBT, _DOUBT_BY_UNIT = 1e-9, 1e-14  # what floating point may add to the capital, in nats; generously
+
+
+_Rate = TypeVar("_Rate", float, "NDArray[np.float64]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +93,11 @@ def capital(units: Units, theta: float, stake: float) -> tuple[float, float]:
     return value - doubt(units, rate), rate * float(np.sum(units.counts * moving / factors))
 
 
-def doubt(units: Units, rate: float) -> float:
-    """Nats that floating point may have added to K: the factors are at least 1/20, each with a few roundings."""
+def doubt(units: Units, rate: _Rate) -> _Rate:
+    """Nats that floating point may have added to K, at one rate or at each of several.
+
+    The factors are at least 1/20, each with a few roundings.
+    """
     return _DOUBT + _DOUBT_BY_UNIT * float(np.sum(units.counts)) * (1.0 + rate * units.largest)
 
 
