@@ -10,8 +10,8 @@ from everhold.testing import DependenceContract, MechanismContract, QueryContrac
 
 
 class TestBonferroni(MechanismContract):
-    def make(self, **wanted):
-        return Bonferroni.tuned(**wanted)
+    def make(self, **request):
+        return Bonferroni.tuned(**request)
 
 
 class TestBlocks(DependenceContract):

@@ -187,7 +187,7 @@ def ranked(standings: Iterable[RankingRow], better: Mapping[str, int], *, higher
         higher_is_better: Whether a larger score is a better one.
 
     Examples:
-        >>> lines = [Standing("a", 0.7, 0.6, 0.8, None, 1), Standing("b", 0.9, 0.8, 1.0, None, 1)]
+        >>> lines = [RankingRow("a", 0.7, 0.6, 0.8, None, 1), RankingRow("b", 0.9, 0.8, 1.0, None, 1)]
         >>> [(line.team, line.rank) for line in ranked(lines, {"a": 1, "b": 0}, higher_is_better=True)]
         [('b', 1), ('a', 2)]
     """

@@ -139,7 +139,7 @@ def test_a_fault_while_telling_says_that_the_submission_was_received(tmp_path, m
             raise Unavailable("the engine is busy; nothing was charged")
 
         with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(TeamFeedback, "_tell_lead", fail)
+            meanwhile.setattr(TeamFeedback, "_challenge_leader", fail)
             with pytest.raises(Unavailable, match="the submission was received") as fault:
                 holdout.competition.submit(model(0.9, 3), team="owls")
         assert "nothing was received" not in fault.value.message

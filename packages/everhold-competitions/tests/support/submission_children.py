@@ -46,7 +46,7 @@ def submit_until_killed(storage, name, team, seed, told_too):
         told = QueryExecutor.ask
         QueryExecutor.ask = lambda *args, **more: (told(*args, **more), kill())
     else:
-        TeamFeedback._tell_lead = TeamFeedback._tell_score = lambda *_: kill()
+        TeamFeedback._challenge_leader = TeamFeedback._answer_score = lambda *_: kill()
     with Holdout.open(storage, name) as holdout:
         predictions = np.where(np.random.default_rng(seed).random(holdout.schema.rows) < 0.9, TRUTH, 1 - TRUTH)
         guess = 0.9 if holdout.status()["competition"]["feedback"] == "score" else None
