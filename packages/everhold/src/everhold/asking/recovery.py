@@ -46,7 +46,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
     if known is not None and found >= known:
         store.of(record, key.seal_key, head_file).head()  # on the same way, or it says so
         return
-    asked = None if known is None else known.asked - found.asked
+    asked = None if known is None else max(known.asked - found.asked, known.places - found.places)
     charged = None if known is None else known.charged - found.charged
     if min(asked or 0, charged or 0) < 0:
         raise _cannot("it holds more answers than the newest ledger did, so it diverged")

@@ -46,6 +46,8 @@ class Reached:
         charged: Sum of all charges.
         closed: Whether the study was unsealed, and nothing may be asked any more.
         labels: What labels so far cost later queries, in millionths of a nat; 0 where earlier versions wrote it.
+        places: Places among the mechanism's queries that are taken so far: an opened challenge takes one, and so does
+            its verdict. 0 where earlier versions wrote it.
     """
 
     generation: int
@@ -55,15 +57,18 @@ class Reached:
     charged: int = field(compare=False)
     closed: bool = field(default=False, compare=False)
     labels: int = field(default=0, compare=False)
+    places: int = field(default=0, compare=False)
 
     @classmethod
     def of(cls, head: Head) -> Reached:
         """Progress of a head."""
         accounts = head.accounts
         asked = accounts.questions_among(head.sequence)
-        labels = head.state.get("mechanism", {}).get("labels", 0)
-        generation, closed = accounts.lost.generation, accounts.closed
-        return cls(generation, head.sequence, head.entry_hash, asked, head.charged, closed, labels)
+        state = head.state.get("mechanism", {})
+        return cls(
+            accounts.lost.generation, head.sequence, head.entry_hash, asked, head.charged, accounts.closed,
+            state.get("labels", 0), state.get("asked", 0),
+        )  # fmt: skip
 
     def check(self, found: Reached, hash_here: Callable[[], str | None]) -> None:
         """Check that a database has come at least as far, on the same way.

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import shutil
 import warnings
 
 import numpy as np
@@ -307,6 +308,25 @@ def test_an_open_challenge_of_runs_is_kept_at_the_end(holdout):
     reply = go_on(gate.open("commit", batch=20), results(0.5, runs=2, seed=9))
     assert not reply.verdict.promoted
     assert reply.reported == CASES
+
+
+def test_lost_challenges_that_were_opened_leave_all_their_places_taken(tmp_path):
+    """Opening takes a place and so does the verdict, though both are one query: no later query has either again."""
+    with create(tmp_path) as holdout:
+        holdout.gate(better="accuracy", units="runs", champion=results(0.5, runs=2))
+    shutil.copy(tmp_path / "study.db", tmp_path / "old.db")
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "suite") as holdout:
+        gate = holdout.gate(better="accuracy", units="runs", champion=results(0.5, runs=2))
+        assert not go_on(gate.open("commit", batch=20), results(0.5, runs=2, seed=9)).verdict.promoted
+        taken = holdout._executor.state().asked
+    for ending in ("", "-wal", "-shm"):
+        (tmp_path / f"study.db{ending}").unlink(missing_ok=True)
+    shutil.copy(tmp_path / "old.db", tmp_path / "study.db")
+    with eh.Holdout.open(f"sqlite:///{tmp_path}/study.db", "suite", recover=True) as holdout:
+        assert holdout._executor.state().asked == taken == 2
+        assert holdout.status()["questions_asked"] == 2
+        holdout.certificate().save(tmp_path / "c.html")
+    assert eh.verify_certificate(tmp_path / "c.html").ok
 
 
 def test_a_stop_for_futility_costs_a_surprise_and_its_label(holdout, tmp_path):
