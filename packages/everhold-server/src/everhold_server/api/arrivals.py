@@ -173,9 +173,10 @@ def append_rows(
     sources = {what: _opened(received, what) for what in ("rows", "training")}
     log: AuditLog = request.app.state.audit
     with holdouts.being_made(name):  # a request that was sent again waits for the first one
-        if (done := log.facts_of(principal, name, act=_ACT, content=content)) is not None:
+        done = log.facts_of(principal, name, act=_ACT, content=content)
+        if done is not None and (before := _arrived(whole.arrivals.timeline(), int(done["arrival"]))) is not None:
             noted(request, "append rows again", holdout=name)
-            return _arrived(whole.arrivals.timeline(), int(done["arrival"]))
+            return before
         sealer = None if principal.holdouts is None else Sealer(principal.token, principal.holdouts)
         with sealing_for(sealer):
             arrived = whole.append(sources["rows"], training=sources["training"], until=until)
@@ -196,9 +197,11 @@ def _opened(received: RequestContent, what: str) -> Any:
         raise HoldoutRejected(str(fault).replace("nothing was created", "nothing was appended")) from None
 
 
-def _arrived(rows: list[dict[str, Any]], number: int) -> Arrived:
-    """An arrival that was there already."""
-    row = next(row for row in rows if row["arrival"] == number)
+def _arrived(rows: list[dict[str, Any]], number: int) -> Arrived | None:
+    """An arrival that was there already; None if the ledger lost it."""
+    row = next((row for row in rows if row["arrival"] == number), None)
+    if row is None:
+        return None
     names = ("arrival", "rows", "training_rows", "total", "tree", "within_before", "within")
     return Arrived(**{name: row[name] for name in names})
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import everhold as eh
 from everhold.cli.application import app
+from everhold_server.api.arrivals import _arrived
 
 ARRIVALS = STUDY + "/arrivals"
 GROWS = {"mechanism": None, "grows": True}
@@ -48,6 +49,14 @@ def test_the_same_request_again_appends_nothing(http_client, tmp_path):
     again = append(steward)
     assert (again.status_code, again.json(), head(tmp_path)) == (201, first, before)
     assert append(steward, until="2026-03-01").status_code == 422
+
+
+def test_the_same_request_after_the_ledger_lost_the_arrival_is_a_new_one(http_client, tmp_path, monkeypatch):
+    steward = http_client(STEWARD)
+    assert append(steward).status_code == 201
+    monkeypatch.setattr("everhold_server.api.arrivals._arrived", lambda rows, number: _arrived([], number))
+    again = append(steward)
+    assert (again.status_code, again.json()["error"]) == (422, "HoldoutRejected")  # the rows are there, in this test
 
 
 WRONG = {
