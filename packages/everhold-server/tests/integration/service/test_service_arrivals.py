@@ -56,7 +56,7 @@ def test_the_same_request_after_the_ledger_lost_the_arrival_is_a_new_one(http_cl
     assert append(steward).status_code == 201
     monkeypatch.setattr("everhold_server.api.arrivals._arrived", lambda rows, number: _arrived([], number))
     again = append(steward)
-    assert (again.status_code, again.json()["error"]) == (422, "HoldoutRejected")  # the rows are there, in this test
+    assert again.status_code == 422, again.text  # it is appended, and in this test the rows are there already
 
 
 WRONG = {
