@@ -28,7 +28,7 @@ class Finding(ABC):
     """Consequence of one column for the promise.
 
     Attributes:
-        column: Its name, or `everhold.diagnosis.orders.FILE_ORDER`.
+        column: Its name, or `everhold.diagnosis.columns.FILE_ORDER`.
         role: ``"group"`` if rows with equal values may have been drawn together; ``"attribute"`` if there are so few
             values, or so many rows of each that are hardly alike, that it rather describes rows; ``"series"`` if it may
             put rows in order.

@@ -51,7 +51,7 @@ class SealedFiles:
         training_rows: Number of rows in the training file; 0 without a training set.
         columns: Kind of each column, by name.
         label_kind: ``"binary"``, ``"number"`` or ``"string"``; None without a label.
-        label_classes: The classes that a prediction may name, as `everhold.sealing.checks.classes_of` says.
+        label_classes: The classes that a prediction may name; see `everhold.values.base.Schema.classes`.
         fingerprint: SHA-256 of the holdout's file; of a table in an engine, what `keyed_fingerprint` says.
         training_fingerprint: SHA-256 of the training file; None without a training set.
         engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
