@@ -251,7 +251,7 @@ def test_votes_are_tallied_at_once_as_one_by_one():
     gaps[64:128] = 0.0
     weights = [rng.normal(size=150), gaps, np.zeros(0), np.sign(rng.normal(size=64))]
     together = rules.tallies(weights, 7)
-    assert all(np.array_equal(row, rules.counts(own, 7)) for row, own in zip(together, weights, strict=True))
+    assert all(np.array_equal(row, rules.tally(own, 7)) for row, own in zip(together, weights, strict=True))
     votes = [Vote(own, 0.3) for own in weights]
     signs = [2.0 * rules.says(0, len(own)) - 1.0 for own in weights]
     assert np.array_equal(rules.predictions(votes), [own @ s > 0.3 for own, s in zip(weights, signs, strict=True)])

@@ -28,7 +28,7 @@ def test_a_tally_adds_up_what_the_rules_say(span, seed):
     rules = RandomRules(KEYS, seed=5)
     weights = np.random.default_rng(seed).normal(size=span[1] - span[0])
     expected = weights @ (2.0 * rules.says(*span) - 1.0)
-    assert np.allclose(rules.counts(weights, span[0]), expected, rtol=0, atol=1e-4)
+    assert np.allclose(rules.tally(weights, span[0]), expected, rtol=0, atol=1e-4)
 
 
 def test_a_rule_says_the_same_of_the_same_row_wherever_it_stands():

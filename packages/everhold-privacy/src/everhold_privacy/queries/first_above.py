@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -98,6 +98,8 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
     def purchase(self, compiler: QueryCompiler) -> AbovePurchase:
         """The scan of one holdout's rows."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
+        if isinstance(self.questions, Iterator):
+            raise QueryRejected("the questions are an iterator, which is empty when it is asked again; expected a list")
         questions = listed(self.questions, what="questions", most=_MOST_QUESTIONS)
         bound = tuple(map(compiler.bind, questions))
         prepared = AbovePurchase(bound, price, _checked_threshold(bound, self.threshold))

@@ -39,6 +39,11 @@ __all__ = ["Checkpoint", "stored_checkpoint"]
 
 _OF_HOLDOUT = checkpoints.c.holdout_id == bindparam("holdout")
 _STORED = select(checkpoints).where(_OF_HOLDOUT)
+_WRITTEN = {
+    "sequence": "sequence", "entry_hash": "entry_hash", "charged": "charged", "accounts": "accounts",
+    "counts": "tally", "made_at": "made_at",
+}  # fmt: skip
+"""Fields of a checkpoint, with their names in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,8 @@ class Checkpoint:
         content, seal = str(row["content"]), str(row["seal"])
         if not hmac.compare_digest(seal.encode(), seal_of(seal_key, holdout=holdout, checkpoint=content).encode()):
             return None
-        return cls(**json.loads(content))  # it is what was written
+        written = json.loads(content)  # it is what was written
+        return cls(**{field: written[name] for field, name in _WRITTEN.items()})
 
     def same_sums(self, other: Checkpoint) -> bool:
         """True if another one says the same, whenever it was made."""
@@ -86,8 +92,7 @@ class Checkpoint:
         Raises:
             EverholdError: If the database takes no writes at the moment.
         """
-        fields = ("sequence", "entry_hash", "charged", "accounts", "tally", "made_at")
-        content = canonical({name: getattr(self, name) for name in fields})
+        content = canonical({name: getattr(self, field) for field, name in _WRITTEN.items()})
         seal = seal_of(seal_key, holdout=holdout, checkpoint=content)
         row = {"holdout_id": holdout, "sequence": self.sequence, "content": content, "seal": seal}
         with database.transaction(writing=True, turn=holdout) as connection, database_errors():
