@@ -4,7 +4,10 @@ import pytest
 from cli_fixtures import everhold, sealed_study, study
 from engine_tables import in_clickhouse, in_postgres, in_spark
 
-ENGINES = ["spark", "clickhouse", "postgresql"]
+ENGINES = [
+    pytest.param("spark", marks=pytest.mark.services), "clickhouse",
+    pytest.param("postgresql", marks=pytest.mark.services),
+]  # fmt: skip
 
 
 @pytest.fixture(params=ENGINES)

@@ -18,7 +18,7 @@ from everhold_engines import tables, training_tables
 from everhold_engines.column_copies import TableSide
 from everhold_engines.training_tables import rows_copied, table_beside
 
-ENGINES = ["clickhouse", "postgresql", "spark"]
+ENGINES = ["clickhouse", *(pytest.param(name, marks=pytest.mark.services) for name in ("postgresql", "spark"))]
 WISH = {"label": "y", "row_id": "id", "queries": 30, "again": True, "seed": 5}
 
 

@@ -132,7 +132,7 @@ def test_settings_of_another_kind_are_called_altered(storage, name, value):
         Holdout.open(storage, "study")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])
 def study(request, tmp_path):
     """The address of a study with two answers, and a way to set its database back to them."""
     url = f"sqlite:///{tmp_path}/study.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")

@@ -446,7 +446,7 @@ def test_a_lying_account_is_found(study, tmp_path, change, what):
     assert any(what in finding for finding in report.findings)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])
 def test_processes_cannot_overspend_an_allotment(tmp_path, kind, request):
     storage = f"sqlite:///{tmp_path}/study.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
     with Holdout.create(storage, "study", holdout=rows(0), mechanism="gaussian", queries=60) as holdout:

@@ -32,7 +32,7 @@ def archive(tmp_path):
     return tmp_path / "monday.tar"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])
 def empty(request, tmp_path):
     """The address of an empty storage."""
     if request.param == "postgresql":
