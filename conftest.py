@@ -16,7 +16,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-pytest_plugins = ["external_services"]
+pytest_plugins = ["external_services", "repeated_migrations"]
 
 ROOT = Path(__file__).parent
 SLOW = ROOT / "tests" / "slow.txt"

@@ -12,7 +12,7 @@ import re
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
@@ -262,10 +262,7 @@ class LedgerDatabase(ABC):
         with self.transaction(writing=True) as connection, database_errors():
             if _revision(connection) != CURRENT_REVISION:
                 self._check_usable(connection)
-                if revision is None:
-                    _make_tables(connection)
-                else:
-                    _upgrade(connection)
+                _upgrade(connection)
         return revision
 
     def _check_usable(self, connection: sa.Connection) -> None:  # noqa: B027  # not all databases can refuse
@@ -325,31 +322,6 @@ def _revision(connection: sa.Connection) -> str | None:
             "restore a backup"
         )
     return str(found[0][0])
-
-
-_made_by: dict[str, list[tuple[str, Any]]] = {}
-"""What the migrations executed in an empty database, by its dialect."""
-
-
-def _make_tables(connection: sa.Connection) -> None:
-    """Migrate an empty database: with Alembic, and from the second on by what that executed, ten times faster."""
-    dialect = connection.dialect.name
-    if dialect in _made_by:
-        for statement, parameters in _made_by[dialect]:
-            connection.exec_driver_sql(statement, parameters)
-        return
-    executed: list[tuple[str, Any]] = []
-
-    def keep(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_others: Any) -> None:
-        if statement.split(maxsplit=1)[0] not in {"SELECT", "PRAGMA"}:
-            executed.append((statement, parameters))
-
-    sa.event.listen(connection, "before_cursor_execute", keep)
-    try:
-        _upgrade(connection)
-    finally:
-        sa.event.remove(connection, "before_cursor_execute", keep)
-    _made_by[dialect] = executed
 
 
 def _upgrade(connection: sa.Connection) -> None:
