@@ -72,9 +72,9 @@ def test_the_core_imports_no_extension():
 
 
 NAMED = {
-    "words.py": "earlier certificates signed the titles of engines, and verify where no engine is installed",
+    "sections.py": "earlier certificates signed the titles of engines, and verify where no engine is installed",
     "failures.py": "the extra that installs a missing package",
-    "readings.py": "earlier ledgers hold answers of these kinds without their units",
+    "units.py": "earlier ledgers hold answers of these kinds without their units",
     "curves.py": "a kind of curve, not of mechanism",
 }
 """Files of the core that may name an extension, and why."""

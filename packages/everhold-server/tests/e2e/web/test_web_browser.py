@@ -143,7 +143,7 @@ def test_a_team_hands_in_and_everybody_sees_where_it_stands_once_that_is_publish
         page.get_by_label("your own guess of the score").fill("0.95")
         page.evaluate(WATCHED)
         page.get_by_role("button", name="Hand in").click()
-        page.get_by_role("heading", name="RequestContent").wait_for()
+        page.get_by_role("heading", name="Received").wait_for()
         assert "Sent. It is being checked." in page.evaluate("window.said")
         assert "Submission 1 of 4" in page.locator("#answer").inner_text()
         page.get_by_role("link", name="To the leaderboard").click()

@@ -112,7 +112,7 @@ def test_without_structure_no_number_of_rows_will_do():
 def test_only_zhao_speaks_of_dependent_rows():
     assert published_statements(PlanRequest(rows=1, queries=1, overfits=1, dependence=Groups(2))) == ("zhao_theorem_2",)
     independent = plan(rows=3_000_000, **SESSION, dependence=Independent())
-    assert len(published_statements(independent.wanted())) == len(independent.published) == 5
+    assert len(published_statements(independent.request())) == len(independent.published) == 5
     assert LABEL not in {line.note for line in independent.published}
 
 
