@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _executed: dict[str, list[tuple[str, Any]]] = {}
-"""What the migrations executed in an empty database, by its dialect."""
+"""Statements of the migrations of an empty database, by its dialect."""
 
 _upgrade = database._upgrade
 

@@ -155,7 +155,7 @@ def test_the_last_one_is_final_and_an_earlier_one_can_be_handed_in_again(silent)
 
 def test_with_nothing_told_no_label_is_looked_at(silent, monkeypatch):
     def never(*_, **__):
-        raise AssertionError("somebody looked")
+        raise AssertionError("sealed rows were evaluated")
 
     for name in ("evaluate", "row_values", "totals", "table", "summary"):
         monkeypatch.setattr(StoredRows, name, never)
@@ -266,8 +266,8 @@ def test_groups_of_rows_are_wider_and_hold(tmp_path):
 @pytest.mark.parametrize("feedback", ["none", "leader", "score"])
 def test_hostile_predictions_cost_nothing_before_anybody_looks(tmp_path, monkeypatch, predictions, said, feedback):
     with contest(tmp_path, feedback=feedback) as holdout:
-        monkeypatch.setattr(StoredRows, "evaluate", lambda *_, **__: pytest.fail("somebody looked"))
-        monkeypatch.setattr(StoredRows, "row_values", lambda *_, **__: pytest.fail("somebody looked"))
+        monkeypatch.setattr(StoredRows, "evaluate", lambda *_, **__: pytest.fail("sealed rows were evaluated"))
+        monkeypatch.setattr(StoredRows, "row_values", lambda *_, **__: pytest.fail("sealed rows were evaluated"))
         before, files = head(holdout), sorted(holdout._folder.iterdir())
         for refused in (holdout.competition.submit, holdout.competition.check):
             with pytest.raises(eh.QueryRejected, match=said) as fault:

@@ -70,7 +70,7 @@ def test_a_spent_share_is_refused_before_anybody_looks_and_costs_nothing(tmp_pat
         hostile(holdout, count=1)
         before = holdout.remaining
         for name in ("evaluate", "row_values", "totals", "table", "summary"):
-            monkeypatch.setattr(StoredRows, name, lambda *_, **__: pytest.fail("somebody looked"))
+            monkeypatch.setattr(StoredRows, name, lambda *_, **__: pytest.fail("sealed rows were evaluated"))
         assert hostile(holdout, count=3)[-1].refused
         assert holdout.remaining == before
 

@@ -449,7 +449,7 @@ def _gaussian(table: Table) -> DependenceModel:
 
 
 def _advised(table: Table) -> DependenceModel:
-    """What the diagnosis advises where nothing is declared: long blocks as groups."""
+    """The advice of the diagnosis where nothing is declared: long blocks as groups."""
     rows = len(table["t"])
     mechanism = _tuned("guess_and_check", Independent(), rows, rows)
     suspects = diagnose_rows(columns_of(table), label="y", mechanism=mechanism, brief=True).suspects

@@ -72,7 +72,7 @@ def route_of(scope: Scope) -> str:
 
 
 class RequestLogMiddleware:
-    """Numbers every request, times it, writes its line, and turns what nobody has caught into one fixed text."""
+    """Middleware that numbers and times requests, writes their lines, and answers uncaught errors with a fixed text."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
         self.app, self.metrics, self.wait = app, metrics, settings.answers_wait_for

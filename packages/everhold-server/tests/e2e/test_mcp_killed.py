@@ -100,4 +100,4 @@ def test_the_account_would_notice_what_is_lost_or_charged_twice(tmp_path):
     assert "charged twice" in str(discrepancies(charged_again, rows))
     never_answered = copy.deepcopy(agents)
     never_answered[0].heard[0].update(repeated=True, charged=0)
-    assert "nobody heard" in str(discrepancies(never_answered, rows))
+    assert "first answer never arrived" in str(discrepancies(never_answered, rows))

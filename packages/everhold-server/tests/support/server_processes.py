@@ -125,7 +125,7 @@ def discrepancies(agents, ledger):
         if len(first) > 1 or sum(answer["charged"] for answer in answers) > entry["charged"]:
             found.append("a question was charged twice")
         if not first and question not in open_ones:
-            found.append("nobody heard the first answer, and no call was cut off")
+            found.append("the first answer never arrived, and no call was cut off")
         if first and first[0]["charged"] != entry["charged"]:
             found.append("another charge was told than the ledger has")
     return found

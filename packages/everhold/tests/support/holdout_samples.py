@@ -33,7 +33,7 @@ def create(folder, name="study", *, training=True, **wanted):
 
 
 def copied(folder, name="study", **wanted):
-    """What `create` makes, in an empty folder, as a copy; not where keys and noise have to differ between tests."""
+    """A copy of the holdout that `create` makes, in an empty folder; not for tests that need keys of their own."""
     copied_into(folder, lambda template: create(template, name, **wanted).close(), name, wanted)
     return Holdout.open(f"sqlite:///{folder}/study.db", name)
 

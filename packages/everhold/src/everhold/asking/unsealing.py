@@ -177,7 +177,7 @@ def losing_their_promise(executor: QueryExecutor) -> list[str]:
         )
     if series := _same_series(executor):
         said.append(
-            f"{_listed(series)} may hold a block of the same series: unless rows that nobody has seen were left out "
+            f"{_listed(series)} may hold a block of the same series: unless unseen rows were left out "
             "between both, these numbers tell about the rows there, and nothing is promised about any new question"
         )
     return said

@@ -39,11 +39,6 @@ __all__ = ["Checkpoint", "stored_checkpoint"]
 
 _OF_HOLDOUT = checkpoints.c.holdout_id == bindparam("holdout")
 _STORED = select(checkpoints).where(_OF_HOLDOUT)
-_WRITTEN = {
-    "sequence": "sequence", "entry_hash": "entry_hash", "charged": "charged", "accounts": "accounts",
-    "counts": "tally", "made_at": "made_at",
-}  # fmt: skip
-"""Fields of a checkpoint, with their names in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class Checkpoint:
         entry_hash: Its hash.
         charged: Sum of all charges.
         accounts: Allotments and the state of extensions, as a head's state carries them.
-        counts: What a certificate says of the entries.
+        tally: Counts of the entries, for certificates; the field's name in the ledger.
         made_at: When the latest of these entries were read and checked; UTC, ISO 8601.
     """
 
@@ -63,7 +58,7 @@ class Checkpoint:
     entry_hash: str
     charged: int
     accounts: Mapping[str, Any] = field(repr=False)
-    counts: Mapping[str, Any] = field(repr=False)
+    tally: Mapping[str, Any] = field(repr=False)
     made_at: str
 
     @classmethod
@@ -79,8 +74,7 @@ class Checkpoint:
         content, seal = str(row["content"]), str(row["seal"])
         if not hmac.compare_digest(seal.encode(), seal_of(seal_key, holdout=holdout, checkpoint=content).encode()):
             return None
-        written = json.loads(content)  # it is what was written
-        return cls(**{field: written[name] for field, name in _WRITTEN.items()})
+        return cls(**json.loads(content))  # it is what was written
 
     def same_sums(self, other: Checkpoint) -> bool:
         """True if another one says the same, whenever it was made."""
@@ -92,7 +86,8 @@ class Checkpoint:
         Raises:
             EverholdError: If the database takes no writes at the moment.
         """
-        content = canonical({name: getattr(self, field) for field, name in _WRITTEN.items()})
+        fields = ("sequence", "entry_hash", "charged", "accounts", "tally", "made_at")
+        content = canonical({name: getattr(self, name) for name in fields})
         seal = seal_of(seal_key, holdout=holdout, checkpoint=content)
         row = {"holdout_id": holdout, "sequence": self.sequence, "content": content, "seal": seal}
         with database.transaction(writing=True, turn=holdout) as connection, database_errors():

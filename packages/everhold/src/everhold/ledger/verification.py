@@ -181,7 +181,7 @@ def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: byte
             "signed; restore a backup"
         )
     _keep_checkpoint(store, walk)
-    return Checked(EntryCounts.from_dict(walk.marks[head.sequence].counts), since)
+    return Checked(EntryCounts.from_dict(walk.marks[head.sequence].tally), since)
 
 
 def _everything(snapshot: Snapshot, walk: _Walk) -> list[LedgerFinding]:
@@ -280,7 +280,7 @@ class _Walk:
     def after(cls, checkpoint: Checkpoint, holdout: str, seal_key: bytes | None, questions: Iterable[str]) -> Self:
         """After the entry of a checkpoint; whether a later question is one of those before it, its digest shows."""
         walk = cls(holdout, checkpoint.entry_hash, seal_key, 0, checkpoint.sequence, checkpoint.charged)
-        walk.accounts, walk.counts = Accounts.from_state(checkpoint.accounts), EntryCounts.from_dict(checkpoint.counts)
+        walk.accounts, walk.counts = Accounts.from_state(checkpoint.accounts), EntryCounts.from_dict(checkpoint.tally)
         for text in questions:
             walk.questions_hash.update(text.encode(errors="replace"))
         return walk

@@ -1,4 +1,4 @@
-"""Results whose runs come sorted by outcome: a file may be sorted, and whoever made a version may sort its runs."""
+"""Results whose runs come sorted by outcome: a file may be sorted, and its maker may sort the runs of a version."""
 
 import math
 

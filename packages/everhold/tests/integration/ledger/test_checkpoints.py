@@ -97,7 +97,7 @@ def test_a_forged_checkpoint_is_found(store, long_study, alter):
 def test_a_checkpoint_whose_sums_are_wrong_is_found(store, long_study, monkeypatch):
     """A sealed lie, as only the key's holder or a mistake of everhold could write."""
     found = checked(store, long_study).since
-    lie = type(found)(found.sequence, found.entry_hash, 5, found.accounts, found.counts, found.made_at)
+    lie = type(found)(found.sequence, found.entry_hash, 5, found.accounts, found.tally, found.made_at)
     lie.keep(store.database, holdout=long_study.id, seal_key=KEY)
     with pytest.raises(IntegrityError, match="charged"):
         checked(store, long_study)
@@ -125,7 +125,7 @@ def test_a_checkpoint_of_another_holdout_is_found(store, long_study, alter):
 def test_a_sealed_checkpoint_that_the_chain_does_not_pass_through_is_not_used(store, long_study, sequence):
     """As after a database was set back behind it, and diverged, or was set back without it."""
     found = checked(store, long_study).since
-    elsewhere = type(found)(sequence, "ab" * 32, found.charged, found.accounts, found.counts, found.made_at)
+    elsewhere = type(found)(sequence, "ab" * 32, found.charged, found.accounts, found.tally, found.made_at)
     elsewhere.keep(store.database, holdout=long_study.id, seal_key=KEY)
     assert checked(store, long_study).since is None
     assert findings(store) == []

@@ -59,7 +59,7 @@ def test_unknown_classes_are_refused_by_name_and_cost_nothing(tmp_path, monkeypa
     with create(tmp_path, labels, **wanted) as holdout:
         gate = holdout.gate("accuracy", champion=by_id(labels))
         before = holdout.status()
-        monkeypatch.setattr(StoredRows, "evaluate", lambda *_, **__: pytest.fail("somebody looked"))
+        monkeypatch.setattr(StoredRows, "evaluate", lambda *_, **__: pytest.fail("sealed rows were evaluated"))
         for ask in (
             lambda: holdout.ask(eh.accuracy(by_id(predicted)), guess=0.5),
             lambda: holdout.ask(eh.error(by_id(predicted)), guess=0.5),

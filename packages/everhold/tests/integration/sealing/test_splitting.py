@@ -82,7 +82,7 @@ def test_the_last_rows_are_sealed_behind_a_gap(times, share, gap):
 
 
 def test_blocks_as_long_as_the_memory_declare_too_little():
-    """What the guide says of a moving average over the gap: the rows of neighbouring blocks vary together."""
+    """The guide on a moving average over the gap: the rows of neighbouring blocks vary together."""
     gap, count = 10, 2_000
     for blocks, said in ((1, 1.22), (4, 1.04)):
         length = blocks * gap

@@ -1,4 +1,4 @@
-"""What blocks of rows are worth: chance alone is rarely taken for dependence, and long memory is found in noise."""
+"""The worth of blocks of rows: chance alone is rarely taken for dependence, and long memory is found in noise."""
 
 import warnings
 
