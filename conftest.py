@@ -14,7 +14,7 @@ from _pytest.doctest import DoctestItem
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
 pytest_plugins = ["external_services", "repeated_migrations"]
 
@@ -28,14 +28,9 @@ STUDIES = ROOT / "tests" / "studies.txt"
 A test without its parameters stands for all of them.
 """
 
-LIMIT = 1.0
-"""Processor time in seconds that a unit test may take without being recorded as slow, on a machine like ours."""
+RECORDED_FROM = 0.4
+"""Seconds from which `make durations` lists a test as slow."""
 
-LOOP = 0.012
-"""Seconds that such a machine takes for ``sum(range(1_000_000))``; slower machines get a longer limit."""
-
-BUSY = 3.0  # times longer that a test takes on the same machine while others run beside it
-RECORDED_FROM = 0.4  # far below the limit, so that a busy machine does not fail
 SERVICES = {"postgres_installed", "postgres", "spark", "browser"}
 """Fixtures that need a Debian package: PostgreSQL, Java, Chromium."""
 
@@ -87,24 +82,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _listed(file: Path) -> set[str]:
     """Lines of a list of tests."""
     return set(file.read_text(encoding="utf-8").split("\n")) if file.exists() else set()
-
-
-def _slowness() -> float:
-    """Slowness of this machine relative to ours; at least 1."""
-    started = time.process_time()
-    sum(range(1_000_000))
-    return max((time.process_time() - started) / LOOP, 1.0)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a unit test that is slow and not listed."""
-    started = time.process_time()
-    yield
-    took = time.process_time() - started
-    unit = "/tests/unit/" in item.nodeid and item.get_closest_marker("slow") is None
-    if unit and took > LIMIT * BUSY * _slowness() and not item.config.getoption("--record-slow"):
-        pytest.fail(f"A unit test took {took:.1f} s of processor time (at most {LIMIT}). Run make durations.")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
