@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
