@@ -51,7 +51,7 @@ class Competition(Display):
             ``{"score": "r2", "low": 0, "high": 60}``.
         teams: Most teams.
         submissions: Most submissions of one team.
-        surprises: Most surprises that telling one team may cost; None for the share that `share` states, and with
+        surprises_per_team: Most surprises that telling one team may cost; None for the share that `share` states, and with
             ``"none"``, where nothing is told.
         deadline: Time after which no submission is received, in ISO 8601 with its offset from UTC, such as
             ``"2026-12-01T12:00:00+00:00"``; None for no other end than that of the study.
@@ -68,7 +68,7 @@ class Competition(Display):
     metric: str | Mapping[str, Any] = "accuracy"
     teams: int = _TEAMS
     submissions: int = _EACH
-    surprises: int | None = None
+    surprises_per_team: int | None = None
     deadline: str | None = None
     rules: str | None = None
 
@@ -113,19 +113,19 @@ class Competition(Display):
         return {name: value for name, value in every.items() if value is not None or name not in ("deadline", "rules")}
 
     def _check_surprises(self) -> None:
-        if self.surprises is None:
+        if self.surprises_per_team is None:
             return
         if self.feedback == NOTHING:
             raise ValueError(
-                "surprises limits what teams are told, and feedback='none' tells them nothing; leave it out; nothing "
+                "surprises_per_team limits what teams are told, and feedback='none' tells them nothing; leave it out; nothing "
                 "was created"
             )
-        if not 1 <= (as_whole(self.surprises) or 0) <= _MOST:
+        if not 1 <= (as_whole(self.surprises_per_team) or 0) <= _MOST:
             raise ValueError(
-                f"surprises is {brief(self.surprises)}; expected a whole number from 1 to {_MOST:,}, the most that one "
+                f"surprises_per_team is {brief(self.surprises_per_team)}; expected a whole number from 1 to {_MOST:,}, the most that one "
                 "team may cause; nothing was created"
             )
-        object.__setattr__(self, "surprises", int(self.surprises))
+        object.__setattr__(self, "surprises_per_team", int(self.surprises_per_team))
 
     def _check_metric(self) -> None:
         if isinstance(self.metric, str) and self.metric in MEANS:
@@ -236,17 +236,17 @@ class Competition(Display):
         Examples:
             >>> Competition(feedback="score", teams=6).share(12), Competition(feedback="score", teams=50).share(10)
             (2, 1)
-            >>> Competition(feedback="leader").share(10), Competition(feedback="leader", surprises=2).share(10)
+            >>> Competition(feedback="leader").share(10), Competition(feedback="leader", surprises_per_team=2).share(10)
             (5, 2)
         """
-        if self.surprises is not None:
-            return self.surprises
+        if self.surprises_per_team is not None:
+            return self.surprises_per_team
         return max(overfits // self.teams, 1) if self.feedback == SCORE else (overfits + 1) // 2
 
     def recorded(self, mechanism: Mechanism) -> dict[str, Any]:
         """As plain JSON data, with the share of each team."""
         shared = (
-            replace(self, surprises=self.share(mechanism.overfits)) if isinstance(mechanism, GuessAndCheck) else self
+            replace(self, surprises_per_team=self.share(mechanism.overfits)) if isinstance(mechanism, GuessAndCheck) else self
         )
         return shared.to_dict()
 

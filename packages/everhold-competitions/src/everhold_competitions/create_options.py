@@ -115,8 +115,6 @@ class CompetitionOptions:
                 f"--{next(iter(losses))} belongs to --metric risk; --low and --high also to a score of numbers, "
                 "such as r2. Leave it out, or choose such a metric"
             )
-        if "surprises_per_team" in given:
-            given["surprises"] = given.pop("surprises_per_team")
         return {"feedback": self.feedback.value, **given}
 
     def advise(self, created: Holdout) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.arguments import as_whole, brief
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from everhold.values.base import Schema
     from everhold_competitions.leaderboard import Leaderboard
 
-_SETTINGS = ("feedback", "metric", "teams", "submissions", "surprises")
-_LATER = ("deadline", "rules")  # that were never keywords of `Holdout.create`
 _GUESSES = frozenset({"value", "estimate", "guess"})
 
 
@@ -43,10 +42,6 @@ class HoldoutCompetition(HoldoutAccessor):
     """The competition that a holdout was created for: `holdout.competition`."""
 
     settings = Competition
-    former_methods: ClassVar[Mapping[str, str]] = {
-        "submit": "submit", "check_submission": "check", "leaderboard": "leaderboard",
-    }  # fmt: skip
-    former_settings: ClassVar[frozenset[str]] = frozenset(_SETTINGS)
 
     def __repr__(self) -> str:
         return f"HoldoutCompetition({self._executor.record.name!r})"
@@ -162,10 +157,10 @@ class HoldoutCompetition(HoldoutAccessor):
 
     @classmethod
     def settings_from(cls, flat: dict[str, Any]) -> tuple[Competition | None, dict[str, Any]]:
-        """A competition from the former keywords; none without feedback."""
-        every = (*_SETTINGS, *_LATER)
-        given = {name: flat[name] for name in every if flat.get(name) is not None}
-        left = {name: value for name, value in flat.items() if name not in every}
+        """See `HoldoutAccessor.settings_from`: a competition if there is feedback, otherwise none."""
+        names = {each.name for each in fields(Competition)}
+        given = {name: flat[name] for name in names if flat.get(name) is not None}
+        left = {name: value for name, value in flat.items() if name not in names}
         return (Competition(**given) if "feedback" in given else None), left
 
     @classmethod

@@ -117,7 +117,7 @@ def test_classes_and_shares_are_set_at_creation(teams, everhold):
     wanted = ("--feedback", "score", "--teams", "3", "--submissions", "2", "--allow-vacuous", "--training", "train.csv")
     everhold(*MADE, *wanted, "--classes", "0,1", "--surprises-per-team", "2")
     status = json.loads(everhold("status", *CONTEST, "--format", "json").stdout)
-    assert status["competition"]["surprises"] == 2
+    assert status["competition"]["surprises_per_team"] == 2
     assert "not all of them are among" in everhold(
         *[part if part != CONTEST[0] else "d.db" for part in MADE], *wanted, "--classes", "1,2", code=3
     ).stderr  # fmt: skip

@@ -66,7 +66,7 @@ def test_a_team_that_climbs_in_small_steps_leaves_half_of_the_leads_to_others(tm
 
 
 def test_a_spent_share_is_refused_before_anybody_looks_and_costs_nothing(tmp_path, monkeypatch):
-    with contest(tmp_path, feedback="score", surprises=1) as holdout:
+    with contest(tmp_path, feedback="score", surprises_per_team=1) as holdout:
         hostile(holdout, count=1)
         before = holdout.remaining
         for name in ("evaluate", "row_values", "totals", "table", "summary"):
@@ -76,7 +76,7 @@ def test_a_spent_share_is_refused_before_anybody_looks_and_costs_nothing(tmp_pat
 
 
 def test_a_team_that_spent_its_share_needs_no_guess_and_one_that_gets_more_has_its_last_feedback(tmp_path):
-    with contest(tmp_path, feedback="score", surprises=1) as holdout:
+    with contest(tmp_path, feedback="score", surprises_per_team=1) as holdout:
         submit = holdout.competition.submit
         assert submit(model(0.8, 1), team="wrong", guess=0.5).answer.source == "holdout"
         assert all(submit(model(0.8, seed), team="wrong").refused for seed in (2, 3, 4))
@@ -104,8 +104,8 @@ def test_a_team_that_was_never_told_anything_needs_no_guess_once_the_budget_of_a
 
 
 def test_the_steward_sets_the_share_and_an_allotment_replaces_it(tmp_path):
-    with contest(tmp_path, feedback="score", surprises=1) as holdout:
-        assert holdout.status()["competition"]["surprises"] == 1
+    with contest(tmp_path, feedback="score", surprises_per_team=1) as holdout:
+        assert holdout.status()["competition"]["surprises_per_team"] == 1
         hostile(holdout, count=1)
         holdout.allot("wrong", questions=20, charges=3)
         assert not holdout.competition.submit(model(0.5, 300), team="wrong", guess=0.99).refused
@@ -116,10 +116,10 @@ def test_the_steward_sets_the_share_and_an_allotment_replaces_it(tmp_path):
 @pytest.mark.parametrize(
     ("wanted", "fault"),
     [
-        ({"feedback": "none", "surprises": 1}, "feedback='none' tells them nothing"),
-        ({"feedback": "score", "surprises": 0}, "surprises is 0"),
-        ({"feedback": "score", "surprises": 1.5}, "surprises is 1.5"),
-        ({"feedback": "score", "surprises": True}, "surprises is True"),
+        ({"feedback": "none", "surprises_per_team": 1}, "feedback='none' tells them nothing"),
+        ({"feedback": "score", "surprises_per_team": 0}, "surprises_per_team is 0"),
+        ({"feedback": "score", "surprises_per_team": 1.5}, "surprises_per_team is 1.5"),
+        ({"feedback": "score", "surprises_per_team": True}, "surprises_per_team is True"),
     ],
 )
 def test_a_share_that_is_none_is_refused(wanted, fault):

@@ -10,7 +10,7 @@ from everhold.answers import Answer
 from everhold.arguments import brief, names_keywords
 from everhold.asking.terms import USUAL_FIT, USUAL_GATE, AskTerms, GateTerms
 from everhold.certificate import Certificate
-from everhold.errors import QueryRejected, warn_former
+from everhold.errors import QueryRejected
 from everhold.families.base import Family
 from everhold.queries.question import Query
 from everhold_server.client_gates import (
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from everhold.queries.predictions import PredictionTable
 
 Result = TypeVar("Result")
-_FORMER_METHODS = {"submit": "submit", "check_submission": "check", "leaderboard": "leaderboard"}
 
 
 class RemoteHoldout(RemoteGrowingHoldout):
@@ -177,13 +176,6 @@ class RemoteHoldout(RemoteGrowingHoldout):
     def competition(self) -> RemoteCompetition:
         """The competition that the holdout was created for."""
         return RemoteCompetition(self)
-
-    def __getattr__(self, name: str) -> Any:
-        """A method that was moved."""
-        if (now := _FORMER_METHODS.get(name)) is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        warn_former(f"RemoteHoldout.{name} is now holdout.competition.{now}.")
-        return getattr(self.competition, now)
 
     @names_keywords(GateTerms, USUAL_GATE)
     def gate(

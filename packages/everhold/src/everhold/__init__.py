@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Any
 
-from everhold.extensions import NAMES, former_name, installed
-from everhold.former_modules import FormerModules
+from everhold.extensions import NAMES, added_name, installed
 from everhold.queries import KINDS
 
 __version__ = "0.1.0"
@@ -45,8 +43,6 @@ Extensions add kinds of queries, and names by entry points of `everhold.names`. 
 
 _OWN = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-sys.meta_path.append(FormerModules())
-
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
@@ -64,7 +60,7 @@ def _found(name: str) -> Any:
         return kind.make
     if missing := KINDS.missing(name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {missing}")
-    return former_name(__name__, name)
+    return added_name(name)
 
 
 def __dir__() -> list[str]:

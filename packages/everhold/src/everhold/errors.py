@@ -56,7 +56,6 @@ __all__ = [
     "VacuousGuaranteeWarning",
     "is_of_everhold",
     "warn_caller",
-    "warn_former",
     "warnings_collected",
 ]
 
@@ -231,11 +230,6 @@ def warn_caller(warning: EverholdWarning) -> None:
         collected.append(warning)
         return
     warnings.warn(warning, stacklevel=_level_of_caller())
-
-
-def warn_former(message: str) -> None:
-    """Warn at the caller's line that a name is a former one; nobody collects that."""
-    warnings.warn(message, FutureWarning, stacklevel=_level_of_caller())
 
 
 def _level_of_caller() -> int:

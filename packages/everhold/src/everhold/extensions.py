@@ -13,7 +13,6 @@ that is not there; ``make catalog`` writes it from the distributions of the work
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -25,7 +24,7 @@ from everhold.errors import ExtensionError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["NAMES", "Registry", "extra_for", "former_name", "imported", "installed", "loaded", "required"]
+__all__ = ["NAMES", "Registry", "added_name", "extra_for", "imported", "installed", "loaded", "required"]
 
 Thing = TypeVar("Thing")
 
@@ -134,8 +133,8 @@ def extra_for(group: str, name: str) -> str | None:
     return extra
 
 
-def former_name(module: str, name: str) -> Any:
-    """A public name that an extension adds to everhold, by the module of the core that had it; for one version.
+def added_name(name: str) -> Any:
+    """A public name that an extension adds to the module `everhold`.
 
     Raises:
         AttributeError: If no extension adds it. Says which extra of everhold would.
@@ -143,10 +142,8 @@ def former_name(module: str, name: str) -> Any:
     points = installed(NAMES)
     if name.startswith("_") or name not in points:
         extra = extra_for(NAMES, name)
-        remedy = f"; pip install 'everhold[{extra}]' installs it" if extra else ""
-        raise AttributeError(f"module {module!r} has no attribute {name!r}{remedy}")
-    if module != "everhold":
-        warnings.warn(f"{module}.{name} is now everhold.{name}", FutureWarning, stacklevel=3)
+        remedy = f". Install it: pip install 'everhold[{extra}]'" if extra else ""
+        raise AttributeError(f"module 'everhold' has no attribute {name!r}{remedy}")
     return loaded(NAMES, points[name])
 
 

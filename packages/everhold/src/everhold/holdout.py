@@ -14,7 +14,7 @@ from everhold.asking.query_executor import QueryExecutor, ask_apart
 from everhold.asking.terms import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms
 from everhold.dependence import DependenceModel
 from everhold.display import Facts
-from everhold.errors import DependenceError, QueryRejected, warn_former
+from everhold.errors import DependenceError, QueryRejected
 from everhold.extensions import extra_for, required
 from everhold.ledger import LedgerStore
 from everhold.ledger.allotments import Allotment
@@ -74,7 +74,6 @@ Result = TypeVar("Result")
 
 __all__ = ["DEFAULT_STORAGE", "Holdout", "storage_url"]
 
-_FORMER_METHODS = {"news": "events", "readings": "readings", "model_names": "model_names"}
 
 
 class Holdout(GrowingHoldout):
@@ -200,15 +199,8 @@ class Holdout(GrowingHoldout):
         from everhold.sealing.settings import Planning, Rows
 
         if extensions:
-            from everhold.asking.create_settings import extension_settings, settings_from, warn_of_former
+            from everhold.asking.create_settings import extension_settings
 
-            if warn_of_former(extensions):
-                given: dict[str, Any] = {
-                    "training": training, "label": label, "rows": rows, "mechanism": mechanism, "queries": queries,
-                    "surprises": surprises, "confidence": confidence, "planning": planning, "dependence": dependence,
-                    "allow_resealing": allow_resealing or None, "seed": seed, "declared": declared, "share": share,
-                }  # fmt: skip
-                return cls.create(storage, name, holdout=holdout, **settings_from({**given, **extensions}))
             extensions = extension_settings(extensions)
         check_name(name)
         request = SealRequest(
@@ -629,19 +621,12 @@ class Holdout(GrowingHoldout):
             return ask_apart(executor, compiler.batch(questions, guesses, full_release=reveal == "all"))
 
     def __getattr__(self, name: str) -> Any:
-        """The accessor of an extension, or a method that was moved."""
+        """The accessor of an extension."""
         if not name.startswith("_"):
-            from everhold.asking.accessor import accessor_named, accessors
+            from everhold.asking.accessor import accessor_named
 
             if (accessor := accessor_named(name)) is not None:
                 return accessor(self._executor, self._folder, self._recorded.get(name))
-            if name in _FORMER_METHODS:
-                warn_former(f"Holdout.{name} is now holdout.ledger.{_FORMER_METHODS[name]}.")
-                return getattr(self.ledger, _FORMER_METHODS[name])
-            for extension, accessor in accessors():
-                if (method := accessor.former_methods.get(name)) is not None:
-                    warn_former(f"Holdout.{name} is now holdout.{extension}.{method}.")
-                    return getattr(getattr(self, extension), method)
             if (extra := extra_for(EXTENSIONS.group, name)) is not None:
                 raise AttributeError(f"holdout.{name} is not installed. Run: pip install 'everhold[{extra}]'.")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

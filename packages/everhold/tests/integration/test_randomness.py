@@ -185,12 +185,3 @@ def test_a_key_never_shows_and_is_not_copied():
     assert not noise.simulated
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(noise)
-
-
-def test_the_old_place_still_has_the_sources_and_names_the_new_one():
-    import everhold.privacy
-
-    with pytest.warns(FutureWarning, match=r"everhold\.randomness\.SecureNoise"):
-        assert everhold.privacy.SecureNoise is SecureNoise
-    with pytest.raises(AttributeError, match="has no attribute 'Louder'"):
-        everhold.privacy.Louder  # noqa: B018

@@ -121,12 +121,6 @@ class PrivacyBudget(GaussianNoise):
         statistics="everhold_privacy.queries.statistic_purchase:bought",
     )
 
-    def __getattr__(self, name: str) -> Any:
-        """A method that was moved."""
-        from everhold_privacy.mechanisms.former_methods import former_method
-
-        return former_method(self, name)
-
     @classmethod
     def accounting(cls) -> type[Accounting[Any]]:
         """See `Mechanism.accounting`."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from everhold.dependence.base import DependenceModel, Links, require_rows
 from everhold.dependence.leakage import LeakageCurve
-from everhold.errors import DependenceError, warn_former
+from everhold.errors import DependenceError
 from everhold_privacy.networks.declaration import check_column, components_of
 from everhold_privacy.networks.factors import Factor, FactorModel
 
@@ -68,13 +68,6 @@ class Network(DependenceModel):
     @abstractmethod
     def bounds(self) -> NetworkBounds:
         """Bounds on leakage, prices and concentration."""
-
-    def __getattr__(self, name: str) -> Any:
-        """A property that was moved."""
-        if name != "graph":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        warn_former("network.graph is now network.model.graph.")
-        return self.model.graph
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Network):

@@ -69,7 +69,7 @@ class PromiseSettings(Strict):
     )
     mechanism: str | None = Field(None, description="By name; the best by default.", max_length=100)
     queries: int = Field(1_000, description="Number of questions to plan for.")
-    overfits: int | None = Field(None, description="Number of guesses that may turn out wrong.")
+    surprises: int | None = Field(None, description="Number of answers that may correct their guess.")
     confidence: float = Field(0.95, description="Probability with which all answers hold together.")
     slack: float = Field(0.0, description="Spend nothing on guesses closer than this part of the radius.")
     dependence: Annotated[
@@ -85,7 +85,7 @@ class PromiseSettings(Strict):
     )
     most_rows: int = Field(MOST_ROWS, description="The most rows that either table may have.", ge=1, le=2**40)
     equal_rows: bool = Field(False, description="Equal rows in both tables are no copies.")
-    again: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
+    allow_resealing: bool = Field(False, description="Seal rows even if they are sealed in this storage already.")
     declared: Annotated[dict[str, dict[str, Plain]] | None, Field(**FAMILIES)] = None
     share: float = Field(SHARE, description="Part of the probability of failure that declared families have.")
 
@@ -106,7 +106,7 @@ class HoldoutSettings(PromiseSettings):
     ] = "accuracy"
     teams: int = Field(50, description="Most teams of a competition.")
     submissions: int = Field(20, description="Most submissions of one team.")
-    surprises: int | None = Field(
+    surprises_per_team: int | None = Field(
         None, description="Most surprises that telling one team may cost; a share by default."
     )
     deadline: str | None = Field(

@@ -29,7 +29,7 @@ router = APIRouter()
 
 _LATEST = 25
 _TEXTS = ("name", "label", "row_id", "mechanism", "feedback", "metric", "deadline", "rules")
-_WHOLES = ("queries", "overfits", "teams", "submissions", "surprises", "largest_group")
+_WHOLES = ("queries", "surprises", "teams", "submissions", "surprises_per_team", "largest_group")
 _FEEDBACK = dict(zip(FEEDBACK, ("nothing, until the end", "whether it leads, by proof", "its score"), strict=True))
 
 

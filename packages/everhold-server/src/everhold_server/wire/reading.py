@@ -25,7 +25,6 @@ from everhold import queries as registry
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, Form, Kind
-from everhold.queries.former_prices import former_kind
 from everhold_server.wire.predictions import Tables, predictions_from
 from everhold_server.wire.questions import SCALARS, TOLERANCE, kind_of, spelled
 from everhold_server.wire.scalars import MOST_ITEMS, a_text, refuse
@@ -170,8 +169,6 @@ def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
         written = {"kind": "mean", "of": written}
     elif not isinstance(written, dict):
         refuse(f"the question is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
-    if written.get("price") is not None and isinstance(written.get("kind"), str):
-        written = {**written, "kind": former_kind(written["kind"], written)}
     kind = kind_of(written.get("kind"))
     try:
         given = _model(kind).model_validate(written).__dict__

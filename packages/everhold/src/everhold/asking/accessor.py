@@ -28,8 +28,6 @@ class HoldoutAccessor:
     Attributes:
         settings: Class of the settings that `Holdout.create(<name>=...)` takes; None if the extension has none. A
             holdout that was created with them is what the extension is in charge of.
-        former_methods: Methods of `Holdout` that are now methods of the accessor, by their former names.
-        former_settings: Keywords of `Holdout.create` that are now settings.
 
     Args:
         executor: The holdout at work, for the steward or for an analyst.
@@ -38,8 +36,6 @@ class HoldoutAccessor:
     """
 
     settings: ClassVar[type[ExtensionSettings] | None] = None
-    former_methods: ClassVar[Mapping[str, str]] = {}
-    former_settings: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, executor: QueryExecutor, folder: Path, recorded: Mapping[str, Any] | None) -> None:
         """Use `holdout.<name>` instead."""
@@ -47,7 +43,7 @@ class HoldoutAccessor:
 
     @classmethod
     def settings_from(cls, flat: dict[str, Any]) -> tuple[ExtensionSettings | None, dict[str, Any]]:
-        """The settings that former keywords of `Holdout.create` stand for, and the keywords that are left."""
+        """The extension's settings among flat ones, as a request or a command has them, and the others."""
         return None, flat
 
     @classmethod

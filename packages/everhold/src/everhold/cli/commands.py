@@ -22,9 +22,6 @@ from everhold.extensions import Registry, extra_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FORMER = {"--again": "--allow-resealing", "--called": "--name", "--overfits": "--surprises", "--stretch": "--block"}
-"""Options that have another name now, with it; the former one works in this version."""
-
 OWN = {
     "plan": ("plan", "Compare all mechanisms, each at its best, for a study that you plan."),
     "split": ("split", "Split a table into training and sealed rows, and print the command that seals."),
@@ -72,10 +69,6 @@ _COMMANDS: Registry[Any] = Registry(
 
 class ExtensibleGroup(CommandGroup):
     """A group of commands to which distributions add: each is imported when it is called."""
-
-    def main(self, args: Sequence[str] | None = None, **named: Any) -> Any:  # type: ignore[override]  # callers name the others
-        """Run, with a warning where an option is given by a former name."""
-        return super().main([_present(each) for each in (sys.argv[1:] if args is None else args)], **named)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all commands."""
@@ -131,15 +124,6 @@ class ExtensibleGroup(CommandGroup):
             except ExtensionError as fault:
                 sys.stderr.write(f"warning: {fault}\n")
         return shown
-
-
-def _present(argument: str) -> str:
-    """An argument with the present name of its option."""
-    option, equals, value = argument.partition("=")
-    if option not in _FORMER:
-        return argument
-    sys.stderr.write(f"warning: {option} is now {_FORMER[option]}, and works in this version only\n")
-    return f"{_FORMER[option]}{equals}{value}"
 
 
 def _prefix(ctx: Any) -> str:

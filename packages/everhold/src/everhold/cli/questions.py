@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from everhold.cli.failures import Misuse
-from everhold.errors import QueryRejected, warn_former
+from everhold.errors import QueryRejected
 from everhold.queries import DETAILS, KINDS, Form, Kind
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Spelled:
         """
         given = {name: value for name, value in options.items() if not (value is None or value == [])}
         given = {name: value for name, value in given.items() if name in DETAILS or value is not False}
-        given = {_kind_of(name, given): value for name, value in given.items()}
+        given = {name: value for name, value in given.items()}
         wrapping = [kind for kind in KINDS if kind.several and kind.name in given]
         chosen = wrapping or [kind for kind in KINDS if kind.name in given]
         rows = [(kind, subject) for kind in _ROWWISE for subject in given.get(kind.name, ())]
@@ -181,18 +181,6 @@ class Spelled:
         """The candidates by the names of their files; empty where they are no files."""
         named = [f"{kind.name} of {subject}" for kind, subject in self.candidates if kind.name in _OF_FILES]
         return named if len(named) == len(self.candidates) else []
-
-
-def _kind_of(name: str, given: Mapping[str, Any]) -> str:
-    """The option's name; of a kind that was given a price, that of the private one, for one version."""
-    if "price" not in given:
-        return name
-    from everhold.queries.former_prices import former_kind
-
-    kind = former_kind(name, given)
-    if kind != name:
-        warn_former(f"{name} with a price is now {kind}. The former spelling works in this version only.")
-    return kind
 
 
 def with_question_options(command: Callable[..., None]) -> Callable[..., None]:

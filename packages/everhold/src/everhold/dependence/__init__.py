@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everhold.dependence.base import DependenceModel, RowStructure, SeriesFacts
 from everhold.errors import DependenceError
-from everhold.extensions import Registry, former_name
+from everhold.extensions import Registry
 
 if TYPE_CHECKING:
     from everhold.dependence.groups import Groups
@@ -59,7 +59,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         home = next((home for home in MODELS.own.values() if home.endswith(f":{name}")), None)
         if home is None:
-            return former_name(__name__, name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(home.partition(":")[0]), name)
 
 

@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from everhold.errors import ExtensionError
-from everhold.extensions import Registry, former_name
+from everhold.extensions import Registry
 from everhold.mechanisms.base import Mechanism, Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.guess_and_check import GuessAndCheck
 
@@ -44,8 +44,8 @@ def _wrong_with(name: str, kind: Any) -> str:
         return "it is no subclass of everhold.mechanisms.Mechanism."
     if inspect.isabstract(kind):
         return f"it does not define {', '.join(sorted(kind.__abstractmethods__))}."
-    if former := sorted(trait for trait in _TRAITS if hasattr(kind, trait)):
-        return f"it has the attributes {', '.join(former)}; expected them in traits = Traits({former[0]}=..., ...)."
+    if loose := sorted(trait for trait in _TRAITS if hasattr(kind, trait)):
+        return f"it has the attributes {', '.join(loose)}. Put them in traits = Traits({loose[0]}=..., ...)."
     if moved := sorted(rule for rule in vars(Accounting) if not rule.startswith("_") and hasattr(kind, rule)):
         return f"it has {', '.join(moved)}; expected them in the class that its method accounting returns."
     called = getattr(kind, "name", None)
@@ -92,4 +92,6 @@ def mechanism_from_dict(described: Mapping[str, Any], dependence: DependenceMode
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        return MECHANISMS["silent"] if name == "Silent" else former_name(__name__, name)
+        if name == "Silent":
+            return MECHANISMS["silent"]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any
-
-from everhold import randomness
 from everhold.privacy.composition import ComposedCurve, GroupCurve, composed
 from everhold.privacy.curves import BoundedRangeCurve, GaussianCurve, PrivacyCurve, PureCurve, ZeroConcentratedCurve
 
@@ -19,13 +15,3 @@ __all__ = [
     "ZeroConcentratedCurve",
     "composed",
 ]
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """The sources of noise by the place they had before `everhold.randomness`; for one version."""
-        if name not in ("LARGEST_SCALE", "KeyedNoise", "Noise", "SecureNoise", "SeededNoise"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        warnings.warn(f"everhold.privacy.{name} is now everhold.randomness.{name}", FutureWarning, stacklevel=2)
-        return getattr(randomness, name)

@@ -279,7 +279,6 @@ def choose(
     best: Literal["lowest", "highest"] = "lowest",
     most: int = 1,
     loss: Callable[[Any], RowwiseQuery | str] | None = None,
-    **former: Any,
 ) -> Any:
     """The best of several models, thresholds or queries on the sealed rows, with its value and its regret.
 
@@ -292,14 +291,9 @@ def choose(
         most: How many of the best are told, the best first.
         loss: From a candidate to the query that is its loss, such as `error`, or
             ``lambda cut: f"delay > {cut} and late = 0"``.
-        **former: A ``price``, which is now that of `private_choose`; for one version.
 
     Examples:
         >>> choose([10, 20, 30], loss=lambda cut: f"delay > {cut}").most
         1
     """
-    if former:
-        from everhold.queries.former_prices import private_query
-
-        return private_query("choose", former, candidates, best=best, loss=loss)
     return ChoiceQuery(candidates, best, most, loss)

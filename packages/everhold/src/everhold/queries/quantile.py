@@ -301,7 +301,6 @@ def quantile(
     low: float | None = None,
     high: float | None = None,
     bins: int | None = None,
-    **former: Any,
 ) -> Any:
     """A quantile of a number, such as the median, with an interval that holds whatever the law of the values is.
 
@@ -313,14 +312,9 @@ def quantile(
         low: Where equal bins begin; must not come from the sealed rows. Needed where no training rows show the values.
         high: Where they end.
         bins: Number of bins, all equally wide; 200 by default.
-        **former: A ``price``, which is now that of `private_quantile`; for one version.
 
     Examples:
         >>> quantile("delay").quantile
         0.5
     """
-    if former:
-        from everhold.queries.former_prices import private_query
-
-        return private_query("quantile", former, text, quantile, low=low, high=high, bins=bins)
     return QuantileQuery(text, quantile, low, high, bins)

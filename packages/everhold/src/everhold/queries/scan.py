@@ -352,7 +352,7 @@ def _in_units(
     return sides[0], sides[1]
 
 
-def first_above(candidates: Iterable[Any], threshold: float, **former: Any) -> Any:
+def first_above(candidates: Iterable[Any], threshold: float) -> Any:
     """The first of several queries, taken in order, whose mean is above a threshold on the sealed rows.
 
     No surprise is charged, and no value is told. Each candidate takes one of the planned queries.
@@ -360,16 +360,11 @@ def first_above(candidates: Iterable[Any], threshold: float, **former: Any) -> A
     Args:
         candidates: Means in the same units, in the order in which they are scanned.
         threshold: In their units; must not come from the sealed rows.
-        **former: A ``price``, which is now that of `private_first_above`; for one version.
 
     Examples:
         >>> first_above([f"delay > {cut}" for cut in (60, 30, 15)], threshold=0.2).threshold
         0.2
     """
-    if former:
-        from everhold.queries.former_prices import private_query
-
-        return private_query("first_above", former, candidates, threshold)
     return ScanQuery(candidates, threshold, first=True)
 
 

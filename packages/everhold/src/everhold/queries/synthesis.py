@@ -326,7 +326,7 @@ class SynthesisPlan(OneEntry[Synthesis]):
         return Synthesis(table=table, within=within, **paid)
 
 
-def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2, **former: Any) -> Any:
+def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2) -> Any:
     """A table of made-up rows whose shares are close to the population's, for all counts of a few columns at a time.
 
     It may be queried any number of times at no cost. It is one planned query, however many counts there are. It
@@ -337,16 +337,11 @@ def synthesize(universe: Universe | Mapping[str, Any], questions: int = 2, **for
             values are counted in the place that each column has for them. Plain data, as a JSON file holds them,
             describe them as well: ``{"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}``.
         questions: A number k, for all counts of k columns at a time.
-        **former: A ``price``, a ``method`` or ``rounds``, which are now those of `private_synthesize`; for one version.
 
     Examples:
         >>> synthesize({"columns": [{"name": "carrier", "values": ["AA", "UA"]}]}, 1).marginals
         1
     """
-    if former:
-        from everhold.queries.former_prices import private_query
-
-        return private_query("synthesize", former, universe, questions)
     if isinstance(universe, Mapping):
         universe = universe_from(universe, called="the document")
     check_universe(universe)

@@ -12,7 +12,7 @@ from everhold.sealing.reading import MOST_ROWS
 if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
 
-__all__ = ["CURRENT", "FORMER", "ExtensionSettings", "Planning", "Rows", "divided", "flat_settings", "place_of"]
+__all__ = ["CURRENT", "FLAT", "ExtensionSettings", "Planning", "Rows", "divided", "flat_settings", "place_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,54 +92,43 @@ class ExtensionSettings(Protocol):
 _OF = {each.name: ("rows", Rows) for each in fields(Rows)} | {
     each.name: ("planning", Planning) for each in fields(Planning)
 }
-_RENAMED = {"overfits": "surprises", "again": "allow_resealing"}
 CURRENT = frozenset({
     "storage", "name", "holdout", "training", "label", "rows", "mechanism", "queries", "surprises", "confidence",
     "planning", "dependence", "allow_resealing", "seed", "declared", "share",
 })  # fmt: skip
 """Keywords of `Holdout.create` that are the core's."""
 
-FORMER = frozenset({*_OF, *_RENAMED})
-"""Keywords of `Holdout.create` that have another place or name by now."""
+FLAT = frozenset(_OF)
+"""Settings of rows and of planning, by the flat names that an API and a command line give them."""
 
 
-def place_of(former: str) -> str:
-    """New place of a former keyword of `Holdout.create`, as it is written."""
-    if former in _OF:
-        place, kind = _OF[former]
-        return f"{place}=eh.{kind.__name__}({former}=...)"
-    return f"{_RENAMED[former]}=..."
+def place_of(name: str) -> str:
+    """Place of a flat name among the keywords of `Holdout.create`, as it is written."""
+    place, kind = _OF[name]
+    return f"{place}=eh.{kind.__name__}({name}=...)"
 
 
 def divided(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their former names, as a request or a command line has them, as keywords of `Holdout.create`.
+    """Keywords of `Holdout.create` from flat settings, as a request or a command line has them.
 
     Those of extensions stay as they are; see `everhold.asking.create_settings.settings_from`.
 
     Raises:
-        TypeError: If a setting is there by both of its names.
+        TypeError: If a setting is there both flat and in its object.
 
     Examples:
-        >>> divided({"label": "late", "row_id": "flight", "overfits": 5})
+        >>> divided({"label": "late", "row_id": "flight", "surprises": 5})
         {'label': 'late', 'surprises': 5, 'rows': Rows(row_id='flight', ...)}
     """
-    made: dict[str, Any] = {}
+    made: dict[str, Any] = {name: value for name, value in flat.items() if name not in _OF}
     objects: dict[str, dict[str, Any]] = {}
-    for name, value in flat.items():
-        if name in _OF:
-            objects.setdefault(_OF[name][0], {})[name] = value
-            continue
-        name = _RENAMED.get(name, name)
-        if made.get(name) is not None and value is not None:
-            raise TypeError(f"{name} is given by its former name, too. Leave that one out.")
-        made[name] = value if made.get(name) is None else made[name]
+    for name in flat.keys() & _OF.keys():
+        objects.setdefault(_OF[name][0], {})[name] = flat[name]
     for kind in (Rows, Planning):
         place = kind.__name__.lower()
         if place in objects:
             if made.get(place) is not None:
-                raise TypeError(
-                    f"{', '.join(objects[place])} belongs to {place}=eh.{kind.__name__}(...). Put it there."
-                )
+                raise TypeError(f"{', '.join(objects[place])} belongs to {place}=eh.{kind.__name__}(...). Put it there.")
             made[place] = kind(**objects[place])
     return made
 
@@ -151,11 +140,10 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         >>> flat_settings({"rows": Rows(row_id="flight"), "surprises": 5})["row_id"]
         'flight'
     """
-    now = {} if "feedback" in settings else {new: former for former, new in _RENAMED.items()}  # it is flat already
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if name in {"rows", "planning"} or (name not in CURRENT and is_dataclass(value)):
             flat |= {each.name: getattr(value, each.name) for each in fields(value)} if value is not None else {}
         else:
-            flat[now.get(name, name)] = value
+            flat[name] = value
     return flat
